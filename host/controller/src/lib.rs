@@ -1,5 +1,7 @@
-//! One controller per plugin: from its descriptor to its subscriptions, its queue and its workers, and the host that
-//! runs the plugins of a directory.
+//! Runs the plugins of a directory, each as a controller of its own.
+//!
+//! A plugin's descriptor declares what it watches. [`PluginHost`] loads the plugin, subscribes to shared informers, queues the keys that
+//! changes trigger, and reconciles them with instances of the plugin. [`check()`] does the first part without running the plugin.
 //!
 //! ```text
 //! directory ─▶ load (compile, describe, CRDs, subscribe, sync) ─▶ version ─▶ swap

@@ -1,8 +1,10 @@
+//! A plugin's name, which is derived from its file.
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A plugin's identity: the stem of its file, an RFC 1123 label. Queue, field manager, metrics and sidecar go by it.
+/// A plugin's identity: the stem of its file, an RFC 1123 label. Its queue, field manager, metrics and sidecar are named after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginName(Arc<str>);
 
@@ -10,7 +12,7 @@ pub struct PluginName(Arc<str>);
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "{file:?} cannot name a plugin: {problem}; rename it to {} (lower-case letters, digits and '-', at most 63 of them, \
-     beginning and ending with a letter or digit)", self.proposal()
+     beginning and ending with a letter or digit)", self.suggestion()
 )]
 pub struct NameError {
     file: String,
@@ -18,34 +20,34 @@ pub struct NameError {
 }
 
 impl NameError {
-    /// The file's name without its ending.
+    /// Returns the file's name without its extension.
     #[must_use]
     pub fn stem(&self) -> &str {
         self.file.rsplit_once('.').map_or(&self.file, |(stem, _)| stem)
     }
 
-    /// The nearest name that would do: cargo, for one, leaves underscores.
-    fn proposal(&self) -> String {
-        let proposal = self.stem().to_ascii_lowercase().replace(['_', '.', ' '], "-") + ".wasm";
-        match PluginName::of_file(Path::new(&proposal)) {
-            Ok(_) => proposal,
+    /// Returns a similar name that is valid. Cargo, for example, puts underscores into file names.
+    fn suggestion(&self) -> String {
+        let suggestion = self.stem().to_ascii_lowercase().replace(['_', '.', ' '], "-") + ".wasm";
+        match PluginName::of_file(Path::new(&suggestion)) {
+            Ok(_) => suggestion,
             Err(_) => "a name such as sample-controller.wasm".to_owned(),
         }
     }
 }
 
 impl PluginName {
-    /// The name of the plugin in a file.
+    /// Returns the name of the plugin in a file.
     ///
     /// # Errors
-    /// The stem is not an RFC 1123 label.
+    /// The file's stem is not an RFC 1123 label.
     pub fn of_file(path: &Path) -> Result<Self, NameError> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let error = |problem| NameError {
             file: path.file_name().unwrap_or_default().to_string_lossy().into(),
             problem,
         };
-        let edge =
+        let is_alphanumeric =
             |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         if stem.len() > 63 {
             return Err(error("it is longer than 63 characters"));
@@ -53,19 +55,19 @@ impl PluginName {
         if !stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
             return Err(error("it has other characters than lower-case letters, digits and '-'"));
         }
-        if !edge(stem.bytes().next()) || !edge(stem.bytes().last()) {
+        if !is_alphanumeric(stem.bytes().next()) || !is_alphanumeric(stem.bytes().last()) {
             return Err(error("it does not begin and end with a letter or digit"));
         }
         Ok(Self(Arc::from(&*stem)))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name as shared text.
+    /// Returns the name as shared text.
     #[must_use]
     pub fn to_shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
@@ -83,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stem_that_is_a_label_names_a_plugin() {
+    fn a_file_whose_stem_is_a_label_names_a_plugin() {
         let name = PluginName::of_file(Path::new("/plugins/sample-controller.wasm")).expect("a label");
         assert_eq!(name.as_str(), "sample-controller");
     }
 
     #[test]
-    fn other_stems_are_refused_with_the_remedy() {
+    fn other_stems_are_refused_with_a_suggestion() {
         for file in
             ["Sample.wasm", "a_b.wasm", "-a.wasm", "a-.wasm", "é.wasm", &format!("{}.wasm", "a".repeat(64))]
         {

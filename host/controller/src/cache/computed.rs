@@ -1,7 +1,7 @@
-//! Indexes whose values the plugin computes: what is known of each object. The informer has no part in them, because a
-//! guest would hold it up, and no other plugin sees them.
+//! Indexes whose values the plugin computes. They are kept outside of the shared informer, which must not wait for a guest, and are visible
+//! to this plugin only.
 //!
-//! The values are charged to the plugin's [`HostMemory`] for as long as they are known.
+//! The values are charged to the plugin's [`HostMemory`] while they are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,38 +11,39 @@ use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMe
 
 /// The computed indexes of one watch.
 #[derive(Debug, Default)]
-pub(crate) struct Computed {
+pub(crate) struct ComputedIndexes {
     names: Vec<String>,
-    known: RwLock<Known>,
+    contents: RwLock<Contents>,
     memory: HostMemory,
 }
 
-/// What one value of one object takes, apart from its text: in the entry, and in the tree where it is found.
+/// An estimate of the bytes that one value of one object uses, apart from its text: in the entry and in the index.
 const VALUE_BYTES: usize = 160;
 
 #[derive(Debug, Default)]
-struct Known {
+struct Contents {
     objects: HashMap<ObjectKey, Entry>,
-    /// Per index, in the order of the names: who has which value.
+    /// The keys by value, one map per index, in the order of the names.
     by_value: Vec<BTreeMap<String, BTreeSet<ObjectKey>>>,
 }
 
-/// What the plugin answered about one state of one object.
+/// The values that the plugin computed for one state of one object.
 #[derive(Debug)]
 struct Entry {
     state: Object,
-    /// Per index, in the order of the names.
+    /// One list per index, in the order of the names.
     values: Vec<Vec<String>>,
-    /// Absent where there are no values.
+    /// `None` without values.
     _charge: Option<HostMemoryCharge>,
 }
 
-impl Computed {
+impl ComputedIndexes {
     pub(crate) fn new(names: Vec<String>, memory: HostMemory) -> Self {
         let by_value = names.iter().map(|_| BTreeMap::new()).collect();
-        Self { names, known: RwLock::new(Known { objects: HashMap::new(), by_value }), memory }
+        Self { names, contents: RwLock::new(Contents { objects: HashMap::new(), by_value }), memory }
     }
 
+    /// The names of the indexes.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
@@ -52,65 +53,65 @@ impl Computed {
         self.names.is_empty()
     }
 
-    /// Whether the values of this very state are known; of an absent object, whether it is in no index.
+    /// Whether the indexes contain the values of this state; for an absent object, whether they do not contain the key.
     pub(crate) fn is_current(&self, key: &ObjectKey, state: Option<&Object>) -> bool {
-        match (self.known.read().objects.get(key), state) {
+        match (self.contents.read().objects.get(key), state) {
             (None, None) => true,
-            // By the bytes: a resync or a relist brings the same state as another object.
+            // The bytes are compared, because a relist delivers the same state in another allocation.
             (Some(entry), Some(state)) => entry.state.ptr_eq(state) || entry.state.json() == state.json(),
             _ => false,
         }
     }
 
-    /// Puts the object where its values say, and nowhere else; one list of values per index, in the order of the names. Where the
-    /// plugin's host memory has no room for them, the object is known to have none.
+    /// Replaces the object's values: one list per index, in the order of the names. Errors if they do not fit into the plugin's host memory;
+    /// the object is then stored without values.
     pub(crate) fn set(&self, state: Object, mut values: Vec<Vec<String>>) -> Result<(), HostMemoryExceeded> {
-        let mut known = self.known.write();
-        // First, because what it took is free for what is put in.
-        known.remove(state.key());
+        let mut contents = self.contents.write();
+        // First, because the memory of the old values is then available to the new ones.
+        contents.remove(state.key());
         let (mut charge, mut outcome) = (None, Ok(()));
         match bytes(&values) {
             0 => {}
             bytes => match self.memory.try_charge(HostMemoryKind::IndexValues, bytes) {
-                Ok(made) => charge = Some(made),
+                Ok(new_charge) => charge = Some(new_charge),
                 Err(exceeded) => {
                     values.iter_mut().for_each(|values| *values = Vec::new());
                     outcome = Err(exceeded);
                 }
             },
         }
-        for (by_value, values) in known.by_value.iter_mut().zip(&values) {
+        for (by_value, values) in contents.by_value.iter_mut().zip(&values) {
             for value in values {
                 by_value.entry(value.clone()).or_default().insert(state.key().clone());
             }
         }
-        known.objects.insert(state.key().clone(), Entry { state, values, _charge: charge });
+        contents.objects.insert(state.key().clone(), Entry { state, values, _charge: charge });
         outcome
     }
 
-    /// Takes an object out that is gone.
+    /// Removes an object that does not exist any more.
     pub(crate) fn remove(&self, key: &ObjectKey) {
-        self.known.write().remove(key);
+        self.contents.write().remove(key);
     }
 
-    /// The objects with this value, in order.
+    /// Returns the keys of the objects with this value, in order.
     pub(crate) fn keys(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        let known = self.known.read();
-        let keys = self.position(index).and_then(|position| known.by_value[position].get(value));
+        let contents = self.contents.read();
+        let keys = self.position(index).and_then(|position| contents.by_value[position].get(value));
         keys.map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The values that objects have of those that are there, in order.
-    pub(crate) fn values(&self, index: &str, is_there: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
-        let known = self.known.read();
+    /// Returns the values that at least one present object has, in order.
+    pub(crate) fn values(&self, index: &str, is_present: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
+        let contents = self.contents.read();
         let Some(position) = self.position(index) else { return Vec::new() };
-        let values = known.by_value[position].iter().filter(|(_, keys)| keys.iter().any(&is_there));
+        let values = contents.by_value[position].iter().filter(|(_, keys)| keys.iter().any(&is_present));
         values.map(|(value, _)| value.clone()).collect()
     }
 
-    /// All objects whose values are known.
-    pub(crate) fn objects(&self) -> Vec<ObjectKey> {
-        self.known.read().objects.keys().cloned().collect()
+    /// Returns the keys of all objects that are stored, with or without values.
+    pub(crate) fn indexed_keys(&self) -> Vec<ObjectKey> {
+        self.contents.read().objects.keys().cloned().collect()
     }
 
     fn position(&self, index: &str) -> Option<usize> {
@@ -118,7 +119,7 @@ impl Computed {
     }
 }
 
-impl Known {
+impl Contents {
     fn remove(&mut self, key: &ObjectKey) {
         let Some(entry) = self.objects.remove(key) else { return };
         for (by_value, values) in self.by_value.iter_mut().zip(entry.values) {
@@ -134,7 +135,7 @@ impl Known {
     }
 }
 
-/// What values take, more or less: each text is there twice.
+/// Estimates the bytes that values use. Each text is stored twice.
 fn bytes(values: &[Vec<String>]) -> usize {
     values.iter().flatten().map(|value| VALUE_BYTES + 2 * value.len()).sum()
 }
@@ -159,8 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn b22_an_update_moves_an_object_between_values_and_an_empty_value_is_dropped() {
-        let computed = Computed::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
+    fn an_update_moves_an_object_between_values_and_an_empty_value_is_dropped() {
+        let computed =
+            ComputedIndexes::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
         computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
         computed.set(object("b", "1"), values(&[&["red"], &[]])).expect("room");
         assert_eq!(names(&computed.keys("team", "red")), ["a", "b"]);
@@ -175,29 +177,31 @@ mod tests {
     }
 
     #[test]
-    fn values_are_kept_for_the_state_that_they_are_of() {
-        let computed = Computed::new(vec!["team".to_owned()], HostMemory::default());
+    fn values_are_current_only_for_the_state_that_they_were_computed_from() {
+        let computed = ComputedIndexes::new(vec!["team".to_owned()], HostMemory::default());
         let key = ObjectKey::cluster("a");
         assert!(computed.is_current(&key, None), "an absent object is in no index");
         assert!(!computed.is_current(&key, Some(&object("a", "1"))));
         computed.set(object("a", "1"), values(&[&[]])).expect("room");
         assert!(
             computed.is_current(&key, Some(&object("a", "1"))),
-            "the same bytes once more, without values too"
+            "the same bytes in another allocation, even without values"
         );
         assert!(!computed.is_current(&key, Some(&object("a", "2"))));
-        assert!(!computed.is_current(&key, None), "it is gone, and has to be taken out");
+        assert!(!computed.is_current(&key, None), "the object is gone, and must be removed");
     }
 
     #[test]
-    fn values_are_charged_while_they_are_known_and_left_out_where_there_is_no_room() {
+    fn values_are_charged_while_they_are_stored_and_left_out_without_room() {
         let memory = HostMemory::new(1 << 20);
-        let computed = Computed::new(vec!["team".to_owned()], memory.clone());
+        let computed = ComputedIndexes::new(vec!["team".to_owned()], memory.clone());
         let long = "r".repeat(300 << 10);
         computed.set(object("a", "1"), values(&[&[&long]])).expect("room");
         let one = memory.used_by(HostMemoryKind::IndexValues);
         assert!(one > 2 * long.len());
-        computed.set(object("a", "2"), values(&[&[&long]])).expect("room for another state of the same");
+        computed
+            .set(object("a", "2"), values(&[&[&long]]))
+            .expect("room for another state of the same object");
         assert_eq!(memory.used(), one);
         let exceeded = computed.set(object("b", "1"), values(&[&[&long]])).expect_err("no room");
         assert!(exceeded.to_string().contains("limits.hostMemory of 1 MiB"), "{exceeded}");

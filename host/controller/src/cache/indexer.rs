@@ -1,5 +1,5 @@
-//! The task that has a plugin compute index values: one per version, with an instance of its own, so that neither the
-//! informer nor the plugin's own task runs the guest.
+//! The task that calls a plugin's index functions: one per version, with an instance of its own, so that neither the informer nor the
+//! plugin's own task waits for the guest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,36 @@ use crate::cache::views::Views;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, Health};
 
-/// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
-const IDLE: Duration = Duration::from_secs(60);
-/// Before an instance that could not be made is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often an instance is tried to be made for a version that does not run yet.
-const TRIES_OF_A_LOAD: u32 = 5;
-/// Requests that wait for the task. Who asks waits for the answer, so there are never more than askers.
-const REQUESTS: usize = 16;
+/// How long the instance stays idle before it is dropped. It has no state that the next one would need.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The delay before the second attempt to create an instance. It doubles with each attempt.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// The number of attempts to create an instance for a version that does not run yet.
+const LOAD_ATTEMPTS: u32 = 5;
+/// The capacity of the request channels. Callers wait for the answer, so there are few requests at a time.
+const CHANNEL_CAPACITY: usize = 16;
 
-/// Asks the task of one version. The task ends with the last of these.
+/// A handle of the indexing task of one version. The task ends when the last handle is dropped. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Indexer {
-    /// Boxed, because a channel has room for 32 from the beginning, and most of these are idle.
+    /// Boxed, because a channel allocates a block of 32 items at once, and most of these channels are idle.
     requests: mpsc::Sender<Box<Request>>,
     urgent: mpsc::Sender<Box<Request>>,
 }
 
-/// What waits for an answer.
+/// For whom values are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// Notifications of the version that runs. They wait for as long as it takes.
+pub(crate) enum Requester {
+    /// Notifications of the running version. They wait until an instance can be created.
     Batch,
-    /// A guest, for one object that it wrote: it comes before the next object of a batch.
+    /// A guest that wrote one object. It is served before the next object of a batch.
     OwnWrite,
-    /// All objects of a version that does not run yet. It is given up when no instance can be made.
+    /// A version that does not run yet, for all its objects. It fails if no instance can be created.
     Load,
 }
 
-/// No instance of a version could be made to compute index values.
+/// No instance could be created to compute index values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no instance can be made to compute index values: {0}")]
 pub(crate) struct NoInstance(String);
@@ -52,51 +52,54 @@ struct Request {
     views: Arc<Views>,
     watch: Arc<str>,
     keys: Arc<[ObjectKey]>,
-    asker: Asker,
-    done: Done,
+    requester: Requester,
+    response: Response,
 }
 
-type Done = oneshot::Sender<Result<(), NoInstance>>;
+type Response = oneshot::Sender<Result<(), NoInstance>>;
 
 impl Indexer {
-    /// Starts the task. The pool makes its instances, and is not used otherwise.
+    /// Starts the task. `instances` only creates its instances.
     pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
-        let (requests, batches) = mpsc::channel(REQUESTS);
-        let (urgent, own_writes) = mpsc::channel(REQUESTS);
+        let (requests, batches) = mpsc::channel(CHANNEL_CAPACITY);
+        let (urgent, own_writes) = mpsc::channel(CHANNEL_CAPACITY);
         let supervisor = guest.clone();
-        let mut task = Task { instances, guest, health, instance: None, batches, own_writes, in_hand: None };
+        let mut task = Task { instances, guest, health, instance: None, batches, own_writes, current: None };
         tokio::spawn(async move {
             supervisor.supervise("indexer", &mut task, |task| Box::pin(task.run())).await;
         });
         Self { requests, urgent }
     }
 
-    /// Has the values of these objects known, as the plugin sees them now, when it returns.
+    /// Updates the computed indexes for these objects, as the plugin sees them now.
+    ///
+    /// # Errors
+    /// No instance could be created, for [`Requester::Load`] only.
     ///
     /// # Cancellation safety
-    /// Safe: what is not done then is done when somebody asks again.
+    /// Safe: objects that were not indexed are found stale by the next call.
     pub(crate) async fn index(
         &self,
         views: Arc<Views>,
         watch: &Arc<str>,
         keys: Vec<ObjectKey>,
-        asker: Asker,
+        requester: Requester,
     ) -> Result<(), NoInstance> {
-        let requests = match asker {
-            Asker::Batch | Asker::Load => &self.requests,
-            Asker::OwnWrite => &self.urgent,
+        let requests = match requester {
+            Requester::Batch | Requester::Load => &self.requests,
+            Requester::OwnWrite => &self.urgent,
         };
         let keys: Arc<[ObjectKey]> = keys.into();
         loop {
-            let (done, answer) = oneshot::channel();
+            let (response, receiver) = oneshot::channel();
             let (views, watch, keys) = (Arc::clone(&views), Arc::clone(watch), Arc::clone(&keys));
-            let request = Box::new(Request { views, watch, keys, asker, done });
+            let request = Box::new(Request { views, watch, keys, requester, response });
             if requests.send(request).await.is_err() {
-                // The task is gone: the process is stopping.
+                // The task is gone, because the process is stopping.
                 return Ok(());
             }
-            // Without an answer the task has panicked, and is started again.
-            if let Ok(outcome) = answer.await {
+            // Without a response, the task has panicked and is restarted.
+            if let Ok(outcome) = receiver.await {
                 return outcome;
             }
         }
@@ -106,24 +109,25 @@ impl Indexer {
 struct Task {
     instances: InstancePool,
     guest: GuestServices,
-    /// It counts faults, and holds nobody up here: what was not indexed would not be found.
+    /// Counts the faults. Unlike reconciles, index calls do not wait while the plugin backs off, because a read would miss objects that are
+    /// not indexed.
     health: Health,
     instance: Option<Instance>,
     batches: mpsc::Receiver<Box<Request>>,
     own_writes: mpsc::Receiver<Box<Request>>,
     /// The object whose values are being computed, and its watch.
-    in_hand: Option<(Arc<Views>, Arc<str>, Object)>,
+    current: Option<(Arc<Views>, Arc<str>, Object)>,
 }
 
 impl Task {
     async fn run(&mut self) {
-        if let Some((views, watch, state)) = self.in_hand.take() {
-            // A panic came of it: it is left out until it changes, as after a fault.
+        if let Some((views, watch, state)) = self.current.take() {
+            // The task panicked at this object, which is left out of the indexes until it changes, as after a fault.
             self.instance = None;
             self.guest.metrics.index_errors.inc();
             if let Some(view) = views.by_name.get(&watch) {
                 let values = view.computed.names().iter().map(|_| Vec::new()).collect();
-                // Empty values take no memory of the account.
+                // Empty values are not charged, so this cannot fail.
                 let _ = view.computed.set(state, values);
             }
         }
@@ -131,7 +135,7 @@ impl Task {
             let request = tokio::select! {
                 biased;
                 Some(request) = self.own_writes.recv() => request,
-                batch = timeout(IDLE, self.batches.recv()) => match batch {
+                batch = timeout(IDLE_TIMEOUT, self.batches.recv()) => match batch {
                     Ok(Some(request)) => request,
                     Ok(None) => return,
                     Err(_) => {
@@ -140,46 +144,47 @@ impl Task {
                     }
                 },
             };
-            // What a call takes is held during calls only: there is such a task for each plugin that computes indexes.
+            // Boxed, so that the memory of a call is allocated during calls only: each plugin with computed indexes has such a task.
             Box::pin(self.serve(*request)).await;
         }
     }
 
-    async fn serve(&mut self, Request { views, watch, keys, asker, done }: Request) {
+    async fn serve(&mut self, Request { views, watch, keys, requester, response }: Request) {
         let mut outcome = Ok(());
         for key in &*keys {
-            self.catch_up_with_own_writes().await;
-            if done.is_closed() {
+            self.serve_own_writes().await;
+            if response.is_closed() {
                 break;
             }
-            outcome = self.index(&views, &watch, key, asker, &done).await;
+            outcome = self.index(&views, &watch, key, requester, &response).await;
             if outcome.is_err() {
                 break;
             }
         }
-        // Whoever asked may have gone meanwhile.
-        let _ = done.send(outcome);
+        // The caller may have been cancelled.
+        let _ = response.send(outcome);
     }
 
-    async fn catch_up_with_own_writes(&mut self) {
+    async fn serve_own_writes(&mut self) {
         while let Ok(request) = self.own_writes.try_recv() {
-            let Request { views, watch, keys, asker, done } = *request;
+            let Request { views, watch, keys, requester, response } = *request;
             for key in &*keys {
-                // It is not given up.
-                let _ = self.index(&views, &watch, key, asker, &done).await;
+                // Only a load fails.
+                let _ = self.index(&views, &watch, key, requester, &response).await;
             }
-            let _ = done.send(Ok(()));
+            let _ = response.send(Ok(()));
         }
     }
 
-    /// Requests are taken one after the other and look at the object anew, so an older state never replaces a newer.
+    /// Updates the indexes for one object. Requests are served one after the other and read the object's current state, so an older state
+    /// never replaces a newer one.
     async fn index(
         &mut self,
         views: &Arc<Views>,
         watch: &Arc<str>,
         key: &ObjectKey,
-        asker: Asker,
-        done: &Done,
+        requester: Requester,
+        response: &Response,
     ) -> Result<(), NoInstance> {
         let Some(view) = views.by_name.get(watch) else { return Ok(()) };
         let state = view.object(key);
@@ -190,14 +195,14 @@ impl Task {
             view.computed.remove(key);
             return Ok(());
         };
-        self.in_hand = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
+        self.current = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
         self.guest.panics.point("indexer");
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
-            match self.has_instance(asker, done).await {
+            match self.ensure_instance(requester, response).await {
                 Ok(true) => {}
                 outcome => {
-                    self.in_hand = None;
+                    self.current = None;
                     return outcome.map(|_| ());
                 }
             }
@@ -213,42 +218,46 @@ impl Task {
                 }
             });
         }
-        self.in_hand = None;
+        self.current = None;
         if let Err(exceeded) = view.computed.set(state.clone(), values) {
             let fault = Fault::host_memory("index.values", exceeded);
             self.health.fault(Activity::Index, Some(key), &fault);
             self.failed(watch, "all", &state, &fault);
         }
-        // It may have gone while the guest computed, when there was nothing to be taken out yet.
+        // The object may have been deleted during the call, before there was anything to remove.
         if view.object(key).is_none() {
             view.computed.remove(key);
         }
         Ok(())
     }
 
-    /// Makes an instance where there is none. That it cannot be made is no answer about an object, so it is tried again for as long as
-    /// somebody waits: false when nobody does any more. A load gives up after [`TRIES_OF_A_LOAD`].
-    async fn has_instance(&mut self, asker: Asker, done: &Done) -> Result<bool, NoInstance> {
-        let mut pause = FIRST_PAUSE;
-        let mut tries = 0;
+    /// Creates an instance if there is none. A failure says nothing about the object, so it is retried while the caller waits. Returns
+    /// false once the caller is gone; for a load, errors after [`LOAD_ATTEMPTS`].
+    async fn ensure_instance(
+        &mut self,
+        requester: Requester,
+        response: &Response,
+    ) -> Result<bool, NoInstance> {
+        let mut delay = FIRST_DELAY;
+        let mut attempts = 0;
         while self.instance.is_none() {
             match self.instances.instantiate().await {
                 Ok(instance) => self.instance = Some(instance),
                 Err(fault) => {
                     self.health.fault(Activity::Index, None, &fault);
                     self.guest.metrics.index_errors.inc();
-                    tries += 1;
-                    if asker == Asker::Load && tries == TRIES_OF_A_LOAD {
+                    attempts += 1;
+                    if requester == Requester::Load && attempts == LOAD_ATTEMPTS {
                         return Err(NoInstance(fault.to_string()));
                     }
                     self.guest.log.host(
                         LogLevel::Warn,
-                        format_args!("no instance for index values: {fault}; tried again in {pause:?}"),
+                        format_args!("no instance for index values: {fault}; tried again in {delay:?}"),
                         &[],
                     );
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    if done.is_closed() {
+                    sleep(delay).await;
+                    delay = (delay * 2).min(MAX_DELAY);
+                    if response.is_closed() {
                         return Ok(false);
                     }
                 }
@@ -283,11 +292,11 @@ mod tests {
     use pilothouse_plugin::{Engine, EngineOptions, Limits};
 
     use super::*;
-    use crate::cache::views::model_tests::world::{NAMES, Watched, World, key};
+    use crate::cache::views::model_tests::model_server::{ModelServer, NAMES, TestWatch, key};
     use crate::guest_host::GuestHost;
 
     #[tokio::test(start_paused = true)]
-    async fn an_instance_that_cannot_be_made_is_no_answer_and_is_tried_again_while_somebody_waits() {
+    async fn creating_an_instance_is_retried_while_the_caller_waits() {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
@@ -306,59 +315,63 @@ mod tests {
             instance: None,
             batches,
             own_writes,
-            in_hand: None,
+            current: None,
         };
-        let (done, answer) = oneshot::channel();
-        let mut making = tokio_test::task::spawn(task.has_instance(Asker::Batch, &done));
-        assert!(making.poll().is_pending());
-        tokio::time::advance(FIRST_PAUSE).await;
-        assert!(making.poll().is_pending());
-        let said: Vec<_> = guest.log.all().after(0, None).into_iter().map(|line| line.message).collect();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].contains("limits.memory") && said[0].ends_with("tried again in 100ms"), "{said:?}");
-        assert!(said[1].ends_with("tried again in 200ms"), "{said:?}");
-        drop(answer);
-        tokio::time::advance(2 * FIRST_PAUSE).await;
-        assert_eq!(making.poll(), std::task::Poll::Ready(Ok(false)));
+        let (response, receiver) = oneshot::channel();
+        let mut creating = tokio_test::task::spawn(task.ensure_instance(Requester::Batch, &response));
+        assert!(creating.poll().is_pending());
+        tokio::time::advance(FIRST_DELAY).await;
+        assert!(creating.poll().is_pending());
+        let lines: Vec<_> = guest.log.all().after(0, None).into_iter().map(|line| line.message).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[0].contains("limits.memory") && lines[0].ends_with("tried again in 100ms"),
+            "{lines:?}"
+        );
+        assert!(lines[1].ends_with("tried again in 200ms"), "{lines:?}");
+        drop(receiver);
+        tokio::time::advance(2 * FIRST_DELAY).await;
+        assert_eq!(creating.poll(), std::task::Poll::Ready(Ok(false)));
     }
 
-    /// A plugin's services, and views with all objects of the model in their cache.
-    async fn stage() -> (GuestServices, Arc<Views>) {
-        let mut world = World::new(true);
-        (0..NAMES.len()).for_each(|name| drop(world.put(name, 0, 0)));
-        let mut watched = Watched::open("").await;
-        watched.bring(&world, NAMES.len()).await;
+    /// A plugin's services, and views with all objects of the model server in their cache.
+    async fn fixture() -> (GuestServices, Arc<Views>) {
+        let mut server = ModelServer::new(true);
+        (0..NAMES.len()).for_each(|name| drop(server.put(name, 0, 0)));
+        let mut watched = TestWatch::open("").await;
+        watched.deliver(&server, NAMES.len()).await;
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
         let mut views = Views::default();
-        let view = watched.view(views.writes.of(&crate::cache::views::model_tests::world::resource()));
+        let view = watched
+            .view(views.writes.for_resource(&crate::cache::views::model_tests::model_server::resource()));
         views.by_name.insert("maps".into(), Box::new(view));
         (guest, Arc::new(views))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_at_which_the_task_panics_is_left_out_and_the_others_are_indexed() {
-        let (guest, views) = stage().await;
+    async fn an_object_at_which_the_task_panics_is_left_out_of_the_index() {
+        let (guest, views) = fixture().await;
         let watch: Arc<str> = "maps".into();
         guest.panics.arm("indexer", 1);
         let pool = crate::load::version::Version::test_pool(&guest, "index.wat", Limits::default()).await;
         let indexer = Indexer::start(pool, guest.clone(), Health::default());
         let keys = vec![key(0), key(1)];
-        indexer.index(Arc::clone(&views), &watch, keys, Asker::Batch).await.expect("an answer");
+        indexer.index(Arc::clone(&views), &watch, keys, Requester::Batch).await.expect("an answer");
         let computed = &views.by_name[&watch].computed;
-        assert_eq!(computed.objects().len(), 2, "both are known");
+        assert_eq!(computed.indexed_keys().len(), 2, "both are stored");
         assert_eq!(
             (guest.metrics.task_panics.get(), guest.metrics.index_errors.get()),
             (1, 2),
-            "the other by a fault"
+            "the other object caused a fault"
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_own_write_does_not_wait_for_the_batches_before_it() {
-        let (guest, views) = stage().await;
+        let (guest, views) = fixture().await;
         let watch: Arc<str> = "maps".into();
         let logs = guest.log.all().clone();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
@@ -368,22 +381,22 @@ mod tests {
         let pool = InstancePool::new(code, host, Limits::default());
         let indexer = Indexer::start(pool, guest, Health::default());
 
-        let ask = |keys: Vec<ObjectKey>, asker| {
+        let request = |keys: Vec<ObjectKey>, requester| {
             let (indexer, views, watch) = (indexer.clone(), Arc::clone(&views), Arc::clone(&watch));
-            tokio_test::task::spawn(async move { indexer.index(views, &watch, keys, asker).await })
+            tokio_test::task::spawn(async move { indexer.index(views, &watch, keys, requester).await })
         };
-        // All are asked before the task has its first turn.
-        let mut batches = ask(vec![key(0), key(1)], Asker::Batch);
-        let mut own_write = ask(vec![key(2)], Asker::OwnWrite);
+        // Both requests are sent before the task runs for the first time.
+        let mut batches = request(vec![key(0), key(1)], Requester::Batch);
+        let mut own_write = request(vec![key(2)], Requester::OwnWrite);
         assert!(batches.poll().is_pending() && own_write.poll().is_pending());
         own_write.await.expect("an instance");
         batches.await.expect("an instance");
-        // The guest knows no index of this name, so each object leaves a line, in the order of their turns.
+        // The guest has no index of this name, so each object causes a log line, in the order in which they are served.
         let lines = logs.after(0, None);
         let keys = lines.iter().flat_map(|line| line.fields.iter().filter(|(name, _)| name == "key"));
         let keys: Vec<&str> = keys.map(|(_, key)| key.as_str()).collect();
         assert_eq!(keys, ["n/c", "n/a", "n/b"]);
         let computed = &views.by_name[&watch].computed;
-        assert_eq!(computed.objects().len(), NAMES.len());
+        assert_eq!(computed.indexed_keys().len(), NAMES.len());
     }
 }

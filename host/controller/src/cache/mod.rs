@@ -1,4 +1,4 @@
-//! A plugin's cache: its views of the shared stores, its own writes on top of them, and its computed indexes.
+//! A plugin's cache: its views of the shared stores, its own writes on top of those, and its computed indexes.
 
 pub(crate) mod computed;
 pub(crate) mod indexer;

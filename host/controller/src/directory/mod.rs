@@ -1,8 +1,8 @@
-//! Which plugin files there are, and when a change to one is complete enough to be loaded.
+//! Finds plugin files, and decides when a change to one is complete enough to be loaded.
 //!
-//! [`Directory`] is a pure machine: it is shown what a scan found and what time it is, and answers what to do. A file
-//! counts once it has looked the same for the settling time, so that one that is being written, or replaced by
-//! remove-and-create, is not taken half way. At the start, files that were last changed long before count at once.
+//! [`Directory`] is a pure state machine: its inputs are the results of scans and the time, its outputs are [`Change`]s. A change takes
+//! effect once the files have looked the same for the settling time, so that a file that is being written, or replaced by deleting and
+//! creating it, is not loaded half-way. At the start, files that were last modified long before take effect at once.
 
 pub(crate) mod plugin_file;
 mod writers;
@@ -17,18 +17,19 @@ use tokio::time::Instant;
 use crate::name::{NameError, PluginName};
 pub(crate) use writers::Writers;
 
-/// So long ago a file must have been changed that is not watched any more at the start. File systems round times to two seconds at worst.
-const LONG_AGO: Duration = Duration::from_secs(5);
+/// The minimum age of a file that takes effect at once at the start. Must exceed the resolution of modification times, which is two seconds
+/// at worst.
+const OLD_FILE_AGE: Duration = Duration::from_secs(5);
 
-/// What people write for `yaml`.
-const SHORT: &str = "yml";
+/// The short form of `yaml`, which is not the extension of sidecars.
+const YML: &str = "yml";
 
-/// What tells one state of a file from another without reading it.
+/// Distinguishes states of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     len: u64,
     modified: Option<SystemTime>,
-    /// Device and inode, which change when a symlink is swapped to a file of the same size and time.
+    /// Device and inode. They differ when a symlink is changed to a file of the same size and time.
     identity: (u64, u64),
 }
 
@@ -41,12 +42,12 @@ pub(crate) struct PluginFiles {
     pub sidecar: PathBuf,
     wasm_stamp: Stamp,
     sidecar_stamp: Option<Stamp>,
-    /// A file that looks like the sidecar and is not, by its ending: whoever wrote it means something that would not count.
-    short: Option<Stamp>,
+    /// A file with the extension `.yml`. It is not a sidecar, but its author probably meant it to be one.
+    yml_stamp: Option<Stamp>,
 }
 
 impl PluginFiles {
-    /// Files that nobody looks at.
+    /// Files that do not exist.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let wasm_stamp = Stamp { len: 0, modified: None, identity: (0, 0) };
@@ -55,7 +56,7 @@ impl PluginFiles {
             sidecar: PathBuf::from("test.yaml"),
             wasm_stamp,
             sidecar_stamp: None,
-            short: None,
+            yml_stamp: None,
         }
     }
 
@@ -63,11 +64,11 @@ impl PluginFiles {
         other.is_none_or(|other| self.wasm_stamp != other.wasm_stamp)
     }
 
-    /// Whether nothing of them was changed lately.
+    /// Whether none of the files was modified recently.
     fn are_old(&self, now: SystemTime) -> bool {
         let is_old = |stamp: &Stamp| {
             let age = stamp.modified.and_then(|modified| now.duration_since(modified).ok());
-            age.is_some_and(|age| age >= LONG_AGO)
+            age.is_some_and(|age| age >= OLD_FILE_AGE)
         };
         is_old(&self.wasm_stamp) && self.sidecar_stamp.as_ref().is_none_or(is_old)
     }
@@ -82,28 +83,27 @@ impl PluginFiles {
         stamp(&self.sidecar) == self.sidecar_stamp
     }
 
-    /// The file beside the plugin that has `.yml` for `.yaml`, where there is one.
-    pub(crate) fn short_sidecar(&self) -> Option<PathBuf> {
-        self.short.map(|_| self.wasm.with_extension(SHORT))
+    /// Returns the path of the file with the extension `.yml` instead of `.yaml`, if there is one.
+    pub(crate) fn yml_sidecar(&self) -> Option<PathBuf> {
+        self.yml_stamp.map(|_| self.wasm.with_extension(YML))
     }
 }
 
-/// What a scan of the directory found.
+/// The result of a scan of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// The plugins by name.
     pub plugins: BTreeMap<PluginName, PluginFiles>,
-    /// Files that end in .wasm but cannot name a plugin.
+    /// .wasm files whose names are not plugin names.
     pub refused: Vec<NameError>,
-    /// Which directory it was: another may have been put in its place.
+    /// Device and inode of the directory, which may have been replaced by another.
     pub folder: (u64, u64),
 }
 
-/// Reads the directory.
+/// Scans the directory.
 ///
 /// # Errors
-/// The directory cannot be read. An absent one is an error, too: its plugins must not stop because a volume is
-/// mounted anew.
+/// The directory cannot be read. An absent directory is an error, too, because its plugins must not stop while a volume is remounted.
 pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
     let folder = identity(&std::fs::metadata(directory)?);
     let mut scan = Scan { folder, ..Scan::default() };
@@ -113,14 +113,15 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
         if hidden || wasm.extension().is_none_or(|extension| extension != "wasm") {
             continue;
         }
-        // A file that vanishes between the listing and the look, or a dangling symlink, is no file.
+        // A file that was deleted after it was listed, and a dangling symlink, are absent files.
         let Some(wasm_stamp) = stamp(&wasm) else { continue };
         let sidecar = wasm.with_extension("yaml");
-        let short = stamp(&wasm.with_extension(SHORT));
+        let yml_stamp = stamp(&wasm.with_extension(YML));
         let sidecar_stamp = stamp(&sidecar);
         match PluginName::of_file(&wasm) {
             Ok(name) => {
-                scan.plugins.insert(name, PluginFiles { wasm, sidecar, wasm_stamp, sidecar_stamp, short });
+                let files = PluginFiles { wasm, sidecar, wasm_stamp, sidecar_stamp, yml_stamp };
+                scan.plugins.insert(name, files);
             }
             Err(error) => scan.refused.push(error),
         }
@@ -128,7 +129,8 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// What is there, except folders. A pipe, a socket or a device is seen as well, so that its plugin can say that it is not read.
+/// Returns the stamp of a file; `None` if there is none, or a directory. Pipes, sockets and devices are included, so that loading the plugin
+/// reports that it does not read them.
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = std::fs::metadata(path).ok().filter(|metadata| !metadata.is_dir())?;
     Some(Stamp { len: metadata.len(), modified: metadata.modified().ok(), identity: identity(&metadata) })
@@ -148,63 +150,67 @@ fn identity(_: &std::fs::Metadata) -> (u64, u64) {
 /// What to do about a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Its .wasm is new or changed and may change again. One of the others follows, or this once more.
-    Coming(PluginName, PluginFiles),
-    /// Its files are again what they were.
-    NotComing(PluginName),
-    /// Its files are new or changed, and have settled.
+    /// The .wasm file is new or changed, but has not settled: compile it speculatively. Followed by any of these.
+    StartCompile(PluginName, PluginFiles),
+    /// The files are again those that were last loaded: cancel the speculative compilation.
+    CancelCompile(PluginName),
+    /// The files are new or changed, and have settled.
     Load(PluginName, PluginFiles),
-    /// Its file is gone.
+    /// The .wasm file was removed.
     Remove(PluginName),
 }
 
-/// The machine. `None` stands for an absent file.
+/// The state machine that decides when files are loaded.
 #[derive(Debug)]
 pub(crate) struct Directory {
     settle: Duration,
-    has_begun: bool,
-    /// What was last acted on.
-    known: BTreeMap<PluginName, PluginFiles>,
-    unsettled: BTreeMap<PluginName, Unsettled>,
+    /// Whether the first scan has been processed.
+    has_started: bool,
+    /// The files of the last [`Change::Load`] of each plugin.
+    loaded: BTreeMap<PluginName, PluginFiles>,
+    unsettled: BTreeMap<PluginName, UnsettledFiles>,
 }
 
-/// What looks different.
+/// Files that differ from those that were last loaded.
 #[derive(Debug)]
-struct Unsettled {
+struct UnsettledFiles {
+    /// `None` if the .wasm file is absent.
     files: Option<PluginFiles>,
-    /// Since when it has looked that way.
+    /// Since when the files have been in this state.
     since: Instant,
-    /// What was last said to be coming.
-    coming: Option<PluginFiles>,
+    /// The files of the last [`Change::StartCompile`].
+    compiling: Option<PluginFiles>,
 }
 
 impl Directory {
-    /// A machine that knows no plugin yet.
+    /// Creates a state machine without plugins.
     #[must_use]
     pub(crate) fn new(settle: Duration) -> Self {
-        Self { settle, has_begun: false, known: BTreeMap::new(), unsettled: BTreeMap::new() }
+        Self { settle, has_started: false, loaded: BTreeMap::new(), unsettled: BTreeMap::new() }
     }
 
-    /// Before a look. The old files that the first one will find have settled; for later ones this does nothing.
-    pub(crate) fn begin(
+    /// Marks the old files of the first scan as settled. Called before each [`observe`](Self::observe); does nothing after the first time.
+    pub(crate) fn settle_old_files(
         &mut self,
         found: &BTreeMap<PluginName, PluginFiles>,
         wall_clock: SystemTime,
         now: Instant,
     ) {
-        let Some(since) = now.checked_sub(self.settle).filter(|_| !self.has_begun) else { return };
-        self.has_begun = true;
+        let Some(since) = now.checked_sub(self.settle).filter(|_| !self.has_started) else { return };
+        self.has_started = true;
         let old = found.iter().filter(|(_, files)| files.are_old(wall_clock));
-        let settled = |files: &PluginFiles| Unsettled { files: Some(files.clone()), since, coming: None };
+        let settled =
+            |files: &PluginFiles| UnsettledFiles { files: Some(files.clone()), since, compiling: None };
         self.unsettled.extend(old.map(|(name, files)| (name.clone(), settled(files))));
     }
 
-    /// Whether time alone lets something settle. What waits for its writer does not count: that may be for ever.
+    /// Whether some files will settle if they do not change any more. Does not count files that are still being written, because their
+    /// writer may never end.
     pub(crate) fn is_settling(&self, now: Instant) -> bool {
         self.unsettled.values().any(|unsettled| now.duration_since(unsettled.since) < self.settle)
     }
 
-    /// Takes in what a scan found and who still writes, and answers what has settled.
+    /// Processes the result of a scan, and returns what to do. `writers` tells which files are still being written.
     pub(crate) fn observe(
         &mut self,
         found: &BTreeMap<PluginName, PluginFiles>,
@@ -212,45 +218,46 @@ impl Directory {
         now: Instant,
     ) -> Vec<Change> {
         let names: Vec<_> =
-            found.keys().chain(self.known.keys()).chain(self.unsettled.keys()).cloned().collect();
+            found.keys().chain(self.loaded.keys()).chain(self.unsettled.keys()).cloned().collect();
         let mut changes = Vec::new();
         for name in names {
-            let seen = found.get(&name);
-            let known = self.known.get(&name);
-            if seen == known {
-                if self.unsettled.remove(&name).is_some_and(|unsettled| unsettled.coming.is_some()) {
-                    changes.push(Change::NotComing(name));
+            let current = found.get(&name);
+            let loaded = self.loaded.get(&name);
+            if current == loaded {
+                if self.unsettled.remove(&name).is_some_and(|unsettled| unsettled.compiling.is_some()) {
+                    changes.push(Change::CancelCompile(name));
                 }
                 continue;
             }
-            let new = Unsettled { files: seen.cloned(), since: now, coming: None };
+            let new = UnsettledFiles { files: current.cloned(), since: now, compiling: None };
             let unsettled = self.unsettled.entry(name.clone()).or_insert(new);
-            if unsettled.files.as_ref() != seen {
-                (unsettled.files, unsettled.since) = (seen.cloned(), now);
+            if unsettled.files.as_ref() != current {
+                (unsettled.files, unsettled.since) = (current.cloned(), now);
             }
-            let is_written =
-                |files: &PluginFiles| writers.has(&files.wasm, now) || writers.has(&files.sidecar, now);
-            if seen.is_some_and(is_written) {
+            let is_being_written = |files: &PluginFiles| {
+                writers.is_writing(&files.wasm, now) || writers.is_writing(&files.sidecar, now)
+            };
+            if current.is_some_and(is_being_written) {
                 continue;
             }
             if now.duration_since(unsettled.since) < self.settle {
-                let is_coming = |files: &PluginFiles| {
-                    files.has_other_code_than(known) && unsettled.coming.as_ref() != Some(files)
+                let has_new_code = |files: &PluginFiles| {
+                    files.has_other_code_than(loaded) && unsettled.compiling.as_ref() != Some(files)
                 };
-                if seen.is_some_and(is_coming) {
-                    unsettled.coming = seen.cloned();
-                    changes.extend(seen.map(|files| Change::Coming(name, files.clone())));
+                if current.is_some_and(has_new_code) {
+                    unsettled.compiling = current.cloned();
+                    changes.extend(current.map(|files| Change::StartCompile(name, files.clone())));
                 }
                 continue;
             }
             self.unsettled.remove(&name);
-            match seen {
+            match current {
                 Some(files) => {
-                    self.known.insert(name.clone(), files.clone());
+                    self.loaded.insert(name.clone(), files.clone());
                     changes.push(Change::Load(name, files.clone()));
                 }
                 None => {
-                    self.known.remove(&name);
+                    self.loaded.remove(&name);
                     changes.push(Change::Remove(name));
                 }
             }
@@ -258,10 +265,10 @@ impl Directory {
         changes
     }
 
-    /// When something that now looks different will have settled, if it does not change again; what is only waiting for
-    /// its writer is looked at as often.
+    /// Returns when the next files will have settled, if they do not change again. For files that are still being written, returns one
+    /// settling time from now. `None` if all files have settled.
     #[must_use]
-    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_scan(&self, now: Instant) -> Option<Instant> {
         let due = self.unsettled.values().map(|unsettled| unsettled.since + self.settle);
         due.map(|due| if due > now { due } else { now + self.settle }).min()
     }

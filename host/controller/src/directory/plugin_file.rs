@@ -1,7 +1,7 @@
-//! Reading a plugin's files: regular ones only, up to a size, and none that a symbolic link brings in from outside of the plugins directory.
+//! Reads a plugin's files: only regular files, up to a size, and not through a symbolic link that leads out of the plugins directory.
 //!
-//! Links inside of the directory are followed, because a mounted ConfigMap consists of them. Whoever can put a link there could otherwise
-//! have the host read a device without end, wait at a pipe, or show a line of a file that only the host may read.
+//! Without these rules, a link or a special file in the directory could make the host read a device without end, block on a pipe, or show a
+//! line of a file that only the host may read. Links inside of the directory are followed, because a mounted ConfigMap consists of them.
 
 use std::fs::{File, FileType};
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) enum FileProblem {
     Io(io::Error),
-    /// What it is instead.
+    /// The file is not a regular one, but what the text names.
     NotRegular(&'static str),
-    /// A link to another place.
+    /// The file is a link to this path outside of the plugins directory.
     Outside(PathBuf),
-    /// It has more bytes than this.
+    /// The file has more bytes than this limit.
     TooLarge(u64),
 }
 
@@ -32,22 +32,22 @@ pub(crate) fn open(path: &Path) -> Result<File, FileProblem> {
         Some(opened) => opened?,
         None => open_checked(path)?,
     };
-    regular(opened)
+    ensure_regular(opened)
 }
 
-/// Reads a file of the plugins directory, which may have so many bytes.
+/// Reads a file of the plugins directory. `limit` is its maximum size in bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
-    bounded(&open(path)?, limit)
+    read_bounded(&open(path)?, limit)
 }
 
-/// Reads a file that a person named, wherever a link leads.
+/// Reads a file that a user named on the command line. Follows links to any path.
 pub(crate) fn read_anywhere(path: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
     refuse_irregular(path)?;
-    bounded(&regular(platform::open(path)?)?, limit)
+    read_bounded(&ensure_regular(platform::open(path)?)?, limit)
 }
 
-/// The text of a sidecar; `None` where there is none. A link that leads nowhere is no absent file: somebody meant one to be there.
-pub(crate) fn sidecar(
+/// Reads a sidecar with `read`; `None` if there is none. A dangling link is an error, because its author meant a sidecar to exist.
+pub(crate) fn read_sidecar(
     path: &Path,
     limit: u64,
     read: impl FnOnce(&Path, u64) -> Result<Vec<u8>, FileProblem>,
@@ -68,13 +68,13 @@ pub(crate) fn sidecar(
     }
 }
 
-/// Fails at what is no regular file without opening it: to open a device may itself have an effect.
+/// Errors if the file is not a regular one. Does not open the file, because opening a device may have an effect.
 fn refuse_irregular(path: &Path) -> Result<(), FileProblem> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_file() { Ok(()) } else { Err(irregular(kind)) }
 }
 
-fn regular(file: File) -> Result<File, FileProblem> {
+fn ensure_regular(file: File) -> Result<File, FileProblem> {
     let kind = file.metadata()?.file_type();
     if kind.is_file() { Ok(file) } else { Err(irregular(kind)) }
 }
@@ -86,19 +86,19 @@ fn irregular(kind: FileType) -> FileProblem {
     FileProblem::NotRegular(platform::name_of(kind))
 }
 
-fn bounded(file: &File, limit: u64) -> Result<Vec<u8>, FileProblem> {
+fn read_bounded(file: &File, limit: u64) -> Result<Vec<u8>, FileProblem> {
     let size = file.metadata()?.len();
     if size > limit {
         return Err(FileProblem::TooLarge(limit));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // It may have grown since.
+    // The file may have grown since, and special files report a size of 0.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { Err(FileProblem::TooLarge(limit)) } else { Ok(bytes) }
 }
 
-/// Opens a file where the kernel cannot hold links to the directory: where it leads is looked up, and that place is opened without
-/// following a link.
+/// Opens a file if the kernel cannot restrict links to the directory: resolves the path, checks it, and opens the result without following
+/// a link.
 fn open_checked(path: &Path) -> Result<File, FileProblem> {
     let folder = folder_of(path).canonicalize()?;
     let target = path.canonicalize()?;
@@ -120,7 +120,7 @@ mod platform {
 
     use super::{File, FileProblem, FileType, Path, io};
 
-    /// A pipe or device must not keep the one who opens it waiting.
+    /// `NONBLOCK`, because opening a pipe or device must not block.
     const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
     pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -131,7 +131,8 @@ mod platform {
         Ok(rustix::fs::open(path, FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
-    /// Has the kernel refuse whatever leads out of the directory. `None` where it cannot, or where a link leads back in by an absolute path.
+    /// Opens a file; the kernel refuses paths that lead out of the directory. `None` if the kernel cannot do that, or if an absolute link may
+    /// lead back into the directory.
     #[cfg(target_os = "linux")]
     pub(crate) fn open_beneath(path: &Path) -> Option<Result<File, FileProblem>> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_are_read_and_nothing_is_waited_for() {
+    fn only_regular_files_are_read_and_no_open_blocks() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         fs::write(at("good.yaml"), "workers: 2").expect("written");
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_inside_of_the_directory_and_not_out_of_it() {
+    fn a_link_is_followed_inside_of_the_directory_but_not_out_of_it() {
         let outside = tempfile::tempdir().expect("a folder");
         fs::write(outside.path().join("secret"), "secret").expect("written");
         let folder = tempfile::tempdir().expect("a folder");
@@ -250,7 +251,7 @@ mod tests {
                 assert!(matches!(problem, Err(FileProblem::Outside(_))), "{name}: {problem:?}");
             }
         }
-        // A person who names a file is not held to its folder.
+        // A file that a user names may be anywhere.
         assert_eq!(read_anywhere(&at("out.yaml"), 100).expect("read"), b"secret");
     }
 
@@ -261,22 +262,22 @@ mod tests {
         fs::write(&path, "12345").expect("written");
         assert_eq!(read(&path, 5).expect("read"), b"12345");
         assert!(matches!(read(&path, 4), Err(FileProblem::TooLarge(4))));
-        // These say that they are empty.
-        let endless = bounded(&File::open("/dev/zero").expect("a device"), 1000);
+        // Devices report a size of 0.
+        let endless = read_bounded(&File::open("/dev/zero").expect("a device"), 1000);
         assert!(matches!(endless, Err(FileProblem::TooLarge(1000))), "{endless:?}");
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_no_absent_sidecar() {
+    fn a_dangling_link_is_not_an_absent_sidecar() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.yaml");
-        assert!(matches!(sidecar(&path, 10, read), Ok(None)));
+        assert!(matches!(read_sidecar(&path, 10, read), Ok(None)));
         symlink("nowhere", &path).expect("linked");
-        assert!(matches!(sidecar(&path, 10, read), Err(FileProblem::Io(_))));
+        assert!(matches!(read_sidecar(&path, 10, read), Err(FileProblem::Io(_))));
         fs::write(folder.path().join("nowhere"), "a: ä").expect("written");
-        assert_eq!(sidecar(&path, 10, read).expect("read").as_deref(), Some("a: ä"));
+        assert_eq!(read_sidecar(&path, 10, read).expect("read").as_deref(), Some("a: ä"));
         fs::write(folder.path().join("nowhere"), b"\xff").expect("written");
-        let error = sidecar(&path, 10, read).expect_err("no UTF-8");
+        let error = read_sidecar(&path, 10, read).expect_err("no UTF-8");
         assert!(matches!(error, FileProblem::Io(error) if error.kind() == io::ErrorKind::InvalidData));
     }
 }

@@ -1,4 +1,4 @@
-//! Changes as they come, by the clock and on a real file system.
+//! Sequences of changes, in paused time and on a real file system.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn files(len: u64) -> PluginFiles {
         sidecar: "a.yaml".into(),
         wasm_stamp: Stamp { len, modified: None, identity: (0, 0) },
         sidecar_stamp: None,
-        short: None,
+        yml_stamp: None,
     }
 }
 
@@ -18,8 +18,12 @@ fn name() -> PluginName {
     PluginName::of_file(Path::new("a.wasm")).expect("a name")
 }
 
-/// What has settled.
-fn look(directory: &mut Directory, found: &BTreeMap<PluginName, PluginFiles>, now: Instant) -> Vec<Change> {
+/// Observes a scan, and returns the changes that have settled.
+fn observe(
+    directory: &mut Directory,
+    found: &BTreeMap<PluginName, PluginFiles>,
+    now: Instant,
+) -> Vec<Change> {
     let changes = directory.observe(found, &Writers::default(), now);
     let has_settled = |change: &Change| matches!(change, Change::Load(..) | Change::Remove(_));
     changes.into_iter().filter(has_settled).collect()
@@ -32,22 +36,22 @@ fn found(len: Option<u64>) -> BTreeMap<PluginName, PluginFiles> {
 #[tokio::test(start_paused = true)]
 async fn a_file_is_loaded_once_it_has_settled() {
     let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
-    assert_eq!(look(&mut directory, &found(Some(1)), start), []);
-    assert_eq!(directory.next_look(start), Some(start + SETTLE));
+    assert_eq!(observe(&mut directory, &found(Some(1)), start), []);
+    assert_eq!(directory.next_scan(start), Some(start + SETTLE));
     let grown = start + SETTLE / 2;
-    assert_eq!(look(&mut directory, &found(Some(2)), grown), []);
+    assert_eq!(observe(&mut directory, &found(Some(2)), grown), []);
     assert_eq!(
-        look(&mut directory, &found(Some(2)), start + SETTLE),
+        observe(&mut directory, &found(Some(2)), start + SETTLE),
         [],
-        "the clock starts again when it grows"
+        "the settling time starts again when the file grows"
     );
-    assert_eq!(look(&mut directory, &found(Some(2)), grown + SETTLE), [Change::Load(name(), files(2))]);
-    assert_eq!(look(&mut directory, &found(Some(2)), grown + SETTLE * 9), []);
-    assert_eq!(directory.next_look(start), None);
+    assert_eq!(observe(&mut directory, &found(Some(2)), grown + SETTLE), [Change::Load(name(), files(2))]);
+    assert_eq!(observe(&mut directory, &found(Some(2)), grown + SETTLE * 9), []);
+    assert_eq!(directory.next_scan(start), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_start_a_file_that_was_changed_long_ago_has_settled() {
+async fn at_the_start_an_old_file_has_settled() {
     let (start, wall_clock) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_hours(1));
     let aged = |age: Duration| {
         let mut found = found(Some(1));
@@ -56,64 +60,64 @@ async fn at_the_start_a_file_that_was_changed_long_ago_has_settled() {
         }
         found
     };
-    for (age, has_settled) in [(LONG_AGO, true), (LONG_AGO - Duration::from_millis(1), false)] {
+    for (age, has_settled) in [(OLD_FILE_AGE, true), (OLD_FILE_AGE - Duration::from_millis(1), false)] {
         let (mut directory, found) = (Directory::new(SETTLE), aged(age));
-        directory.begin(&found, wall_clock, start);
-        assert_eq!(look(&mut directory, &found, start).is_empty(), !has_settled);
+        directory.settle_old_files(&found, wall_clock, start);
+        assert_eq!(observe(&mut directory, &found, start).is_empty(), !has_settled);
         assert_eq!(directory.is_settling(start), !has_settled);
     }
-    let mut fresh_sidecar = aged(LONG_AGO);
+    let mut fresh_sidecar = aged(OLD_FILE_AGE);
     for files in fresh_sidecar.values_mut() {
         files.sidecar_stamp = Some(Stamp { modified: Some(wall_clock), ..files.wasm_stamp });
     }
     let mut directory = Directory::new(SETTLE);
-    directory.begin(&BTreeMap::new(), wall_clock, start);
-    directory.begin(&aged(LONG_AGO), wall_clock, start);
-    assert_eq!(look(&mut directory, &aged(LONG_AGO), start), [], "it came after the start");
+    directory.settle_old_files(&BTreeMap::new(), wall_clock, start);
+    directory.settle_old_files(&aged(OLD_FILE_AGE), wall_clock, start);
+    assert_eq!(observe(&mut directory, &aged(OLD_FILE_AGE), start), [], "the file was added after the start");
     let mut directory = Directory::new(SETTLE);
-    directory.begin(&fresh_sidecar, wall_clock, start);
-    assert_eq!(look(&mut directory, &fresh_sidecar, start), []);
+    directory.settle_old_files(&fresh_sidecar, wall_clock, start);
+    assert_eq!(observe(&mut directory, &fresh_sidecar, start), []);
     assert!(directory.is_settling(start) && !directory.is_settling(start + SETTLE));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_gone_for_a_moment_was_never_gone() {
+async fn a_file_that_is_absent_for_a_moment_is_not_reloaded() {
     let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
-    look(&mut directory, &found(Some(1)), start);
-    assert_eq!(look(&mut directory, &found(Some(1)), start + SETTLE).len(), 1);
+    observe(&mut directory, &found(Some(1)), start);
+    assert_eq!(observe(&mut directory, &found(Some(1)), start + SETTLE).len(), 1);
     let later = start + SETTLE * 5;
-    assert_eq!(look(&mut directory, &found(None), later), []);
-    assert_eq!(look(&mut directory, &found(Some(1)), later + SETTLE / 2), []);
-    assert_eq!(look(&mut directory, &found(Some(1)), later + SETTLE * 3), [], "it is the same file");
-    look(&mut directory, &found(None), later + SETTLE * 4);
-    assert_eq!(look(&mut directory, &found(None), later + SETTLE * 5), [Change::Remove(name())]);
+    assert_eq!(observe(&mut directory, &found(None), later), []);
+    assert_eq!(observe(&mut directory, &found(Some(1)), later + SETTLE / 2), []);
+    assert_eq!(observe(&mut directory, &found(Some(1)), later + SETTLE * 3), [], "the file is the same");
+    observe(&mut directory, &found(None), later + SETTLE * 4);
+    assert_eq!(observe(&mut directory, &found(None), later + SETTLE * 5), [Change::Remove(name())]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_that_is_coming_is_told_of_at_once_and_once() {
+async fn new_code_is_compiled_at_once_and_only_once() {
     let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
-    let mut look = |files: Option<PluginFiles>, now| {
+    let mut observe = |files: Option<PluginFiles>, now| {
         directory.observe(&files.map(|files| (name(), files)).into_iter().collect(), &Writers::default(), now)
     };
-    let coming = |len| [Change::Coming(name(), files(len))];
-    assert_eq!(look(Some(files(1)), start), coming(1));
-    assert_eq!(look(Some(files(1)), start + SETTLE / 4), []);
-    assert_eq!(look(Some(files(2)), start + SETTLE / 2), coming(2));
+    let compile = |len| [Change::StartCompile(name(), files(len))];
+    assert_eq!(observe(Some(files(1)), start), compile(1));
+    assert_eq!(observe(Some(files(1)), start + SETTLE / 4), []);
+    assert_eq!(observe(Some(files(2)), start + SETTLE / 2), compile(2));
     let loaded = start + SETTLE * 2;
-    assert_eq!(look(Some(files(2)), loaded), [Change::Load(name(), files(2))]);
-    // A sidecar alone brings no code.
+    assert_eq!(observe(Some(files(2)), loaded), [Change::Load(name(), files(2))]);
+    // A change of the sidecar alone needs no compilation.
     let with_sidecar = PluginFiles { sidecar_stamp: Some(files(9).wasm_stamp), ..files(2) };
-    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE), []);
-    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE * 2).len(), 1);
-    // What has come to nothing is told of, too.
-    assert_eq!(look(Some(files(3)), loaded + SETTLE * 3), coming(3));
-    assert_eq!(look(None, loaded + SETTLE * 3), []);
-    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE * 3), [Change::NotComing(name())]);
-    assert_eq!(look(Some(with_sidecar), loaded + SETTLE * 9), []);
+    assert_eq!(observe(Some(with_sidecar.clone()), loaded + SETTLE), []);
+    assert_eq!(observe(Some(with_sidecar.clone()), loaded + SETTLE * 2).len(), 1);
+    // A compilation is cancelled when the old files are back.
+    assert_eq!(observe(Some(files(3)), loaded + SETTLE * 3), compile(3));
+    assert_eq!(observe(None, loaded + SETTLE * 3), []);
+    assert_eq!(observe(Some(with_sidecar.clone()), loaded + SETTLE * 3), [Change::CancelCompile(name())]);
+    assert_eq!(observe(Some(with_sidecar), loaded + SETTLE * 9), []);
 }
 
 #[test]
-fn a_scan_takes_wasm_files_with_names_and_reports_the_others() {
+fn a_scan_finds_plugins_and_reports_files_with_invalid_names() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in ["good.wasm", "good.yaml", "Bad_Name.wasm", ".hidden.wasm", "readme.md"] {
         std::fs::write(folder.path().join(file), file).expect("written");
@@ -132,36 +136,36 @@ async fn a_burst_of_a_hundred_writes_is_one_load() {
     let mut changes = Vec::new();
     for write in 0..100 {
         let now = start + Duration::from_millis(50) * write;
-        changes.extend(look(&mut directory, &found(Some(write.into())), now));
+        changes.extend(observe(&mut directory, &found(Some(write.into())), now));
     }
     assert_eq!(changes, []);
-    changes.extend(look(&mut directory, &found(Some(99)), start + Duration::from_secs(60)));
+    changes.extend(observe(&mut directory, &found(Some(99)), start + Duration::from_secs(60)));
     assert_eq!(changes, [Change::Load(name(), files(99))]);
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn a_file_whose_writer_pauses_is_not_taken_before_it_is_closed() {
+async fn a_file_whose_writer_pauses_is_not_loaded_before_it_is_closed() {
     use notify::event::{AccessKind, AccessMode, DataChange, ModifyKind};
     use notify::{Event, EventKind};
 
     let (mut directory, mut writers, start) = (Directory::new(SETTLE), Writers::default(), Instant::now());
-    let told = |kind| Ok(Event::new(kind).add_path("/plugins/a.wasm".into()));
-    let write = told(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
+    let event = |kind| Ok(Event::new(kind).add_path("/plugins/a.wasm".into()));
+    let write = event(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
     for part in 0..20 {
         let now = start + SETTLE * 3 * part;
-        writers.told(&write, now);
+        writers.observe(&write, now);
         assert_eq!(directory.observe(&found(Some(part.into())), &writers, now), []);
         let pause = now + SETTLE * 2;
         assert_eq!(directory.observe(&found(Some(part.into())), &writers, pause), [], "half a file");
-        assert_eq!(directory.next_look(pause), Some(pause + SETTLE), "no busy loop");
+        assert_eq!(directory.next_scan(pause), Some(pause + SETTLE), "no busy loop");
     }
     let end = start + SETTLE * 3 * 20;
-    writers.told(&told(EventKind::Access(AccessKind::Close(AccessMode::Write))), end);
+    writers.observe(&event(EventKind::Access(AccessKind::Close(AccessMode::Write))), end);
     assert_eq!(directory.observe(&found(Some(19)), &writers, end), [Change::Load(name(), files(19))]);
 }
 
-/// Two scans of the folder, with something done to it between them.
+/// Whether a scan of the folder finds other files after a change.
 fn differs(folder: &Path, change: impl FnOnce(&Path)) -> bool {
     let before = scan(folder).expect("readable").plugins;
     change(folder);
@@ -169,7 +173,7 @@ fn differs(folder: &Path, change: impl FnOnce(&Path)) -> bool {
 }
 
 #[test]
-fn every_way_to_replace_a_file_is_seen() {
+fn every_way_to_replace_a_file_is_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
@@ -177,22 +181,22 @@ fn every_way_to_replace_a_file_is_seen() {
     assert!(!differs(folder, |_| {}));
     assert!(differs(folder, |_| write("a.wasm", "other")), "in place");
     let old = std::fs::metadata(folder.join("a.wasm")).and_then(|file| file.modified()).expect("a time");
-    // A file of the same size and time, which only its inode tells from the other.
+    // A file of the same size and time, which differs only in its inode.
     assert!(differs(folder, |folder| {
         write("new", "OTHER");
         let new = std::fs::File::options().write(true).open(folder.join("new")).expect("opened");
         new.set_modified(old).expect("dated");
         std::fs::rename(folder.join("new"), folder.join("a.wasm")).expect("renamed");
     }));
-    assert!(differs(folder, |_| write("a.yaml", "workers: 1")), "a sidecar comes");
-    assert!(differs(folder, |_| write("a.yaml", "workers: 22")), "it changes");
+    assert!(differs(folder, |_| write("a.yaml", "workers: 1")), "a sidecar is added");
+    assert!(differs(folder, |_| write("a.yaml", "workers: 22")), "the sidecar changes");
     assert!(differs(folder, |folder| std::fs::remove_file(folder.join("a.yaml")).expect("removed")));
 }
 
-/// As the kubelet updates the volume of a ConfigMap: names lead through `..data`, which is swapped.
+/// As the kubelet updates the volume of a ConfigMap: the files are symlinks through `..data`, which is replaced.
 #[cfg(unix)]
 #[test]
-fn the_swap_of_a_config_map_volume_is_seen() {
+fn the_update_of_a_config_map_volume_is_detected() {
     use std::os::unix::fs::symlink;
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -207,7 +211,11 @@ fn the_swap_of_a_config_map_volume_is_seen() {
     for file in ["a.wasm", "a.yaml"] {
         symlink(Path::new("..data").join(file), folder.join(file)).expect("linked");
     }
-    assert_eq!(scan(folder).expect("readable").plugins.len(), 1, "the folders behind are no plugins");
+    assert_eq!(
+        scan(folder).expect("readable").plugins.len(),
+        1,
+        "the folders behind the links are not plugins"
+    );
     assert!(!differs(folder, |_| {}));
     assert!(differs(folder, |folder| {
         symlink("..2026_02", folder.join("..data_tmp")).expect("linked");
@@ -217,15 +225,15 @@ fn the_swap_of_a_config_map_volume_is_seen() {
 }
 
 #[test]
-fn a_sidecar_with_the_short_ending_is_seen() {
+fn a_sidecar_with_the_extension_yml_is_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in ["a.wasm", "b.yml"] {
         std::fs::write(folder.path().join(file), file).expect("written");
     }
-    let short = |folder: &Path| {
-        scan(folder).expect("readable").plugins.values().next().and_then(PluginFiles::short_sidecar)
+    let yml_sidecar = |folder: &Path| {
+        scan(folder).expect("readable").plugins.values().next().and_then(PluginFiles::yml_sidecar)
     };
-    assert_eq!(short(folder.path()), None);
+    assert_eq!(yml_sidecar(folder.path()), None);
     assert!(differs(folder.path(), |folder| std::fs::write(folder.join("a.yml"), "").expect("written")));
-    assert_eq!(short(folder.path()), Some(folder.path().join("a.yml")));
+    assert_eq!(yml_sidecar(folder.path()), Some(folder.path().join("a.yml")));
 }

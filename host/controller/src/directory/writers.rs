@@ -1,7 +1,7 @@
-//! Which files are still being written, as far as the file system tells. Pure.
+//! Tracks which files are still being written, from file system notifications. Pure.
 //!
-//! A file that is rewritten in place looks settled whenever its writer pauses. Where the kernel tells of writes and of
-//! the close after them, such a file is not taken before it is closed.
+//! A file that is rewritten in place looks settled whenever its writer pauses. If the kernel reports writes and the close after them, such a
+//! file is not loaded before it is closed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,43 +12,44 @@ use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind};
 use tokio::time::Instant;
 
-/// A writer that has not written for this long is not waited for: its close may have been missed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// After this time without a write, a file counts as closed, because the notification of the close may have been missed.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Other systems do not tell of closes.
-const CLOSES_ARE_TOLD: bool = cfg!(any(target_os = "linux", target_os = "android"));
+/// Whether the system reports closes.
+const REPORTS_CLOSES: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// The files of one directory that were written to and not closed since, with the time of the last write.
+/// The files of one directory that were written and not closed since.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
-    open: BTreeMap<OsString, Instant>,
+    /// The time of the last write, by file name.
+    last_writes: BTreeMap<OsString, Instant>,
 }
 
 impl Writers {
-    /// Takes in what the file system told.
-    pub(crate) fn told(&mut self, event: &notify::Result<Event>, now: Instant) {
+    /// Processes a notification.
+    pub(crate) fn observe(&mut self, event: &notify::Result<Event>, now: Instant) {
         let Some(event) = event.as_ref().ok().filter(|event| !event.need_rescan()) else {
-            // Events were missed, perhaps a close.
-            return self.open.clear();
+            // Notifications were missed, perhaps that of a close.
+            return self.last_writes.clear();
         };
         let names = event.paths.iter().filter_map(|path| path.file_name());
         match event.kind {
-            EventKind::Modify(ModifyKind::Data(_)) if CLOSES_ARE_TOLD => {
-                self.open.extend(names.map(|name| (name.to_owned(), now)));
+            EventKind::Modify(ModifyKind::Data(_)) if REPORTS_CLOSES => {
+                self.last_writes.extend(names.map(|name| (name.to_owned(), now)));
             }
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(_))
             | EventKind::Remove(_) => names.for_each(|name| {
-                self.open.remove(name);
+                self.last_writes.remove(name);
             }),
             _ => {}
         }
     }
 
-    /// Whether somebody writes the file.
-    pub(crate) fn has(&self, path: &Path, now: Instant) -> bool {
-        let last = path.file_name().and_then(|name| self.open.get(name));
-        last.is_some_and(|last| now.saturating_duration_since(*last) < PATIENCE)
+    /// Whether the file is still being written.
+    pub(crate) fn is_writing(&self, path: &Path, now: Instant) -> bool {
+        let last = path.file_name().and_then(|name| self.last_writes.get(name));
+        last.is_some_and(|last| now.saturating_duration_since(*last) < WRITE_TIMEOUT)
     }
 }
 
@@ -61,33 +62,34 @@ mod tests {
     const WRITE: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
     const CLOSE: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write));
 
-    fn told(kinds: &[EventKind], now: Instant) -> Writers {
+    fn after_events(kinds: &[EventKind], now: Instant) -> Writers {
         let mut writers = Writers::default();
         for kind in kinds {
-            writers.told(&Ok(Event::new(*kind).add_path("/plugins/a.wasm".into())), now);
+            writers.observe(&Ok(Event::new(*kind).add_path("/plugins/a.wasm".into())), now);
         }
         writers
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_is_written_from_the_first_write_to_the_close() {
+    async fn a_file_is_being_written_from_the_first_write_to_the_close() {
         let (now, file) = (Instant::now(), Path::new("plugins/a.wasm"));
-        assert!(!told(&[], now).has(file, now));
-        assert!(told(&[WRITE, WRITE], now).has(file, now));
-        assert!(!told(&[WRITE], now).has(Path::new("b.wasm"), now));
+        assert!(!after_events(&[], now).is_writing(file, now));
+        assert!(after_events(&[WRITE, WRITE], now).is_writing(file, now));
+        assert!(!after_events(&[WRITE], now).is_writing(Path::new("b.wasm"), now));
         let ends =
             [CLOSE, EventKind::Remove(RemoveKind::File), EventKind::Modify(ModifyKind::Name(RenameMode::To))];
         for end in ends {
-            assert!(!told(&[WRITE, end], now).has(file, now), "{end:?}");
+            assert!(!after_events(&[WRITE, end], now).is_writing(file, now), "{end:?}");
         }
-        assert!(!told(&[WRITE], now).has(file, now + PATIENCE), "a close that was missed");
+        let later = now + WRITE_TIMEOUT;
+        assert!(!after_events(&[WRITE], now).is_writing(file, later), "a close that was missed");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_missed_may_have_been_the_close() {
+    async fn missed_notifications_count_as_a_close() {
         let now = Instant::now();
-        let mut writers = told(&[WRITE], now);
-        writers.told(&Err(notify::Error::generic("overflow")), now);
-        assert!(!writers.has(Path::new("a.wasm"), now));
+        let mut writers = after_events(&[WRITE], now);
+        writers.observe(&Err(notify::Error::generic("overflow")), now);
+        assert!(!writers.is_writing(Path::new("a.wasm"), now));
     }
 }

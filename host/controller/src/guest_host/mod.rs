@@ -1,4 +1,4 @@
-//! What a plugin's guests can see and do: the [`Host`] of one version of one plugin.
+//! The host functions that a plugin's guests can call: the [`Host`] of one version of one plugin.
 
 pub(crate) mod services;
 
@@ -27,39 +27,39 @@ use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
 use crate::runtime::queue::Item;
 
-/// The host of one version.
+/// The host functions of one version.
 pub(crate) struct GuestHost {
     services: GuestServices,
     /// The sidecar's `config` as JSON.
     config: Arc<str>,
-    /// Absent while the plugin describes itself or computes index values: then it may log, no more.
-    granted: Option<Granted>,
+    /// `None` while the plugin describes itself or computes index values. It may only log then.
+    capabilities: Option<Capabilities>,
 }
 
-/// What a version may use once it is described.
-pub(crate) struct Granted {
+/// What the guests of a version may use when they reconcile or observe.
+pub(crate) struct Capabilities {
     pub(crate) views: Arc<Views>,
     pub(crate) client: LiveClient,
     pub(crate) http: HttpClient,
-    pub(crate) rates: Rates,
+    pub(crate) rate_limits: RateLimits,
 }
 
-/// How fast a version may do what costs the cluster or its neighbours something.
-pub(crate) struct Rates {
+/// Rate limits for actions that cost the cluster or other plugins something.
+pub(crate) struct RateLimits {
     quotas: Quotas,
     requests: Turnstile,
     requests_waited: Reminder,
     events: Mutex<Bucket>,
     events_dropped: Reminder,
-    /// Metrics that were complained about, and `None` for the number of series.
-    metrics_refused: Mutex<HashSet<Option<String>>>,
+    /// The metrics whose refusal was logged; `None` stands for the limit on the number of series.
+    logged_metrics: Mutex<HashSet<Option<String>>>,
 }
 
-impl Rates {
-    /// How many seconds' worth of Events may come at once.
+impl RateLimits {
+    /// The burst of Events, in seconds of their rate.
     const EVENT_BURST: u32 = 10;
-    /// After so many complaints about metrics of other kinds, the rest are only counted.
-    const COMPLAINTS: usize = 20;
+    /// The number of metrics whose refusal is logged. Further ones are only counted.
+    const MAX_LOGGED_METRICS: usize = 20;
 
     pub(crate) fn new(quotas: &Quotas) -> Self {
         let now = Instant::now();
@@ -70,12 +70,12 @@ impl Rates {
             requests_waited: Reminder::default(),
             events: Mutex::new(Bucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
             events_dropped: Reminder::default(),
-            metrics_refused: Mutex::default(),
+            logged_metrics: Mutex::default(),
         }
     }
 
-    /// Whether a problem is to be said: each once.
-    fn is_new(&self, metric: &str, problem: &MetricProblem) -> bool {
+    /// Whether a problem with a metric is to be logged: each once.
+    fn should_log(&self, metric: &str, problem: &MetricProblem) -> bool {
         let subject = match problem {
             MetricProblem::TooMany { .. } => None,
             MetricProblem::OtherKind { .. }
@@ -83,51 +83,53 @@ impl Rates {
             | MetricProblem::Collides { .. }
             | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
         };
-        let mut refused = self.metrics_refused.lock();
-        (subject.is_none() || refused.len() < Self::COMPLAINTS) && refused.insert(subject)
+        let mut logged = self.logged_metrics.lock();
+        (subject.is_none() || logged.len() < Self::MAX_LOGGED_METRICS) && logged.insert(subject)
     }
 }
 
 impl GuestHost {
+    /// Creates the host functions for guests that describe the plugin or compute index values.
     pub(crate) fn for_describe(services: GuestServices, config: Arc<str>) -> Self {
-        Self { services, config, granted: None }
+        Self { services, config, capabilities: None }
     }
 
-    pub(crate) fn new(services: GuestServices, config: Arc<str>, granted: Granted) -> Self {
-        Self { services, config, granted: Some(granted) }
+    /// Creates the host functions for guests that reconcile or observe.
+    pub(crate) fn new(services: GuestServices, config: Arc<str>, capabilities: Capabilities) -> Self {
+        Self { services, config, capabilities: Some(capabilities) }
     }
 
     fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {
-        match &self.granted {
-            Some(granted) => Ok(&granted.views),
+        match &self.capabilities {
+            Some(capabilities) => Ok(&capabilities.views),
             None => Err(Misuse::NotNow { function, call: call.name() }),
         }
     }
 
-    /// The client, once it is the plugin's turn to send a request. The wait is inside the call's time limit.
+    /// Waits until the plugin may send a request, and returns the client. The wait counts towards the call's time limit.
     async fn client(&self, call: &Call) -> Result<&LiveClient, ApiError> {
-        let Some(granted) = &self.granted else {
+        let Some(capabilities) = &self.capabilities else {
             let name = call.name();
             return Err(ApiError::Unavailable(format!("the client is not available during {name}")));
         };
-        let rates = &granted.rates;
+        let rate_limits = &capabilities.rate_limits;
         let on_wait = || {
             self.services.metrics.throttled.inc();
-            if rates.requests_waited.is_due(Instant::now()) {
-                let Quotas { client_qps, client_burst, .. } = rates.quotas;
-                self.remark(&format!(
+            if rate_limits.requests_waited.is_due(Instant::now()) {
+                let Quotas { client_qps, client_burst, .. } = rate_limits.quotas;
+                self.warn(&format!(
                     "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
                 ));
             }
         };
-        rates.requests.pass(on_wait).await;
-        match granted.views.permission.withdrawn() {
-            None => Ok(&granted.client),
-            Some(why) => Err(ApiError::Unavailable(why)),
+        rate_limits.requests.pass(on_wait).await;
+        match capabilities.views.permission.withdrawn() {
+            None => Ok(&capabilities.client),
+            Some(reason) => Err(ApiError::Unavailable(reason)),
         }
     }
 
-    /// Queues a key that a guest asked for.
+    /// Queues a key for a guest.
     fn enqueue(
         &self,
         call: &Call,
@@ -148,13 +150,13 @@ impl GuestHost {
         Ok(())
     }
 
-    /// What the host has to say about the plugin, in its log and in the host's.
-    fn remark(&self, message: &str) {
+    /// Logs a warning about the plugin, in its log and in the host's.
+    fn warn(&self, message: &str) {
         self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
     }
 }
 
-/// The key that the call is about.
+/// Returns the key that the call reconciles.
 fn item(call: &Call) -> Option<Item> {
     match call {
         Call::Reconcile(request) => {
@@ -164,7 +166,7 @@ fn item(call: &Call) -> Option<Item> {
     }
 }
 
-/// The new state for the guest.
+/// Returns the new state that a write produced. Errors if the object does not exist any more.
 fn state(written: Written) -> Result<Object, ApiError> {
     match written {
         Written::Object(_, object) | Written::Ended(_, object) | Written::Answer(_, object) => Ok(object),
@@ -183,7 +185,7 @@ impl Host for GuestHost {
     }
 
     fn is_cached(&self, object: &Object) -> bool {
-        self.granted.as_ref().is_some_and(|granted| granted.views.has_cached(object))
+        self.capabilities.as_ref().is_some_and(|capabilities| capabilities.views.has_cached(object))
     }
 
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
@@ -201,7 +203,7 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<Object>, Misuse> {
-        called(watch, self.views(call, "cache.by-index")?.readable(watch)?.by_index(index, value))
+        with_watch_name(watch, self.views(call, "cache.by-index")?.readable(watch)?.by_index(index, value))
     }
 
     fn cache_index_keys(
@@ -211,11 +213,14 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<ObjectKey>, Misuse> {
-        called(watch, self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value))
+        with_watch_name(
+            watch,
+            self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value),
+        )
     }
 
     fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
-        called(watch, self.views(call, "cache.index-values")?.readable(watch)?.index_values(index))
+        with_watch_name(watch, self.views(call, "cache.index-values")?.readable(watch)?.index_values(index))
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
@@ -295,14 +300,14 @@ impl Host for GuestHost {
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
-        if let Some(Granted { rates, .. }) = &self.granted {
+        if let Some(Capabilities { rate_limits, .. }) = &self.capabilities {
             let now = Instant::now();
-            let is_too_fast = rates.events.lock().take(now).is_err();
+            let is_too_fast = rate_limits.events.lock().take(now).is_err();
             if is_too_fast {
                 self.services.metrics.events_dropped.inc();
-                if rates.events_dropped.is_due(now) {
-                    let allowed = rates.quotas.events_per_second;
-                    self.remark(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
+                if rate_limits.events_dropped.is_due(now) {
+                    let allowed = rate_limits.quotas.events_per_second;
+                    self.warn(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
                 }
                 return;
             }
@@ -335,15 +340,15 @@ impl Host for GuestHost {
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
-        let Some(Granted { rates, .. }) = &self.granted else { return };
+        let Some(Capabilities { rate_limits, .. }) = &self.capabilities else { return };
         let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
-        match guest_metrics.record(name, &sample, rates.quotas.metric_series) {
+        match guest_metrics.record(name, &sample, rate_limits.quotas.metric_series) {
             // What there may be of it is bounded by the number of series.
             Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
             Err(problem) => {
                 metrics.metrics_refused.inc();
-                if rates.is_new(sample.name, &problem) {
-                    self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
+                if rate_limits.should_log(sample.name, &problem) {
+                    self.warn(&format!("metric {:?} not recorded: {problem}", sample.name));
                 }
             }
         }
@@ -355,8 +360,8 @@ impl Host for GuestHost {
         request: http::Request<HttpBody>,
         timeouts: &HttpTimeouts,
     ) -> Result<http::Response<HttpBody>, HttpError> {
-        match &self.granted {
-            Some(granted) => granted.http.send(request, timeouts).await,
+        match &self.capabilities {
+            Some(capabilities) => capabilities.http.send(request, timeouts).await,
             None => Err(HttpError::NotNow { call: call.name() }),
         }
     }
@@ -374,11 +379,11 @@ impl Host for GuestHost {
     }
 }
 
-/// A view knows its kind and not how the plugin calls it.
-fn called<T>(name: &str, answer: Result<T, Misuse>) -> Result<T, Misuse> {
-    answer.map_err(|misuse| match misuse {
+/// Sets the watch's name in an error of its view, which knows only the resource.
+fn with_watch_name<T>(watch: &str, result: Result<T, Misuse>) -> Result<T, Misuse> {
+    result.map_err(|misuse| match misuse {
         Misuse::UnknownIndex { index, declared, .. } => {
-            Misuse::UnknownIndex { watch: name.to_owned(), index, declared }
+            Misuse::UnknownIndex { watch: watch.to_owned(), index, declared }
         }
         other => other,
     })

@@ -1,4 +1,4 @@
-//! What all versions of one plugin share.
+//! The services that all versions of one plugin share.
 
 use std::sync::Arc;
 
@@ -17,50 +17,51 @@ use crate::name::PluginName;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
 
-/// What a version needs besides its watches: the same for all versions of a plugin.
+/// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct GuestServices {
     pub(crate) name: PluginName,
     pub(crate) operator: Operator,
     pub(crate) queue: PluginQueue,
     pub(crate) events: EventRecorder,
-    /// All that is written of it goes through this.
+    /// All log lines about the plugin go through this.
     pub(crate) log: PluginLog,
     pub(crate) metrics: Arc<PluginMetrics>,
     pub(crate) writes: PluginWrites,
     pub(crate) hot_loops: HotLoops,
     pub(crate) guest_metrics: GuestMetrics,
-    /// What the host holds for the plugin.
+    /// The account of the memory that the host uses for the plugin.
     pub(crate) host_memory: HostMemory,
-    /// When it was last said that there was no room in it.
+    /// When the log last reported that `host_memory` is exceeded.
     pub(crate) refusals: Arc<Reminder>,
-    /// Of its tasks.
+    /// The panics of the plugin's tasks.
     pub(crate) panics: TaskPanics,
+    /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
 
 impl GuestServices {
-    /// Gives back what is held for a plugin that has stopped for good. Its log lines stay in sight with its status.
-    pub(crate) fn forget(&self) {
-        self.writes.forget();
+    /// Releases the memory of a plugin that has stopped for good, except for its log lines, which are shown with its status.
+    pub(crate) fn release(&self) {
+        self.writes.clear();
         self.hot_loops.forget_all();
         self.guest_metrics.forget(&self.name);
         let series = self.host_memory.used_by(HostMemoryKind::Metrics);
         self.host_memory.release(HostMemoryKind::Metrics, series);
     }
 
-    /// Counts work that was left out because `limits.hostMemory` is exceeded, and says so now and then.
-    pub(crate) fn refused(&self, what: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
+    /// Counts work that was refused because `limits.hostMemory` is exceeded, and logs it now and then.
+    pub(crate) fn record_refusal(&self, refused: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
         self.metrics.host_memory_refusals.inc();
         if self.refusals.is_due(Instant::now()) {
-            self.log.host(LogLevel::Warn, format_args!("{what}: {exceeded}"), &[]);
+            self.log.host(LogLevel::Warn, format_args!("{refused}: {exceeded}"), &[]);
         }
     }
 }
 
 #[cfg(test)]
 impl GuestServices {
-    /// Services of a plugin with this name, with a client for its Events.
+    /// Creates the services of a plugin with this name. The client sends its Events.
     pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
         let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);

@@ -1,4 +1,4 @@
-//! All plugins of one directory.
+//! Runs the plugins of one directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,51 +40,51 @@ use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginView, ReloadOptions};
 
-/// How a host runs.
+/// The options of a host.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
-    /// The directory whose .wasm files run.
+    /// The directory with the plugins' .wasm files.
     pub plugins: PathBuf,
-    /// The API server as `host:port`, a label of its clients' metrics.
+    /// The API server as `host:port`; a label of the client metrics.
     pub api_server: String,
-    /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise.
+    /// Whether the CRDs in plugins are applied, unless a sidecar decides otherwise.
     pub grant_crds: bool,
-    /// What a plugin gets of what its sidecar does not mention.
+    /// Whether a plugin gets rights that its sidecar does not mention.
     pub grants: GrantMode,
-    /// What tells this process from others in Events.
+    /// Identifies this process in Events: their `reportingInstance` ends with it.
     pub instance: String,
-    /// The namespace of the Events about plugins themselves: the host's own.
+    /// The host's own namespace, in which Events about plugins are created.
     pub namespace: String,
-    /// How long a file must look the same before it is loaded.
+    /// How long a file must be unchanged before it is loaded.
     pub settle: Duration,
-    /// Whether the file system is asked to tell of changes. Where it cannot, as on a network, and where this is off, the
-    /// directory is looked at every two seconds.
+    /// Whether the file system notifies the host of changes. The directory is polled every two seconds in any case, because network file
+    /// systems send no notifications.
     pub file_events: bool,
-    /// How often it is reviewed what a plugin's service account may read, where it has one; a right that is taken away counts for
-    /// about that long.
-    pub review_every: Duration,
-    /// The runtime that informers run on, if not that of the plugins.
+    /// How often the read permissions of plugins' service accounts are re-checked. A permission that is revoked stays effective for about
+    /// that long.
+    pub access_review_interval: Duration,
+    /// The runtime for informers; `None` for the runtime of the plugins.
     pub informer_runtime: Option<Handle>,
     /// Whether cached objects are compressed.
     pub compress_caches: bool,
-    /// Whether watches ask for streaming lists first. API servers compress plain lists and no streams.
+    /// Whether watches request streaming lists first. API servers compress plain lists, but not streams.
     pub streaming_lists: bool,
-    /// Whether a reload queues every object again. Off only in tests.
+    /// Whether a reload queues every object again. Disabled only in tests.
     pub requeue_on_reload: bool,
 }
 
-/// Stopped plugins that are shown.
-const STOPPED: usize = 32;
+/// The maximum number of stopped plugins in the status.
+const MAX_STOPPED: usize = 32;
 
-/// What the file system tells.
+/// Notifications of the file system.
 #[derive(Default)]
-struct Told {
+struct DirectoryEvents {
     changed: Notify,
     writers: Mutex<Writers>,
 }
 
-/// How often the directory is looked at even if nothing was notified: network file systems notify nobody.
-const POLL: Duration = Duration::from_secs(2);
+/// How often the directory is scanned even without a notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs the plugins of a directory against one API server. Cheap to clone.
 #[derive(Clone)]
@@ -102,15 +102,16 @@ struct Shared {
     guest_metrics: GuestMetrics,
     started: Instant,
     views: RwLock<BTreeMap<PluginName, Arc<PluginView>>>,
-    /// What was there at the start has settled.
+    /// Whether the files that existed at the start have settled.
     scanned: AtomicBool,
+    /// Whether the API server has answered.
     reached: AtomicBool,
-    /// Files that cannot be plugins, with the reason.
+    /// Files that cannot be plugins.
     refused: RwLock<Vec<NameError>>,
 }
 
 impl PluginHost {
-    /// A host that runs nothing yet. Needs a tokio runtime.
+    /// Creates a host that runs nothing yet. Must be called in a tokio runtime.
     #[must_use]
     pub fn new(options: HostOptions, clients: impl Into<Clients>, engine: Engine, metrics: Metrics) -> Self {
         let Clients { requests, watches } = clients.into();
@@ -130,7 +131,7 @@ impl PluginHost {
             informers,
             grant_crds: options.grant_crds,
             grants: options.grants,
-            review_every: options.review_every,
+            access_review_interval: options.access_review_interval,
             tls: Tls::default(),
             ahead: Ahead::default(),
         };
@@ -154,47 +155,48 @@ impl PluginHost {
         }
     }
 
-    /// Runs the plugins until shutdown, then stops them: each may finish what it holds, for at most eight seconds.
+    /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
     pub async fn run(&self, shutdown: CancellationToken) {
-        let told = Arc::new(Told::default());
-        let (mut watcher, mut watched) = (None, None);
-        let reaching = tokio::spawn(self.clone().reach_server());
+        let events = Arc::new(DirectoryEvents::default());
+        let (mut watcher, mut watched_folder) = (None, None);
+        let server_probe = tokio::spawn(self.clone().reach_server());
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
-        let mut complaints = Vec::new();
+        let mut logged_problems = Vec::new();
         while !shutdown.is_cancelled() {
-            let found = self.scan(&mut complaints).await;
+            let found = self.scan(&mut logged_problems).await;
             let folder = found.as_ref().map(|found| found.folder);
-            if folder != watched {
-                // A watch on a directory that is gone does not come back with it, nor does it see the one in its place.
-                watcher = folder.and_then(|_| self.watch_directory(&told));
-                watched = folder;
-                // What happened between the look and the watch is looked for once more.
-                told.changed.notify_one();
+            if folder != watched_folder {
+                // The directory was replaced or created again. A watcher of the old one does not see the new one.
+                watcher = folder.and_then(|_| self.watch_directory(&events));
+                watched_folder = folder;
+                // A change between the scan and the start of the watcher is found by another scan.
+                events.changed.notify_one();
             }
             self.forget_stopped(&mut plugins);
             if let Some(found) = found {
                 let now = Instant::now();
-                directory.begin(&found.plugins, SystemTime::now(), now);
-                let changes = directory.observe(&found.plugins, &told.writers.lock(), now);
-                self.act(changes, &mut plugins, &shutdown);
+                directory.settle_old_files(&found.plugins, SystemTime::now(), now);
+                let changes = directory.observe(&found.plugins, &events.writers.lock(), now);
+                self.apply(changes, &mut plugins, &shutdown);
                 self.shared.scanned.fetch_or(!directory.is_settling(now), Ordering::Relaxed);
             }
             let now = Instant::now();
-            let next = directory.next_look(now).map_or(now + POLL, |next| next.min(now + POLL));
+            let poll = now + POLL_INTERVAL;
+            let next = directory.next_scan(now).map_or(poll, |next| next.min(poll));
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = told.changed.notified() => {}
+                () = events.changed.notified() => {}
                 () = sleep_until(next) => {}
             }
         }
         drop(watcher);
-        reaching.abort();
+        server_probe.abort();
         futures::future::join_all(plugins.into_values().map(PluginHandle::join)).await;
         self.shared.services.informers.stop().await;
     }
 
-    /// What there is to see of each plugin, by name; then the files that cannot be plugins.
+    /// Returns the status of each plugin, in the order of their names, then that of the files that cannot be plugins.
     #[must_use]
     pub fn status(&self) -> Vec<PluginStatus> {
         let mut status: Vec<_> = self.shared.views.read().values().map(|view| view.status()).collect();
@@ -204,16 +206,16 @@ impl PluginHost {
         status
     }
 
-    /// Whether the API server has been reached, the directory has been read, and every plugin of it has got as far as it
-    /// can by itself: it runs, has failed, is stopped, or waits for something outside. A server that goes away later
-    /// does not make the host unready: there is nothing that another replica could do better.
+    /// Whether the host is ready: the API server was reached, the directory was read, and every plugin runs, has failed, is stopped, or
+    /// waits for something outside of the host. A server that becomes unreachable later does not make the host unready, because another
+    /// replica could not do better.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         use crate::lifecycle::PluginState::{Compiling, Describing, Found};
-        let on_its_way = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
+        let is_loading = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
         self.shared.scanned.load(Ordering::Relaxed)
             && self.shared.reached.load(Ordering::Relaxed)
-            && !self.status().iter().any(on_its_way)
+            && !self.status().iter().any(is_loading)
     }
 
     /// The plugins' log lines.
@@ -228,63 +230,64 @@ impl PluginHost {
         &self.shared.guest_metrics
     }
 
-    /// Adds the informers' and the engine's metrics to what is scraped.
-    pub fn register_informers(&self, registry: &mut Registry) {
+    /// Registers the metrics of the informers and the engine.
+    pub fn register_collectors(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(InformerCollector(self.shared.services.informers.clone())));
         registry.register_collector(Box::new(CompileCollector(self.shared.services.engine.clone())));
     }
 
-    /// The state of every informer, for a bug report. It has no object's content.
+    /// Returns the state of every informer, for bug reports. Contains no content of objects.
     #[must_use]
     pub fn informers(&self) -> Vec<InformerDump> {
         self.shared.services.informers.informers()
     }
 
-    /// Brings the gauges up to date, before the metrics are read.
-    pub fn observe_queues(&self) {
-        self.shared.views.read().values().for_each(|view| view.observe_queue());
+    /// Updates the gauges of all plugins. Must be called before the metrics are scraped.
+    pub fn update_plugin_gauges(&self) {
+        self.shared.views.read().values().for_each(|view| view.update_gauges());
     }
 
-    /// A watcher that notifies of changes; without one the directory is only polled.
-    fn watch_directory(&self, told: &Arc<Told>) -> Option<notify::RecommendedWatcher> {
+    /// Starts a watcher of the directory. Without one, the directory is only polled.
+    fn watch_directory(&self, events: &Arc<DirectoryEvents>) -> Option<notify::RecommendedWatcher> {
         let directory = &self.shared.options.plugins;
-        // A watcher that is new knows of no writer.
-        *told.writers.lock() = Writers::default();
+        // The new watcher has seen no write yet.
+        *events.writers.lock() = Writers::default();
         if !self.shared.options.file_events {
             return None;
         }
-        let told = Arc::clone(told);
-        let tell = move |event: notify::Result<notify::Event>| {
-            told.writers.lock().told(&event, Instant::now());
-            if is_worth_a_look(&event) {
-                told.changed.notify_one();
+        let events = Arc::clone(events);
+        let on_event = move |event: notify::Result<notify::Event>| {
+            events.writers.lock().observe(&event, Instant::now());
+            if requires_scan(&event) {
+                events.changed.notify_one();
             }
         };
-        let watching = notify::recommended_watcher(tell)
+        let watcher = notify::recommended_watcher(on_event)
             .and_then(|mut watcher| watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher));
-        match watching {
+        match watcher {
             Ok(watcher) => Some(watcher),
             Err(error) => {
-                let every = POLL.as_secs();
-                tracing::warn!("{} is only looked at every {every} s: {error}", directory.display());
+                let seconds = POLL_INTERVAL.as_secs();
+                tracing::warn!("cannot watch {}, polling it every {seconds} s: {error}", directory.display());
                 None
             }
         }
     }
 
-    /// Asks the API server for its version until it answers.
+    /// Requests the API server's version until it answers.
     async fn reach_server(self) {
         while let Err(error) = self.shared.services.server.get("/version").await {
             if error.code().is_some() {
                 break;
             }
             tracing::warn!("{error}; trying again");
-            sleep(POLL).await;
+            sleep(POLL_INTERVAL).await;
         }
         self.shared.reached.store(true, Ordering::Relaxed);
     }
 
-    async fn scan(&self, complaints: &mut Vec<String>) -> Option<Scan> {
+    /// Scans the directory; `None` if it cannot be read. Logs each problem once, not at every scan.
+    async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<Scan> {
         let directory = self.shared.options.plugins.clone();
         let scanned = spawn_blocking(move || scan(&directory)).await.ok()?;
         let mut problems: Vec<String> = Vec::new();
@@ -299,15 +302,15 @@ impl PluginHost {
                 None
             }
         };
-        // Each problem is told once, not at every look.
-        for problem in problems.iter().filter(|problem| !complaints.contains(problem)) {
+        for problem in problems.iter().filter(|problem| !logged_problems.contains(problem)) {
             tracing::error!("{problem}");
         }
-        *complaints = problems;
+        *logged_problems = problems;
         found
     }
 
-    fn act(
+    /// Passes changes of files to the plugins' tasks.
+    fn apply(
         &self,
         changes: Vec<Change>,
         plugins: &mut BTreeMap<PluginName, PluginHandle>,
@@ -316,42 +319,44 @@ impl PluginHost {
         let LoadServices { ahead, engine, .. } = &self.shared.services;
         for change in changes {
             match change {
-                Change::Coming(name, files) => ahead.begin(engine, name, files),
-                Change::NotComing(name) => ahead.give_up(&name),
+                Change::StartCompile(name, files) => ahead.begin(engine, name, files),
+                Change::CancelCompile(name) => ahead.give_up(&name),
                 Change::Load(name, files) => {
                     let handle = match plugins.remove(&name) {
-                        Some(handle) if !handle.is_unwanted() => handle,
+                        Some(handle) if !handle.is_removed() => handle,
                         predecessor => {
                             let handle = self.start(&name, shutdown, predecessor);
                             self.shared.views.write().insert(name.clone(), Arc::clone(handle.view()));
                             handle
                         }
                     };
-                    handle.want(Some(files));
+                    handle.set_desired_files(Some(files));
                     plugins.insert(name, handle);
                 }
                 Change::Remove(name) => {
                     ahead.give_up(&name);
-                    // The handle stays, and its status shows how the plugin drains and stops.
+                    // The handle is kept, so that the status shows how the plugin drains and stops.
                     if let Some(handle) = plugins.get(&name) {
-                        handle.want(None);
+                        handle.set_desired_files(None);
                     }
                 }
             }
         }
     }
 
-    /// Plugins that were removed stay in sight, but not without end: plugins may be named by a counter.
+    /// Forgets removed plugins beyond [`MAX_STOPPED`]. They are shown in the status, but without a bound, plugins with ever new names would
+    /// use up the memory.
     fn forget_stopped(&self, plugins: &mut BTreeMap<PluginName, PluginHandle>) {
-        let ended = plugins.iter().filter(|(_, handle)| handle.is_unwanted() && handle.has_ended());
+        let ended = plugins.iter().filter(|(_, handle)| handle.is_removed() && handle.has_ended());
         let ended: Vec<_> = ended.map(|(name, _)| name.clone()).collect();
-        for name in ended.iter().take(ended.len().saturating_sub(STOPPED)) {
+        for name in ended.iter().take(ended.len().saturating_sub(MAX_STOPPED)) {
             plugins.remove(name);
             self.shared.views.write().remove(name);
             self.shared.logs.forget(name);
         }
     }
 
+    /// Starts the task of a plugin.
     fn start(
         &self,
         name: &PluginName,
@@ -394,16 +399,16 @@ impl PluginHost {
     }
 }
 
-/// Whether the directory may be another than before. Looking at it is itself an access: to look again because of that
-/// would never end. That a writer has finished is one, too. An error means that events were missed.
-fn is_worth_a_look(event: &notify::Result<notify::Event>) -> bool {
+/// Whether the directory may have changed. A scan causes access events itself, so those are ignored, except for the one that reports the end
+/// of a write. An error means that events were missed.
+fn requires_scan(event: &notify::Result<notify::Event>) -> bool {
     let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
     event.as_ref().map_or(true, |event| !event.kind.is_access() || event.kind == closed)
 }
 
 fn unreadable(directory: &Path, error: &std::io::Error) -> String {
     let remedy = match error.kind() {
-        std::io::ErrorKind::NotFound => "make it again, its plugins go on meanwhile",
+        std::io::ErrorKind::NotFound => "create it again; its plugins continue to run meanwhile",
         _ => "check its permissions",
     };
     format!("the plugins directory {} cannot be read: {error}; {remedy}", directory.display())

@@ -1,4 +1,4 @@
-//! From the notifications of a version's subscriptions to keys in its plugin's queue.
+//! Turns the notifications of a version's subscriptions into keys in its plugin's queue.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,44 +19,44 @@ use crate::load::version::{Route, Version, Work};
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
 
-type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
+type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
-/// Waits on all subscriptions of the running version at once, and queues what they bring. It runs inside the plugin's
-/// own task, and runs no guest: index values are computed elsewhere.
+/// Waits on all subscriptions of the running version at once, and queues the keys that their notifications trigger. It is polled inside the
+/// plugin's own task and calls no guest: the indexer's task computes index values.
 pub(super) struct Dispatcher {
     version: Option<Arc<Version>>,
-    /// One future per route that has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the
-    /// next version's future on the same subscription gets what this one would have.
-    batches: FuturesUnordered<Batch>,
-    /// What is left of the batch that is taken in, and the position of its route.
-    rest: Option<(usize, std::vec::IntoIter<Notification>)>,
-    /// When own writes are looked at that no notification tells of.
-    next_look: Instant,
+    /// One future per route whose subscription has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the next
+    /// version's future on the same subscription returns the batch instead.
+    batches: FuturesUnordered<NextBatch>,
+    /// The unprocessed part of the current batch, and the position of its route.
+    remaining: Option<(usize, std::vec::IntoIter<Notification>)>,
+    /// When to prune own writes that no notification mentions.
+    next_prune: Instant,
 }
 
-/// How long predicates are evaluated before other tasks have their turn.
-const SLICE: Duration = Duration::from_millis(5);
+/// How long one call of [`Dispatcher::next`] evaluates predicates before it yields to other tasks.
+const TIME_SLICE: Duration = Duration::from_millis(5);
 
-/// Bookmarks come as often.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How often own writes are pruned; API servers send bookmarks about as often.
+const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Default for Dispatcher {
     fn default() -> Self {
         Self {
             version: None,
             batches: FuturesUnordered::new(),
-            rest: None,
-            next_look: Instant::now() + LOOK_AGAIN,
+            remaining: None,
+            next_prune: Instant::now() + PRUNE_INTERVAL,
         }
     }
 }
 
 impl Dispatcher {
-    /// From now on the subscriptions of this version are served, by its routes.
+    /// Dispatches for this version from now on. The rest of the current batch is still queued by the old version's routes.
     pub(super) fn install(&mut self, version: Arc<Version>, guest: &GuestServices) {
-        guest.writes.serve(&version.views);
+        guest.writes.set_views(&version.views);
         guest.hot_loops.forget_all();
-        self.finish(guest);
+        self.queue_remaining(guest, None);
         self.batches = version
             .routes
             .iter()
@@ -66,69 +66,70 @@ impl Dispatcher {
         self.version = Some(version);
     }
 
+    /// Stops dispatching, because the version was stopped.
     pub(super) fn clear(&mut self) {
         self.batches.clear();
-        self.rest = None;
+        self.remaining = None;
         self.version = None;
     }
 
-    /// Takes in one batch, or what takes one slice of time; waits for ever while there is nothing to wait for. Cancellation safe: what is
-    /// left of a batch stays here.
+    /// Waits for a batch, and processes it for at most one time slice; the next call continues. Waits for ever without a version.
+    ///
+    /// # Cancellation safety
+    /// Safe: the rest of a batch stays in the dispatcher.
     pub(super) async fn next(&mut self, guest: &GuestServices) {
-        if self.rest.is_some() {
+        if self.remaining.is_some() {
             tokio::task::yield_now().await;
-            return self.take_in(guest, Some(SLICE));
+            return self.queue_remaining(guest, Some(TIME_SLICE));
         }
         let Some(version) = &self.version else { return std::future::pending().await };
         let (position, batch) = tokio::select! {
             Some(batch) = self.batches.next() => batch,
-            () = sleep_until(self.next_look) => {
-                self.next_look = Instant::now() + LOOK_AGAIN;
-                guest.hot_loops.forget_old();
-                return version.views.forget_all();
+            () = sleep_until(self.next_prune) => {
+                self.next_prune = Instant::now() + PRUNE_INTERVAL;
+                guest.hot_loops.forget_expired();
+                return version.views.prune_own_writes();
             }
         };
-        // A subscription that has ended (the host is shutting down) is not asked again.
+        // The subscription has ended, because the host is shutting down: it is not polled again.
         let Some(batch) = batch else { return };
-        version.views.hear(&version.routes[position].watch, &batch);
-        self.rest = Some((position, batch.into_iter()));
-        self.take_in(guest, Some(SLICE));
+        version.views.confirm_own_writes(&version.routes[position].watch, &batch);
+        self.remaining = Some((position, batch.into_iter()));
+        self.queue_remaining(guest, Some(TIME_SLICE));
     }
 
-    /// Takes in all that is left of a batch, by the version that it came to.
-    fn finish(&mut self, guest: &GuestServices) {
-        self.take_in(guest, None);
-    }
-
-    /// Queues what is left of the batch, for as long as the slice lasts; then its subscription is asked again.
-    fn take_in(&mut self, guest: &GuestServices, slice: Option<Duration>) {
-        let (Some(version), Some((position, rest))) = (&self.version, &mut self.rest) else { return };
+    /// Queues the rest of the current batch, for at most `slice` if that is given. At its end, the subscription is polled again.
+    fn queue_remaining(&mut self, guest: &GuestServices, slice: Option<Duration>) {
+        let (Some(version), Some((position, remaining))) = (&self.version, &mut self.remaining) else {
+            return;
+        };
         let route = &version.routes[*position];
-        // The clock is read only where an event may take long.
-        let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.takes_an_interpreter());
+        // The clock is read only if a predicate may take long.
+        let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.needs_interpreter());
         let end = slice.filter(|_| is_slow).map(|slice| Instant::now() + slice);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
-        if queue_all(version, route, rest, guest, &is_over) {
+        if queue_all(version, route, remaining, guest, &is_over) {
             self.batches.push(next_batch(version, *position, route));
-            self.rest = None;
+            self.remaining = None;
         }
     }
 }
 
-/// Queues what notifications start, until `is_over` after one of them; true when none is left. A panic costs no more than the notification
-/// that it came of, and of that only what a trigger other than the object itself would have queued.
+/// Queues the keys that the notifications trigger, until `is_over` returns true after one of them. Returns whether none is left.
+///
+/// A panic affects only the notification that caused it. If the route's trigger is the object itself, even that one is queued.
 fn queue_all(
     version: &Version,
     route: &Route,
-    rest: &mut std::vec::IntoIter<Notification>,
+    remaining: &mut std::vec::IntoIter<Notification>,
     guest: &GuestServices,
     is_over: &impl Fn() -> bool,
 ) -> bool {
-    let mut queued = None;
+    let mut current = None;
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            for notification in rest.by_ref() {
-                let notification = queued.insert(notification);
+            for notification in remaining.by_ref() {
+                let notification = current.insert(notification);
                 guest.panics.point("dispatch");
                 queue(version, route, notification, guest);
                 if is_over() {
@@ -138,13 +139,13 @@ fn queue_all(
             true
         }));
         let payload = match outcome {
-            Ok(is_done) => return is_done && rest.as_slice().is_empty(),
+            Ok(is_done) => return is_done && remaining.as_slice().is_empty(),
             Err(payload) => payload,
         };
         let panic = Panic { message: message(&*payload), panics: 1, wait: Duration::ZERO };
         guest.panicked("dispatch", &panic);
         if let (Some(notification), Some(Work { targets: Targets::Itself, target_watch, .. })) =
-            (&queued, &route.work)
+            (&current, &route.work)
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
@@ -153,17 +154,17 @@ fn queue_all(
     }
 }
 
-fn next_batch(version: &Version, position: usize, route: &Route) -> Batch {
+fn next_batch(version: &Version, position: usize, route: &Route) -> NextBatch {
     let (subscribed, watch) = (route.subscribed.clone(), Arc::clone(&route.watch));
     let views = Arc::clone(&version.views);
     Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
-/// Queues what the change of an object starts by the triggers of its watch.
+/// Queues the keys that a change of an object triggers.
 pub(super) fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {
     let Some(work) = &route.work else { return };
     let (reason, priority) = reason(notification);
-    // The start passes the predicate by: the plugin has to see everything once.
+    // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     if priority == Priority::Normal || reason == Reason::Resync {
         match work.predicate.admits(notification) {
             Ok(true) => {}
@@ -181,9 +182,9 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
     }
     let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
     let is_itself = matches!(work.targets, Targets::Itself);
-    for key in work.targets.of(notification, &by_index) {
+    for key in work.targets.keys_for(notification, &by_index) {
         let item = Item { watch: Arc::clone(&work.target_watch), key };
-        guest.hot_loops.woken(&item, notification);
+        guest.hot_loops.record_event(&item, notification);
         if is_itself {
             guest.queue.add(item, reason, priority);
             continue;
@@ -192,19 +193,20 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
             version.views.get(&work.target_watch).is_ok_and(|view| view.object(key).is_some())
         };
         if let Err(exceeded) = guest.queue.add_named(item, reason, priority, is_cached) {
-            let what =
+            let refused =
                 format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
-            guest.refused(&what, &exceeded);
+            guest.record_refusal(&refused, &exceeded);
         }
     }
 }
 
 fn index_keys(version: &Version, watch: &str, index: &str, value: &str) -> Vec<ObjectKey> {
-    // Both names were checked when the descriptor was.
+    // Both names exist: they were checked with the descriptor.
     version.views.get(watch).and_then(|view| view.index_keys(index, value)).unwrap_or_default()
 }
 
-/// Why the change queues, and whether live changes go before it (B45).
+/// Returns the reason that the guest sees for the change, and its priority. As in controller-runtime's priority queue, objects of the
+/// initial list and resyncs wait behind live changes.
 fn reason(notification: &Notification) -> (Reason, Priority) {
     match notification {
         Notification::Added { initial: true, .. } => (Reason::Startup, Priority::Low),
@@ -215,7 +217,7 @@ fn reason(notification: &Notification) -> (Reason, Priority) {
     }
 }
 
-/// Queues every object of the target watches: new logic may decide otherwise about any of them.
+/// Queues every object of the target watches, because a new version may reconcile any of them differently.
 pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
         for key in view.cache.keys() {
@@ -227,24 +229,24 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::views::model_tests::world::{Watched, World};
+    use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
     use crate::runtime::handover::tests::version;
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_at_one_notification_costs_no_other_and_not_its_own_object() {
+    async fn a_panic_at_one_notification_loses_no_key() {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("dispatched", kube::Client::new(service, "n"));
-        let (mut world, mut watched) = (World::new(true), Watched::open("").await);
-        (0..3).for_each(|name| drop(world.put(name, 0, 0)));
-        watched.bring(&world, 3).await;
+        let (mut server, mut watched) = (ModelServer::new(true), TestWatch::open("").await);
+        (0..3).for_each(|name| drop(server.put(name, 0, 0)));
+        watched.deliver(&server, 3).await;
         let version = version(&guest, "maps", &watched).await;
         let mut batch = version.routes[0].subscribed.take_all().into_iter();
         guest.panics.arm("dispatch", 1);
         assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &|| false), "all are queued");
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
-        let told = guest.panics.trouble().expect("it is in the status");
-        assert!(told.contains("a defect in the dispatch"), "{told}");
+        let status = guest.panics.trouble().expect("a problem in the status");
+        assert!(status.contains("a defect in the dispatch"), "{status}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the host keeps of a plugin's task, and what is shown of it.
+//! The host's handle of a plugin's task, and the status that it shows.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -10,65 +10,66 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Carried, PluginTask, ReloadOptions, Wanted};
+use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus};
 use crate::load::LoadServices;
 use crate::load::version::{Route, Version};
 
-/// What the host keeps of a plugin's task.
+/// The host's handle of a plugin's task.
 pub(crate) struct PluginHandle {
-    wanted: watch::Sender<Wanted>,
+    desired_files: watch::Sender<DesiredFiles>,
     view: Arc<PluginView>,
     task: JoinHandle<()>,
 }
 
-/// What is shown of a plugin.
+/// A plugin's status and gauges.
 pub(crate) struct PluginView {
     lifecycle: Lifecycle,
-    watched: Arc<Watched>,
+    running_status: Arc<RunningVersionStatus>,
     guest: GuestServices,
 }
 
-/// What may be in the way of the version that runs.
+/// The problems of the running version that its lifecycle state does not show: watch errors and deleted or newer CRDs.
 #[derive(Default)]
-pub(super) struct Watched {
-    /// Its subscriptions, by watch: only to look at, so they are not kept alive from here.
+pub(super) struct RunningVersionStatus {
+    /// The version's subscriptions, by watch. Weak, because they must end with the version.
     subscriptions: Mutex<Vec<(Arc<str>, Weak<Subscription>)>>,
-    /// The version itself, in the same way.
+    /// The version, weak for the same reason.
     version: Mutex<Weak<Version>>,
-    /// What is known of the cause, where the watches alone do not say it.
-    complaint: Mutex<Option<String>>,
+    /// The deleted CRD that is the cause of the watch errors.
+    crd_problem: Mutex<Option<String>>,
 }
 
-impl Watched {
-    /// From now on it is this version's.
-    pub(super) fn install(&self, version: &Arc<Version>) {
+impl RunningVersionStatus {
+    /// Reports on this version from now on.
+    pub(super) fn set_version(&self, version: &Arc<Version>) {
         let subscription =
             |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.version.lock() = Arc::downgrade(version);
-        *self.complaint.lock() = None;
+        *self.crd_problem.lock() = None;
     }
 
+    /// Forgets the version, because it was stopped.
     pub(super) fn clear(&self) {
         self.subscriptions.lock().clear();
         *self.version.lock() = Weak::new();
-        *self.complaint.lock() = None;
+        *self.crd_problem.lock() = None;
     }
 
-    /// Answers whether it is another complaint than before.
-    pub(super) fn complain(&self, complaint: Option<String>) -> bool {
-        let mut known = self.complaint.lock();
-        let is_new = *known != complaint;
-        *known = complaint;
-        is_new
+    /// Sets the CRD problem, and returns whether it changed.
+    pub(super) fn set_crd_problem(&self, problem: Option<String>) -> bool {
+        let mut current = self.crd_problem.lock();
+        let has_changed = *current != problem;
+        *current = problem;
+        has_changed
     }
 }
 
 impl PluginHandle {
-    /// Starts the task of a plugin whose files were seen. Where a task of the same name is still draining, because its
-    /// file was removed a moment ago, the new one waits for its end: no key may be reconciled by both.
+    /// Starts the task of a plugin whose files were found. If a task of the same name is still draining, because its file was removed a
+    /// moment ago, the new task waits for its end: no key may be reconciled by both.
     pub(crate) fn start(
         guest: GuestServices,
         lifecycle: Lifecycle,
@@ -77,51 +78,59 @@ impl PluginHandle {
         shutdown: CancellationToken,
         predecessor: Option<Self>,
     ) -> Self {
-        let (wanted, receiver) = watch::channel(None);
-        let watched = Arc::<Watched>::default();
-        let view =
-            PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
-        let view = Arc::new(view);
+        let (desired_files, receiver) = watch::channel(None);
+        let running_status = Arc::<RunningVersionStatus>::default();
+        let view = Arc::new(PluginView {
+            lifecycle: lifecycle.clone(),
+            running_status: Arc::clone(&running_status),
+            guest: guest.clone(),
+        });
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
                 let in_flight = predecessor.view.guest.queue.in_flight().clone();
                 predecessor.join().await;
-                // What it sent may still change objects whose keys would be taken for new here.
+                // A request that the predecessor sent may still change objects, and this task does not know which keys it belongs to.
                 tokio::select! {
                     () = in_flight.landed() => {}
                     () = shutdown.cancelled() => {}
                 }
             }
             let supervisor = guest.clone();
-            let carried = Carried::default();
+            let recovery = RecoveryState::default();
             let start = || -> BoxFuture<'static, ()> {
-                let (lifecycle, watched) = (lifecycle.clone(), Arc::clone(&watched));
+                let (lifecycle, running_status) = (lifecycle.clone(), Arc::clone(&running_status));
                 let (guest, services) = (guest.clone(), services.clone());
-                // The receiver itself has seen nothing: a task that is started again looks at the files anew.
-                let (receiver, shutdown, carried) = (receiver.clone(), shutdown.clone(), carried.clone());
+                // This receiver has seen no value, so a task that is started again sees the files as changed.
+                let (receiver, shutdown, recovery) = (receiver.clone(), shutdown.clone(), recovery.clone());
                 Box::pin(async move {
-                    let mut task =
-                        Box::new(PluginTask::new(guest, lifecycle, services, options, watched, carried));
+                    let mut task = Box::new(PluginTask::new(
+                        guest,
+                        lifecycle,
+                        services,
+                        options,
+                        running_status,
+                        recovery,
+                    ));
                     task.run(receiver, shutdown).await;
                 })
             };
             supervisor.restart("plugin", start).await;
         });
-        Self { wanted, view, task }
+        Self { desired_files, view, task }
     }
 
-    /// Tells the task that the files changed or are gone.
-    pub(crate) fn want(&self, wanted: Wanted) {
-        self.wanted.send_replace(wanted);
+    /// Notifies the task that the files changed or were removed.
+    pub(crate) fn set_desired_files(&self, files: DesiredFiles) {
+        self.desired_files.send_replace(files);
     }
 
-    /// Whether the task was last told that its files are gone: it ends, and takes no new ones.
-    pub(crate) fn is_unwanted(&self) -> bool {
-        self.wanted.borrow().is_none()
+    /// Whether the plugin's files were removed. The task then ends, and accepts no new files.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.desired_files.borrow().is_none()
     }
 
-    /// Whether nothing of it goes on after that: its task has ended, and what it sent was answered. Until then the handle
-    /// must be kept, so that a plugin of the same name can [wait for it](Self::start).
+    /// Whether the task has ended and all requests that it sent have been answered. Until then the handle must be kept, so that a new plugin
+    /// of the same name can [wait for it](Self::start).
     pub(crate) fn has_ended(&self) -> bool {
         self.task.is_finished() && self.view.guest.queue.in_flight().is_empty()
     }
@@ -130,26 +139,27 @@ impl PluginHandle {
         &self.view
     }
 
-    /// Waits for the task to end, after shutdown or after its files are gone.
+    /// Waits for the task to end, after shutdown or after its files were removed.
     pub(crate) async fn join(self) {
-        // An error would be a panic outside of what is supervised.
+        // An error would be a panic outside of the supervised part.
         let _ = self.task.await;
     }
 }
 
 impl PluginView {
+    /// Returns the plugin's status, with all its problems in `error`.
     pub(crate) fn status(&self) -> PluginStatus {
         let mut status = self.lifecycle.status();
-        // A plugin may have several troubles at a time, and the end of one says nothing of the others.
+        // A plugin may have several problems at a time, which begin and end independently of each other.
         let mut problems = vec![std::mem::take(&mut status.error)];
         if matches!(status.state, PluginState::Running | PluginState::BackingOff) {
-            // A complaint knows the cause of what the watches tell.
-            let complaint = self.watched.complaint.lock().clone();
-            problems.extend(complaint.or_else(|| trouble(&self.watched)));
-            problems.extend(self.guest.hot_loops.trouble());
+            // A deleted CRD is the cause of the watch errors, so it replaces them.
+            let crd_problem = self.running_status.crd_problem.lock().clone();
+            problems.extend(crd_problem.or_else(|| watch_error(&self.running_status)));
+            problems.extend(self.guest.hot_loops.status_text());
         }
         problems.extend(self.guest.panics.trouble());
-        problems.extend(newer_crds(&self.watched));
+        problems.extend(newer_crds(&self.running_status));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
@@ -159,8 +169,8 @@ impl PluginView {
         status
     }
 
-    /// Brings the gauges up to date; called when metrics are read.
-    pub(crate) fn observe_queue(&self) {
+    /// Updates the gauges; called when metrics are scraped.
+    pub(crate) fn update_gauges(&self) {
         let snapshot = self.guest.queue.snapshot();
         let metrics = &self.guest.metrics;
         metrics.queue_depth.set(i64::try_from(snapshot.depth).unwrap_or(i64::MAX));
@@ -170,17 +180,17 @@ impl PluginView {
     }
 }
 
-/// What keeps a watch of the running version from watching: a right that was taken away, a server that is away.
-pub(super) fn trouble(watched: &Watched) -> Option<String> {
-    watched.subscriptions.lock().iter().find_map(|(watch, subscription)| {
+/// Returns the error of the first watch of the running version that fails: a permission that was revoked, an unreachable server.
+pub(super) fn watch_error(running_status: &RunningVersionStatus) -> Option<String> {
+    running_status.subscriptions.lock().iter().find_map(|(watch, subscription)| {
         let error = subscription.upgrade()?.status().error?;
         Some(format!("watch {watch:?}: {error}"))
     })
 }
 
-/// CRDs that are not those of the version that runs, because nothing reverts what a newer one applied.
-fn newer_crds(watched: &Watched) -> Option<String> {
-    let version = watched.version.lock().upgrade()?;
+/// Describes the CRDs that a newer version applied before it failed to run. They are not reverted to those of the running version.
+fn newer_crds(running_status: &RunningVersionStatus) -> Option<String> {
+    let version = running_status.version.lock().upgrade()?;
     let newer = version.newer_crds.lock();
     (!newer.is_empty())
         .then(|| format!("the CRD {} is that of a newer version, and is not reverted", newer.join(", ")))
@@ -198,32 +208,33 @@ mod tests {
         let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        Arc::new(PluginView { lifecycle, watched: Arc::default(), guest })
+        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest })
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_goes_on_until_what_it_sent_was_answered() {
+    async fn a_plugin_has_not_ended_until_its_requests_are_answered() {
         let view = view();
         let key = pilothouse_model::ObjectKey::cluster("a");
-        let sent =
+        let request =
             view.guest.queue.in_flight().begin(&crate::runtime::queue::Item { watch: "maps".into(), key });
-        let handle = PluginHandle { wanted: watch::channel(None).0, view, task: tokio::spawn(async {}) };
+        let desired_files = watch::channel(None).0;
+        let handle = PluginHandle { desired_files, view, task: tokio::spawn(async {}) };
         while !handle.task.is_finished() {
             tokio::task::yield_now().await;
         }
-        assert!(!handle.has_ended(), "it would be forgotten with its request under way");
-        drop(sent);
+        assert!(!handle.has_ended(), "the plugin must be kept while its request is under way");
+        drop(request);
         assert!(handle.has_ended());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_file_hides_no_trouble_of_the_version_that_runs() {
+    async fn a_refused_file_does_not_hide_problems_of_the_running_version() {
         let view = view();
         let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
         view.lifecycle.apply(&step(PluginState::Describing));
         view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
         assert_eq!(view.status().error, "");
-        view.watched.complain(Some("the CRD is gone".to_owned()));
+        view.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
         assert_eq!(view.status().error, "the CRD is gone");
         view.lifecycle.apply(&Input::Found);
         view.lifecycle.apply(&Input::Refused { problem: "the file is torn" });
@@ -233,13 +244,13 @@ mod tests {
         let status = view.status();
         assert_eq!(status.state, PluginState::BackingOff);
         assert!(status.error.ends_with("; the CRD is gone"), "{}", status.error);
-        view.watched.complain(None);
+        view.running_status.set_crd_problem(None);
         assert!(!view.status().error.contains("CRD"));
-        assert!(view.status().error.contains("the file is torn"), "it is still refused");
+        assert!(view.status().error.contains("the file is torn"), "the file is still refused");
     }
 
     #[tokio::test]
-    async fn a_plugin_whose_task_panics_goes_on_with_the_version_that_ran() {
+    async fn a_plugin_whose_task_panics_continues_with_the_same_version() {
         let folder = tempfile::tempdir().expect("a folder");
         let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
@@ -259,7 +270,7 @@ mod tests {
             informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
             grant_crds: false,
             grants: crate::config::sidecar::GrantMode::Declared,
-            review_every: std::time::Duration::from_secs(30),
+            access_review_interval: std::time::Duration::from_secs(30),
             tls: crate::outgoing::Tls::default(),
             ahead: crate::load::ahead::Ahead::default(),
         };
@@ -267,15 +278,15 @@ mod tests {
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
         let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
         let handle = PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
-        handle.want(Some(files.clone()));
-        let until = async |is_so: &dyn Fn() -> bool| {
-            while !is_so() {
+        handle.set_desired_files(Some(files.clone()));
+        let until = async |condition: &dyn Fn() -> bool| {
+            while !condition() {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         };
         until(&|| handle.view().status().state == PluginState::Running).await;
         guest.panics.arm("plugin", 1);
-        handle.want(Some(files));
+        handle.set_desired_files(Some(files));
         until(&|| guest.metrics.task_panics.get() == 1).await;
         let reconciled = guest.metrics.succeeded.get();
         let key = pilothouse_model::ObjectKey::new("default", "a");
@@ -287,7 +298,11 @@ mod tests {
         })
         .await;
         let status = handle.view().status();
-        assert_eq!((status.state, status.generation), (PluginState::Running, 1), "it was not loaded again");
+        assert_eq!(
+            (status.state, status.generation),
+            (PluginState::Running, 1),
+            "the files were not loaded again"
+        );
         assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
         shutdown.cancel();
         handle.join().await;

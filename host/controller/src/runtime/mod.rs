@@ -1,20 +1,20 @@
-//! The task of one plugin: it owns the queue, the version that runs, and the one that is being loaded.
+//! The task of one plugin: it owns the queue, the running version, and the version that is being loaded.
 //!
 //! ```text
-//! directory ──Wanted──▶ PluginTask ──load──▶ Version ──swap──▶ workers
-//! informers ──batches──▶    └──────dispatch──▶ queue ──keys──▶ workers ──▶ instances
-//!     └──────batches──▶ observer ──▶ the pinned instance
+//! directory ──DesiredFiles──▶ PluginTask ──load──▶ Version ──swap──▶ workers
+//! informers ──batches──▶          └──────dispatch──▶ queue ──keys──▶ workers ──▶ instances
+//!     └──────batches──▶ observer ──▶ the dedicated instance
 //! ```
 
-mod coming;
-mod crds;
+pub(crate) mod dedicated_instance;
+mod deleted_crds;
 mod dispatch;
 mod handle;
 mod handover;
 pub(crate) mod hot_loop;
-mod kinds;
+mod kind_changes;
 mod observer;
-pub(crate) mod pinned;
+mod pending_version;
 pub mod predicate;
 pub(crate) mod queue;
 mod swap;
@@ -40,71 +40,71 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::Version;
 use crate::load::{LoadProblem, LoadServices, Loaded, Report, load};
-use coming::{Arrival, Coming, Loading};
 use dispatch::Dispatcher;
-use handle::Watched;
+use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginView};
-pub(crate) use handover::Renamed;
-use swap::{ClosedGate, Swap};
+pub(crate) use handover::RenamedWatches;
+use pending_version::{LoadEvent, LoadTask, PendingVersion};
+use swap::{ExclusiveVersion, Swap};
 use workers::Workers;
 
-/// How long instances wait for work before they are dropped.
-const IDLE: Duration = Duration::from_secs(60);
-/// How long a stopping plugin may finish what it holds; the process must be gone 10 s after SIGTERM.
-const DRAIN: Duration = Duration::from_secs(8);
-/// Why a plugin stops that ends with the process: nobody has to be told of that.
-const SHUTDOWN: &str = "the host is shutting down";
+/// How long an instance stays idle before it is dropped.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a stopping plugin may take to finish its reconciles; the process must have ended 10 s after SIGTERM.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
+/// The reason for which a plugin stops with the process. Such a stop records no Event.
+const SHUTDOWN_REASON: &str = "the host is shutting down";
 
-/// What the directory says of the plugin: its files, or that they are gone.
-pub(crate) type Wanted = Option<PluginFiles>;
+/// The plugin's files, or `None` once they were removed.
+pub(crate) type DesiredFiles = Option<PluginFiles>;
 
 /// How reloads behave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReloadOptions {
-    /// Whether a swap queues every object of the target watches again. Off only in tests, which would otherwise not
-    /// see a key that was lost.
+    /// Whether a swap queues every object of the target watches again. Disabled only in tests, because it would hide a key that a swap lost.
     pub(crate) requeue_all: bool,
 }
 
+/// The state of a plugin's task.
 struct PluginTask {
     guest: GuestServices,
     services: LoadServices,
     options: ReloadOptions,
     lifecycle: Lifecycle,
-    /// What the workers run. They hold it for reading while they reconcile, so that a swap waits for them and they for
-    /// the swap. The task itself never reads it: a reader that waits behind a swap it has to carry out would wait for
-    /// ever.
-    gate: Gate,
-    /// The same version, for the task.
+    /// The version that the workers run. They hold a read lock while they reconcile, so a swap, which takes the write lock, waits for them,
+    /// and they for the swap. This task must not take a read lock: it would wait for ever behind a swap that it has to carry out itself.
+    running: RunningVersion,
+    /// The same version, for use by this task without a lock.
     installed: Option<Arc<Version>>,
-    /// The record of that version, for the workers, who look at it before they take a key.
+    /// The health of the running version. The workers check it before they take a key.
     health: watch::Sender<Health>,
-    /// Tells of changes of the record.
+    /// Notified when the running version's health changes.
     health_changes: watch::Receiver<()>,
-    /// Tells of changes of its rights.
+    /// Notified when the running version's permissions change.
     permission_changes: watch::Receiver<access::State>,
-    watched: Arc<Watched>,
+    running_status: Arc<RunningVersionStatus>,
     workers: Workers,
-    /// What outlives this task when it panics.
-    carried: Carried,
-    /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
+    /// The state that survives a panic of this task.
+    recovery: RecoveryState,
+    /// The observer of the running version, if it has one. It holds the read lock during its calls, as the workers do.
     observer: JoinSet<()>,
-    /// Looks after the CRDs that it brought.
+    /// Watches the CRDs that the running version installed.
     crds: JoinSet<()>,
-    /// Notices when its kinds are served in another way.
-    kinds: JoinSet<String>,
+    /// Ends when a kind that the running version watches is served as another resource.
+    kind_changes: JoinSet<String>,
     dispatcher: Dispatcher,
 }
 
-type Gate = Arc<RwLock<Option<Arc<Version>>>>;
+/// The running version. Every guest call holds a read lock on it; a swap holds the write lock.
+type RunningVersion = Arc<RwLock<Option<Arc<Version>>>>;
 
-/// What a plugin's task leaves to the one that is started after it panicked: the version goes on with its subscriptions, and
-/// nothing that waits in them is lost. Cheap to clone.
+/// What a task that panicked leaves to its successor: the version continues with its subscriptions, so no notification that waits in them
+/// is lost. Cheap to clone.
 #[derive(Clone, Default)]
-struct Carried {
+struct RecoveryState {
     version: Arc<Mutex<Option<Arc<Version>>>>,
-    /// What observers were told of.
-    memory: observer::Memory,
+    /// What observers have received.
+    history: observer::DeliveryHistory,
 }
 
 impl PluginTask {
@@ -113,8 +113,8 @@ impl PluginTask {
         lifecycle: Lifecycle,
         services: LoadServices,
         options: ReloadOptions,
-        watched: Arc<Watched>,
-        carried: Carried,
+        running_status: Arc<RunningVersionStatus>,
+        recovery: RecoveryState,
     ) -> Self {
         let health = Health::default();
         Self {
@@ -122,62 +122,64 @@ impl PluginTask {
             services,
             options,
             lifecycle,
-            gate: Arc::default(),
+            running: Arc::default(),
             installed: None,
             health_changes: health.changes(),
             permission_changes: access::Permission::default().changes(),
             health: watch::Sender::new(health),
-            watched,
+            running_status,
             workers: Workers::default(),
-            carried,
+            recovery,
             observer: JoinSet::new(),
             crds: JoinSet::new(),
-            kinds: JoinSet::new(),
+            kind_changes: JoinSet::new(),
             dispatcher: Dispatcher::default(),
         }
     }
 
-    async fn run(&mut self, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
-        let mut coming = Coming::default();
-        let carried = self.carried.version.lock().clone();
-        if let Some(version) = carried {
-            // The task before panicked. Its workers are at their end, and hold another gate.
-            let gate = ClosedGate::close(Arc::clone(&self.gate)).await;
-            Box::pin(self.put_to_work(version, gate)).await;
+    async fn run(&mut self, mut desired_files: watch::Receiver<DesiredFiles>, shutdown: CancellationToken) {
+        let mut pending = PendingVersion::default();
+        let recovered = self.recovery.version.lock().clone();
+        if let Some(version) = recovered {
+            // The previous task panicked. Its workers were aborted, and used a lock of their own.
+            let running = ExclusiveVersion::acquire(Arc::clone(&self.running)).await;
+            Box::pin(self.install(version, running)).await;
         }
-        let mut housekeeping = interval(IDLE / 2);
+        let mut housekeeping = interval(IDLE_TIMEOUT / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {
-                    coming.abandon();
-                    return Box::pin(self.stop(SHUTDOWN)).await;
+                    pending.cancel();
+                    return Box::pin(self.stop(SHUTDOWN_REASON)).await;
                 }
-                changed = wanted.changed() => {
+                changed = desired_files.changed() => {
                     self.guest.panics.point("plugin");
-                    coming.abandon();
-                    let files = wanted.borrow_and_update().clone();
+                    pending.cancel();
+                    let files = desired_files.borrow_and_update().clone();
                     match files {
-                        Some(files) if changed.is_ok() => self.start_loading(&mut coming, files, &Input::Found),
+                        Some(files) if changed.is_ok() => self.start_loading(&mut pending, files, &Input::Found),
                         _ => return Box::pin(self.stop("its file was removed")).await,
                     }
                 }
-                arrival = coming.next() => match arrival {
-                    // In boxes of their own: they come rarely, and the task is there for as long as the plugin.
-                    Arrival::Loaded(files, outcome) => Box::pin(self.take(&mut coming, files, outcome)).await,
-                    Arrival::Ready(version, gate) => Box::pin(self.swap(version, gate)).await,
-                    Arrival::Paused => {}
-                    Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
+                event = pending.next() => match event {
+                    // Boxed, because these futures are large and rare, while this one exists for as long as the plugin.
+                    LoadEvent::Finished(files, outcome) => {
+                        Box::pin(self.finish_load(&mut pending, files, outcome)).await;
+                    }
+                    LoadEvent::Ready(version, running) => Box::pin(self.swap(version, running)).await,
+                    LoadEvent::DispatchToggled => {}
+                    LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Again),
                 },
-                () = self.workers.lacking() => self.match_workers(self.workers.wanted()),
-                Ok(()) = self.health_changes.changed() => self.look_at_health(),
-                Ok(()) = self.permission_changes.changed() => self.look_at_health(),
-                Some(Ok(what)) = self.kinds.join_next(), if !self.kinds.is_empty() => {
-                    let files = wanted.borrow().clone();
-                    self.load_for_kinds(&mut coming, files, &what);
+                () = self.workers.wait_until_missing() => self.resize_workers(self.workers.desired()),
+                Ok(()) = self.health_changes.changed() => self.update_health(),
+                Ok(()) = self.permission_changes.changed() => self.update_health(),
+                Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
+                    let files = desired_files.borrow().clone();
+                    self.reload_for_changed_kind(&mut pending, files, &change);
                 }
-                () = self.dispatcher.next(&self.guest), if !coming.pauses_dispatch() => {}
+                () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.look();
@@ -187,17 +189,22 @@ impl PluginTask {
         }
     }
 
-    /// Loads the files of the version that runs again, because its kinds are not those that it was loaded with.
-    fn load_for_kinds(&self, coming: &mut Coming, files: Option<PluginFiles>, what: &str) {
+    /// Loads the files of the running version again, because a kind that it watches is served as another resource now.
+    fn reload_for_changed_kind(
+        &self,
+        pending: &mut PendingVersion,
+        files: Option<PluginFiles>,
+        change: &str,
+    ) {
         let (Some(version), Some(files)) = (&self.installed, files) else { return };
-        tracing::warn!(plugin = %self.guest.name, "loaded again: {what}");
+        tracing::warn!(plugin = %self.guest.name, "reloading: {change}");
         version.is_outdated.store(true, Ordering::Relaxed);
-        coming.abandon();
-        self.start_loading(coming, files, &Input::Found);
+        pending.cancel();
+        self.start_loading(pending, files, &Input::Found);
     }
 
-    fn start_loading(&self, coming: &mut Coming, files: PluginFiles, why: &Input<'_>) {
-        self.lifecycle.apply(why);
+    fn start_loading(&self, pending: &mut PendingVersion, files: PluginFiles, cause: &Input<'_>) {
+        self.lifecycle.apply(cause);
         let (lifecycle, log, load_number) =
             (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
         let report: Report = Arc::new(move |state, waiting_for| {
@@ -208,19 +215,24 @@ impl PluginTask {
             }
         });
         let (services, guest) = (self.services.clone(), self.guest.clone());
-        // Here and not in the load, which may go on for a moment after it was given up.
+        // Here and not in the load task, which may run for a moment longer after it was aborted.
         let turn = guest.operator.begin();
-        let loading: Loading =
+        let task: LoadTask =
             tokio::spawn(load(services, guest, turn, files.clone(), self.installed.clone(), report));
-        coming.load(files, loading);
+        pending.load(files, task);
     }
 
-    /// Acts on the end of a load; a version that is ready to run becomes a swap.
-    async fn take(&mut self, coming: &mut Coming, files: PluginFiles, outcome: Result<Loaded, LoadProblem>) {
+    /// Handles the end of a load. For a version that can run, it starts the swap.
+    async fn finish_load(
+        &mut self,
+        pending: &mut PendingVersion,
+        files: PluginFiles,
+        outcome: Result<Loaded, LoadProblem>,
+    ) {
         let log = self.guest.log.clone();
         match outcome {
             Ok(Loaded::Version(version)) => {
-                coming.swap(Swap::new(files, *version, Arc::clone(&self.gate)));
+                pending.swap(Swap::new(files, *version, Arc::clone(&self.running)));
             }
             Ok(Loaded::Unchanged) => {
                 self.lifecycle.apply(&Input::Unchanged);
@@ -234,13 +246,13 @@ impl PluginTask {
             Err(problem) => {
                 self.guest.metrics.refused.inc();
                 if let Some(installed) = &self.installed {
-                    // It was raised for the version that does not come.
+                    // The limit was raised for the version that failed to load.
                     self.guest.host_memory.set_limit(installed.host_memory);
                 }
                 let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
                 let text = problem.to_string();
                 if problem.may_pass() {
-                    let wait = coming.postpone(files);
+                    let wait = pending.schedule_retry(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
                     let again = format_args!("tried again in {wait:.1?}{goes_on}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
@@ -252,11 +264,11 @@ impl PluginTask {
         }
     }
 
-    /// Puts a version in the place of the one that runs. The workers have finished what they held, and take nothing new
-    /// until the gate is open. The queue is not touched.
-    async fn swap(&mut self, version: Box<Version>, gate: ClosedGate) {
+    /// Replaces the running version by this one. The workers have finished their reconciles, and start no other until `running` is released.
+    /// The queue keeps its keys.
+    async fn swap(&mut self, version: Box<Version>, running: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
-        self.put_to_work(Arc::clone(&version), gate).await;
+        self.install(Arc::clone(&version), running).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
@@ -264,12 +276,13 @@ impl PluginTask {
         let watching = version.watching();
         let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
         self.guest.log.state(LogLevel::Info, text);
-        // Its indexes may have failed before it ran.
-        self.look_at_health();
+        // Its index functions may have failed before the swap.
+        self.update_health();
     }
 
-    async fn put_to_work(&mut self, version: Arc<Version>, gate: ClosedGate) {
-        // It is in no call while the gate is closed.
+    /// Makes this the running version, and starts the tasks that belong to it.
+    async fn install(&mut self, version: Arc<Version>, running: ExclusiveVersion) {
+        // The observer is in no call while the write lock is held.
         self.observer.shutdown().await;
         self.guest.host_memory.set_limit(version.host_memory);
         self.dispatcher.install(Arc::clone(&version), &self.guest);
@@ -279,49 +292,58 @@ impl PluginTask {
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
         }
-        gate.install(Arc::clone(&version));
+        running.replace(Arc::clone(&version));
         self.installed = Some(Arc::clone(&version));
-        *self.carried.version.lock() = Some(Arc::clone(&version));
+        *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.permission_changes = version.views.permission.changes();
         self.health.send_replace(version.health.clone());
-        self.watched.install(&version);
-        self.match_workers(version.workers);
+        self.running_status.set_version(&version);
+        self.resize_workers(version.workers);
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.feeds.is_empty() {
-            let (gate, guest, memory) =
-                (Arc::clone(&self.gate), self.guest.clone(), self.carried.memory.clone());
+            let (running, guest, history) =
+                (Arc::clone(&self.running), self.guest.clone(), self.recovery.history.clone());
             let version = Arc::clone(&version);
             self.observer.spawn(async move {
                 let observe = || -> BoxFuture<'static, ()> {
-                    let (gate, version) = (Arc::clone(&gate), Arc::clone(&version));
-                    Box::pin(observer::observe(gate, version, guest.clone(), memory.clone()))
+                    let (running, version) = (Arc::clone(&running), Arc::clone(&version));
+                    Box::pin(observer::observe(running, version, guest.clone(), history.clone()))
                 };
                 guest.restart("observer", observe).await;
             });
         } else {
-            self.carried.memory.clear();
+            self.recovery.history.clear();
         }
-        self.kinds.abort_all();
-        self.kinds.spawn(kinds::changed(self.services.discovery.clone(), Arc::clone(&version)));
+        self.kind_changes.abort_all();
+        let changed = kind_changes::wait_for_change(self.services.discovery.clone(), Arc::clone(&version));
+        self.kind_changes.spawn(changed);
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
-            let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
+            let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
             let (version, lifecycle, guest) =
                 (Arc::clone(&version), self.lifecycle.clone(), self.guest.clone());
             self.crds.spawn(async move {
-                let keep = || -> BoxFuture<'static, ()> {
-                    let (version, watched) = (Arc::clone(&version), Arc::clone(&watched));
+                let restore = || -> BoxFuture<'static, ()> {
+                    let (services, lifecycle) = (services.clone(), lifecycle.clone());
+                    let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
                     let (operator, log) = (guest.operator.clone(), guest.log.clone());
-                    Box::pin(crds::keep(services.clone(), version, operator, watched, lifecycle.clone(), log))
+                    Box::pin(deleted_crds::restore(
+                        services,
+                        version,
+                        operator,
+                        running_status,
+                        lifecycle,
+                        log,
+                    ))
                 };
-                guest.restart("CRDs", keep).await;
+                guest.restart("CRDs", restore).await;
             });
         }
     }
 
-    /// Takes in whether the version that runs lacks a right or backs off.
-    fn look_at_health(&self) {
+    /// Updates the lifecycle state: whether the running version lacks a permission or backs off after faults.
+    fn update_health(&self) {
         let Some(version) = &self.installed else { return };
         if let Some(why) = version.views.permission.why() {
             self.lifecycle.apply(&Input::Withheld { why: &why });
@@ -349,54 +371,55 @@ impl PluginTask {
         }
     }
 
-    /// Starts workers until there are as many as the version wants. Those that are too many end after the key that they
-    /// hold.
-    fn match_workers(&mut self, wanted: usize) {
-        let (gate, health, guest) = (&self.gate, &self.health, &self.guest);
-        self.workers
-            .set(wanted, |place| worker::work(place, Arc::clone(gate), health.subscribe(), guest.clone()));
+    /// Sets the number of workers. Surplus ones end once they are done with their current key.
+    fn resize_workers(&mut self, desired: usize) {
+        let (running, health, guest) = (&self.running, &self.health, &self.guest);
+        self.workers.resize(desired, |slot| {
+            worker::work(slot, Arc::clone(running), health.subscribe(), guest.clone())
+        });
     }
 
     fn drop_idle_instances(&self) {
         if let Some(version) = self.installed.as_ref().filter(|version| !version.descriptor.stateful) {
-            let dropped = version.pool.drop_idle(IDLE);
+            let dropped = version.pool.drop_idle(IDLE_TIMEOUT);
             if dropped > 0 {
                 tracing::debug!(plugin = %self.guest.name, dropped, "idle instances dropped");
             }
         }
     }
 
-    /// Takes the running version away, waiting for the workers to finish what they hold, up to [`DRAIN`].
+    /// Stops the running version. The workers may finish their reconciles for up to [`DRAIN_TIMEOUT`]; then they are aborted.
     async fn uninstall(&mut self) {
-        // It is draining already where this task was started again in the middle of this.
+        // The state is `Draining` already if this task panicked and was started again in the middle of this.
         if self.lifecycle.status().state != PluginState::Draining {
             self.lifecycle.apply(&Input::Draining);
         }
-        if timeout_at(Instant::now() + DRAIN, self.gate.write()).await.map(|mut gate| gate.take()).is_err() {
-            let seconds = DRAIN.as_secs();
+        let drained = timeout_at(Instant::now() + DRAIN_TIMEOUT, self.running.write()).await;
+        if drained.map(|mut running| running.take()).is_err() {
+            let seconds = DRAIN_TIMEOUT.as_secs();
             let text =
                 format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
             self.guest.log.state(LogLevel::Warn, text);
         }
-        self.carried.version.lock().take();
+        self.recovery.version.lock().take();
         if let Some(version) = self.installed.take() {
             version.retire();
         }
         self.workers.shutdown().await;
         self.observer.shutdown().await;
         self.crds.shutdown().await;
-        self.kinds.shutdown().await;
-        *self.gate.write().await = None;
+        self.kind_changes.shutdown().await;
+        *self.running.write().await = None;
         self.dispatcher.clear();
-        self.watched.clear();
+        self.running_status.clear();
     }
 
-    async fn stop(&mut self, why: &str) {
+    async fn stop(&mut self, reason: &str) {
         self.uninstall().await;
         self.guest.queue.shutdown();
-        self.guest.forget();
-        self.lifecycle.apply(&Input::Stopped { why, with_host: why == SHUTDOWN });
+        self.guest.release();
+        self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
         self.guest.log.settle();
-        self.guest.log.state(LogLevel::Info, format_args!("stopped: {why}"));
+        self.guest.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
     }
 }

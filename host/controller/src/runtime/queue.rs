@@ -1,9 +1,9 @@
-//! A plugin's work: keys of target watches, with the reasons for which they are queued.
+//! A plugin's work queue: keys of target watches, with the reasons for which they are queued.
 //!
 //! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
 //!
-//! Keys of cached objects are bounded by the cache. A key that is none is charged to the plugin's [`HostMemory`] for as long as
-//! it waits, is worked on or is retried: the charge is part of what its add notes, and goes along when the key is put back.
+//! The cache bounds the number of keys of cached objects. A key without a cached object is charged to the plugin's [`HostMemory`] while it
+//! is queued, processed or retried. The charge is part of the queued note, and moves with the key when that is requeued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMe
 
 use crate::client::in_flight::{HeldItem, InFlight};
 
-/// One piece of work: an object of a target watch. Its identity, whichever way it came.
+/// One item of work: an object of a target watch. Equal items are queued once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Item {
     pub(crate) watch: Arc<str>,
     pub(crate) key: ObjectKey,
 }
 
-/// The queue. What an add notes is why.
+/// A plugin's work queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PluginQueue {
     queue: WorkQueue<Item, QueueNote>,
@@ -29,18 +29,18 @@ pub(crate) struct PluginQueue {
     memory: HostMemory,
 }
 
-/// What is noted of a key.
+/// What the queue stores with a key.
 #[derive(Debug, Default)]
 pub(crate) struct QueueNote {
     reasons: Reasons,
-    /// Of a key that is no cached object. Boxed, because few are.
+    /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
 }
 
-/// What the queue takes for one key, apart from its text.
+/// An estimate of the bytes that the queue uses for one key, apart from its text.
 const KEY_BYTES: usize = 384;
-/// No object's key is longer: a namespace has 63 bytes at most, a name 253.
-const LONGEST_KEY: usize = 63 + 1 + 253;
+/// The longest key that an object can have, in bytes: a namespace has at most 63, a name at most 253.
+const MAX_KEY_LENGTH: usize = 63 + 1 + 253;
 
 /// A set of reasons, in the order of the enum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Note for QueueNote {
 }
 
 impl QueueNote {
-    /// Takes out what the key is charged with.
+    /// Takes the key's charge.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.charge.take()
     }
@@ -117,7 +117,7 @@ impl PluginQueue {
         self.queue.add_noted_after(item, reason.into(), delay, Priority::Normal);
     }
 
-    /// Queues a key that is no cached object, after a delay, if the plugin's host memory has room for it.
+    /// Queues a key without a cached object, after a delay. Errors if it does not fit into the plugin's host memory.
     pub(crate) fn add_uncached(
         &self,
         item: Item,
@@ -135,7 +135,8 @@ impl PluginQueue {
         Ok(())
     }
 
-    /// Queues a key that an object names, whether there is such an object or not. One that no object can have is left out.
+    /// Queues a key that an object refers to, whether that object exists or not. Ignores a key that is too long for any object. Errors if
+    /// the key has no cached object and does not fit into the plugin's host memory.
     pub(crate) fn add_named(
         &self,
         item: Item,
@@ -143,7 +144,7 @@ impl PluginQueue {
         priority: Priority,
         is_cached: impl FnOnce(&ObjectKey) -> bool,
     ) -> Result<(), HostMemoryExceeded> {
-        if item.key.as_str().len() > LONGEST_KEY {
+        if item.key.as_str().len() > MAX_KEY_LENGTH {
             return Ok(());
         }
         if is_cached(&item.key) {
@@ -153,27 +154,27 @@ impl PluginQueue {
         self.add_uncached(item, Duration::ZERO, reason, priority)
     }
 
-    /// Queues an item that a worker has taken for later, with the reasons that it was taken with.
-    pub(crate) fn put_off(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
+    /// Queues an item again that a worker has taken but not processed, after a delay, with the same reasons.
+    pub(crate) fn requeue_taken_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
         reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
         self.queue.add_noted_after(held.key().clone(), note, delay, Priority::Normal);
     }
 
-    /// Queues an item again that a worker has taken and not worked on.
-    pub(crate) fn put_back(&self, held: &mut HeldItem, reasons: &[Reason]) {
+    /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
+    pub(crate) fn requeue_taken(&self, held: &mut HeldItem, reasons: &[Reason]) {
         let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
         reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
         self.queue.add_noted(held.key().clone(), note, held.priority());
     }
 
-    /// Queues an item after a delay that its reconcile asked for.
+    /// Queues an item after a delay that its reconcile requested.
     pub(crate) fn requeue_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let note = QueueNote { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
         self.queue.add_noted_after(held.key().clone(), note, delay, Priority::Normal);
     }
 
-    /// Queues a failed item again, and answers after what delay it will come.
+    /// Queues a failed item again with its rate-limited delay, and returns that; `None` once the queue is shut down.
     pub(crate) fn retry(
         &self,
         held: &mut HeldItem,
@@ -184,29 +185,32 @@ impl PluginQueue {
         self.queue.add_noted_rate_limited(held.key().clone(), note, priority)
     }
 
-    /// What a key is charged with once it is put back. That of a deleted object is no cached one any more: it is charged, but never
+    /// Returns the charge of a key that is requeued. The key of a deleted object has no cached object any more: it is charged, but never
     /// refused, because its deletion must not be lost.
     fn charge_of(&self, held: &mut HeldItem, reasons: &[Reason]) -> Option<Box<HostMemoryCharge>> {
-        let known = held.take_charge();
-        if known.is_none() && reasons.contains(&Reason::Deleted) {
+        let existing = held.take_charge();
+        if existing.is_none() && reasons.contains(&Reason::Deleted) {
             return Some(Box::new(self.memory.charge(HostMemoryKind::QueuedKeys, bytes(held.key()))));
         }
-        known
+        existing
     }
 
-    /// The next item, with its reasons; `None` after shutdown. Cancellation safe: a dropped future takes nothing.
+    /// Waits for the next item, and returns it with its reasons; `None` after shutdown.
+    ///
+    /// # Cancellation safety
+    /// Safe: a dropped future takes no item.
     pub(crate) async fn get(&self) -> Option<(HeldItem, Vec<Reason>)> {
         let item = self.queue.get().await?;
         let reasons = item.note().reasons.to_vec();
         Some((self.in_flight.hold(item), reasons))
     }
 
-    /// The requests for which keys are held.
+    /// The requests to the API server that are under way, whose keys are held until they end.
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
 
-    /// Ends the queue for good, and returns the memory of the keys that nobody will work on.
+    /// Shuts the queue down for good, and releases the memory of the keys that nobody will process.
     pub(crate) fn shutdown(&self) {
         self.queue.shutdown();
         self.queue.discard();
@@ -217,7 +221,7 @@ impl PluginQueue {
     }
 }
 
-/// What the queue takes for a key, more or less.
+/// Estimates the bytes that the queue uses for a key.
 fn bytes(item: &Item) -> usize {
     KEY_BYTES + item.key.as_str().len()
 }
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reasons_of_one_key_are_merged_and_taken_with_it() {
+    async fn reasons_of_one_key_are_merged() {
         let queue = queue_with(HostMemory::default());
         queue.add(item("a"), Reason::Updated, Priority::Normal);
         queue.add(item("a"), Reason::Created, Priority::Low);
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_retry_comes_after_its_delay_and_counts_the_attempt() {
+    async fn a_retry_is_delayed_and_counts_as_an_attempt() {
         let queue = queue_with(HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (mut got, reasons) = queue.get().await.expect("an item");
@@ -268,24 +272,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_that_are_no_cached_objects_are_refused_beyond_the_host_memory() {
+    async fn keys_without_a_cached_object_are_refused_beyond_the_host_memory() {
         let memory = HostMemory::new(10 * (KEY_BYTES + 1));
         let queue = queue_with(memory.clone());
         let add =
             |name: &str| queue.add_uncached(item(name), Duration::ZERO, Reason::Requeue, Priority::Normal);
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         names.iter().for_each(|name| add(name).expect("room"));
-        let refused = add("k").expect_err("one too many");
+        let exceeded = add("k").expect_err("one too many");
         assert!(
-            refused.to_string().contains("limits.hostMemory") && refused.kind == HostMemoryKind::QueuedKeys
+            exceeded.to_string().contains("limits.hostMemory") && exceeded.kind == HostMemoryKind::QueuedKeys
         );
         assert_eq!((queue.snapshot().depth, memory.used()), (10, memory.limit()));
         queue.add(item("cached"), Reason::Updated, Priority::Normal);
         assert_eq!(memory.used(), memory.limit(), "keys of cached objects are bounded by the cache");
         let (got, _) = queue.get().await.expect("an item");
-        assert!(add("k").is_err(), "a key that is worked on still counts");
+        assert!(add("k").is_err(), "a key that is being processed still counts");
         got.done();
-        add("k").expect("there is room again");
+        add("k").expect("room again");
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,12 +300,12 @@ mod tests {
         queue.add_uncached(item("a"), delay, Reason::Requeue, Priority::Normal).expect("room");
         queue.add_uncached(item("a"), delay, Reason::Requeue, Priority::Normal).expect("room");
         let once = KEY_BYTES + 1;
-        assert_eq!(memory.used(), once, "two adds of one key are one");
+        assert_eq!(memory.used(), once, "one key is charged once");
         for round in 0..5 {
             let (mut got, reasons) = queue.get().await.expect("the item");
             match round {
-                0 => queue.put_off(&mut got, &reasons, delay),
-                1 => queue.put_back(&mut got, &reasons),
+                0 => queue.requeue_taken_after(&mut got, &reasons, delay),
+                1 => queue.requeue_taken(&mut got, &reasons),
                 2 => queue.requeue_after(&mut got, &reasons, delay),
                 _ => drop(queue.retry(&mut got, &reasons, Priority::Normal)),
             }
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_key_of_a_deleted_object_is_charged_when_it_fails_and_never_refused() {
+    async fn the_key_of_a_deleted_object_is_charged_when_it_is_retried_but_never_refused() {
         let memory = HostMemory::new(1);
         let queue = queue_with(memory.clone());
         queue.add(item("a"), Reason::Deleted, Priority::Normal);
@@ -328,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_that_an_object_names_are_charged_unless_they_are_cached() {
+    async fn keys_that_an_object_refers_to_are_charged_unless_they_are_cached() {
         let memory = HostMemory::default();
         let queue = queue_with(memory.clone());
         let add = |name: &str, is_cached| {
@@ -337,11 +341,11 @@ mod tests {
         };
         assert_eq!(add("a", true), (1, 0));
         assert_eq!(add("b", false), (2, KEY_BYTES + 1));
-        assert_eq!(add(&"n".repeat(LONGEST_KEY + 1), false), (2, KEY_BYTES + 1), "no object has it");
+        assert_eq!(add(&"n".repeat(MAX_KEY_LENGTH + 1), false), (2, KEY_BYTES + 1), "no object has this key");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_that_is_shut_down_returns_its_memory() {
+    async fn a_queue_that_is_shut_down_releases_its_memory() {
         let memory = HostMemory::default();
         let queue = queue_with(memory.clone());
         for number in 0..100 {
@@ -353,8 +357,8 @@ mod tests {
         queue.shutdown();
         let snapshot = queue.snapshot();
         assert_eq!((snapshot.depth, snapshot.delayed, snapshot.processing), (0, 0, 1));
-        assert_eq!(memory.used(), KEY_BYTES + 1, "a worker has one");
-        queue.put_back(&mut held, &reasons);
+        assert_eq!(memory.used(), KEY_BYTES + 1, "a worker has one key");
+        queue.requeue_taken(&mut held, &reasons);
         held.done();
         assert_eq!((memory.used(), queue.snapshot().processing), (0, 0));
     }

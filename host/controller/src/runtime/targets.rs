@@ -1,32 +1,33 @@
-//! From a change of a watched object to the objects that it queues. Pure: the only outside is an index look-up.
+//! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for an index
+//! look-up that the caller passes in.
 
 use std::collections::HashSet;
 
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
 
-/// A trigger that is ready to be evaluated.
+/// A trigger, with its paths parsed.
 #[derive(Clone, Debug)]
 pub(crate) enum Targets {
     /// The object itself.
     Itself,
-    /// Owners of the target's group and kind; only the controlling one, or any.
+    /// The owners of this group and kind, in any version; all of them, or only the controller.
     Owners { group: String, kind: String, namespaced: bool, only_controller: bool },
     /// The object that a label names.
     Label { key: String, namespaced: bool },
     /// The objects that a field names.
     Field { path: JsonPath, namespace_path: Option<JsonPath>, namespaced: bool },
-    /// The target watch's objects with this object's key as an index value.
+    /// The target watch's objects that have this object's key as a value of this index.
     Index { index: String },
 }
 
 impl Targets {
-    /// The kind of a target watch, for owner triggers.
+    /// Creates an owner trigger for the kind of the target watch.
     pub(crate) fn owners(api_version: &str, kind: &str, namespaced: bool, only_controller: bool) -> Self {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         Self::Owners { group: group.to_owned(), kind: kind.to_owned(), namespaced, only_controller }
     }
 
-    /// The trigger of a field that names the target.
+    /// Creates a trigger for a field that names the target. Errors if a path is malformed.
     pub(crate) fn field(
         path: &str,
         namespace_path: Option<&str>,
@@ -36,30 +37,35 @@ impl Targets {
         Ok(Self::Field { path: JsonPath::parse(path)?, namespace_path, namespaced })
     }
 
-    /// The keys that the change queues: those of the old and the new state on an update, of the last state on a
-    /// deletion. `by_index` answers which keys of the target watch have a value in an index.
-    pub(crate) fn of(
+    /// Returns the keys that the change queues: those of the old and the new state on an update, those of the last state on a deletion.
+    /// `by_index` returns the keys of the target watch that have a value in an index.
+    pub(crate) fn keys_for(
         &self,
         notification: &Notification,
         by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>,
     ) -> Vec<ObjectKey> {
-        let mut keys = self.of_object(notification.object(), by_index);
+        let mut keys = self.keys_for_object(notification.object(), by_index);
         if let Notification::Updated { old, .. } = notification
             && !matches!(self, Self::Itself | Self::Index { .. })
         {
-            let before = self.of_object(old, by_index);
-            // A field may name as many objects as its list has elements.
-            let known: Option<HashSet<ObjectKey>> = (keys.len() > 16).then(|| keys.iter().cloned().collect());
-            let is_known =
-                |key: &ObjectKey| known.as_ref().map_or(keys.contains(key), |known| known.contains(key));
-            let further: Vec<_> = before.into_iter().filter(|key| !is_known(key)).collect();
-            keys.extend(further);
+            let old_keys = self.keys_for_object(old, by_index);
+            // A field may name as many objects as its list has elements, so a long list is looked up in a set.
+            let new_keys: Option<HashSet<ObjectKey>> =
+                (keys.len() > 16).then(|| keys.iter().cloned().collect());
+            let is_in_new =
+                |key: &ObjectKey| new_keys.as_ref().map_or(keys.contains(key), |set| set.contains(key));
+            let only_old: Vec<_> = old_keys.into_iter().filter(|key| !is_in_new(key)).collect();
+            keys.extend(only_old);
         }
         keys
     }
 
-    fn of_object(&self, object: &Object, by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>) -> Vec<ObjectKey> {
-        let here = |namespaced: bool| if namespaced { object.namespace() } else { "" };
+    fn keys_for_object(
+        &self,
+        object: &Object,
+        by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>,
+    ) -> Vec<ObjectKey> {
+        let own_namespace = |namespaced: bool| if namespaced { object.namespace() } else { "" };
         match self {
             Self::Itself => vec![object.key().clone()],
             Self::Owners { group, kind, namespaced, only_controller } => object
@@ -67,25 +73,25 @@ impl Targets {
                 .iter()
                 .filter(|owner| owner.controller || !only_controller)
                 .filter(|owner| owner.group() == group && owner.kind == *kind)
-                .map(|owner| ObjectKey::new(here(*namespaced), &owner.name))
+                .map(|owner| ObjectKey::new(own_namespace(*namespaced), &owner.name))
                 .collect(),
             Self::Label { key, namespaced } => object
                 .label(key)
                 .filter(|name| !name.is_empty())
-                .map(|name| ObjectKey::new(here(*namespaced), &name))
+                .map(|name| ObjectKey::new(own_namespace(*namespaced), &name))
                 .into_iter()
                 .collect(),
             Self::Field { path, namespace_path, namespaced } => {
                 let namespaces = match namespace_path {
                     Some(path) if *namespaced => path.values(object),
-                    _ => vec![here(*namespaced).to_owned()],
+                    _ => vec![own_namespace(*namespaced).to_owned()],
                 };
                 path.values(object)
                     .iter()
                     .enumerate()
                     .filter(|(_, name)| !name.is_empty())
                     .filter_map(|(position, name)| {
-                        // A list of names goes with a list of namespaces of the same length, or with one namespace.
+                        // A list of names is paired with a list of namespaces of the same length, or with one namespace.
                         let namespace = namespaces.get(position).or(namespaces.first())?;
                         Some(ObjectKey::new(namespace, name))
                     })
@@ -114,7 +120,7 @@ mod tests {
 
     fn keys(targets: &Targets, notification: &Notification) -> Vec<String> {
         let by_index = |index: &str, value: &str| vec![ObjectKey::new(index, &value.replace('/', "-"))];
-        targets.of(notification, &by_index).iter().map(ToString::to_string).collect()
+        targets.keys_for(notification, &by_index).iter().map(ToString::to_string).collect()
     }
 
     const OWNERS: &str = r#","ownerReferences":[
@@ -148,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_asked_for_the_objects_own_key() {
+    fn an_index_is_queried_with_the_objects_key() {
         assert_eq!(keys(&Targets::Index { index: "secret".into() }, &added("")), ["secret/shop-p"]);
     }
 
     #[test]
-    fn an_update_queues_the_targets_of_old_and_new_once() {
+    fn an_update_queues_each_target_of_the_old_and_new_state_once() {
         let label = Targets::Label { key: "for".into(), namespaced: true };
         let with = |name: &str| object(&format!(r#","labels":{{"for":"{name}"}}"#));
         let moved = Notification::Updated { old: with("a"), new: with("b") };

@@ -1,4 +1,4 @@
-//! A worker: takes keys from the plugin's queue and has the running version reconcile them, one at a time.
+//! A worker: takes keys from the plugin's queue and reconciles them with the running version, one at a time.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Gate;
-use super::workers::Place;
+use super::RunningVersion;
+use super::workers::WorkerSlot;
 use crate::client::in_flight::HeldItem;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, Health};
@@ -16,62 +16,67 @@ use crate::load::version::Version;
 use crate::runtime::hot_loop;
 use crate::runtime::queue::Item;
 
-/// Takes keys from the queue until it is shut down or the worker is surplus. A panic restarts the worker. `health` follows the running
+/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `health` is that of the running
 /// version.
-pub(super) async fn work(place: Place, gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
+pub(super) async fn work(
+    slot: WorkerSlot,
+    running: RunningVersion,
+    health: watch::Receiver<Health>,
+    guest: GuestServices,
+) {
     let supervisor = guest.clone();
-    let mut worker = Worker { place, gate, health, guest };
+    let mut worker = Worker { slot, running, health, guest };
     supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
 }
 
 struct Worker {
-    place: Place,
-    gate: Gate,
+    slot: WorkerSlot,
+    running: RunningVersion,
     health: watch::Receiver<Health>,
     guest: GuestServices,
 }
 
 impl Worker {
     async fn run(&mut self) {
-        let Self { place, gate, health, guest } = self;
+        let Self { slot, running, health, guest } = self;
         let guest = &*guest;
-        let mut running = health.borrow_and_update().clone();
-        while !place.is_surplus() {
-            // An error means that there will be no other.
+        let mut current_health = health.borrow_and_update().clone();
+        while !slot.is_surplus() {
+            // An error means that the plugin's task is gone, and that there will be no other health.
             if health.has_changed().is_ok_and(|changed| changed) {
-                running = health.borrow_and_update().clone();
+                current_health = health.borrow_and_update().clone();
             }
-            // While the plugin backs off or lacks a right, its keys stay in the queue.
+            // While the plugin backs off or lacks a permission, its keys stay in the queue.
             tokio::select! {
                 biased;
-                () = running.opens() => {}
-                () = place.surplus() => return,
+                () = current_health.opens() => {}
+                () = slot.wait_until_surplus() => return,
             }
-            let got = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                got = guest.queue.get() => got,
-                () = running.closes() => continue,
-                () = place.surplus() => return,
+                next = guest.queue.get() => next,
+                () = current_health.closes() => continue,
+                () = slot.wait_until_surplus() => return,
             };
-            let Some((item, reasons)) = got else { return };
-            let mut held = Held::new(guest, item, reasons);
+            let Some((item, reasons)) = next else { return };
+            let mut held = HeldKey::new(guest, item, reasons);
             let request = Arc::clone(&held.request);
-            if let Some(wait) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
-                guest.queue.put_off(&mut held.item, &request.reasons, wait);
+            if let Some(delay) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
+                guest.queue.requeue_taken_after(&mut held.item, &request.reasons, delay);
                 held.settled = true;
                 continue;
             }
             loop {
-                // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
-                let gate = gate.read().await;
-                let Some(version) = gate.as_ref() else { return };
+                // The read lock is held during the reconcile, so that a swap waits for its end. No other worker gets the key meanwhile.
+                let running = running.read().await;
+                let Some(version) = running.as_ref() else { return };
                 if !version.views.is_target(&request.watch) {
-                    held.rename(version);
+                    held.requeue_renamed(version);
                     break;
                 }
-                // It may not work since a moment ago: the key goes back.
+                // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
                 let Some(pass) = version.health.enter() else { break };
-                let active = Active::begin(guest);
+                let active = ActiveReconcile::begin(guest);
                 guest.panics.point("worker");
                 let outcome = reconcile(version, &request).await;
                 drop(active);
@@ -90,26 +95,26 @@ impl Worker {
                     break;
                 }
                 drop(pass);
-                // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
-                let mut caught_up = version.pinned.caught_up();
-                drop(gate);
-                // An error means that the version is gone; the next one is looked at.
+                // The observer has to catch up first. It needs a read lock for that, behind which a swap may wait: so wait without one.
+                let mut caught_up = version.dedicated_instance.caught_up();
+                drop(running);
+                // An error means that the version was replaced: try the next one.
                 let _ = caught_up.wait_for(|caught_up| *caught_up).await;
             }
         }
     }
 }
 
-/// A key in a worker's hands. A worker may be ended wherever it waits: a key that it has not settled by then goes back into the
-/// queue.
-struct Held<'a> {
+/// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not settled by then goes back into
+/// the queue.
+struct HeldKey<'a> {
     guest: &'a GuestServices,
     item: HeldItem,
     request: Arc<Request>,
     settled: bool,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldKey<'a> {
     fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
         let request = Request { watch, key, reasons, attempt: item.attempts(), extra: Vec::new() };
@@ -117,11 +122,11 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Held<'_> {
-    /// Queues the key under the names that its watch has now, or drops it where no target watch of its resource is left.
-    fn rename(&mut self, version: &Version) {
+impl HeldKey<'_> {
+    /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
+    fn requeue_renamed(&mut self, version: &Version) {
         let Item { watch, key } = self.item.key().clone();
-        let names = version.renamed.lock().get(&watch).cloned().unwrap_or_default();
+        let names = version.renamed_watches.lock().get(&watch).cloned().unwrap_or_default();
         if names.is_empty() {
             tracing::debug!(plugin = %self.guest.name, %watch, %key, "dropped: its target watch is gone");
         }
@@ -140,7 +145,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldKey<'_> {
     fn drop(&mut self) {
         if self.settled {
             return;
@@ -148,29 +153,29 @@ impl Drop for Held<'_> {
         let reasons = &self.request.reasons;
         let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
         if !std::thread::panicking() {
-            self.guest.queue.put_back(&mut self.item, reasons);
+            self.guest.queue.requeue_taken(&mut self.item, reasons);
         } else {
-            // The next worker may panic at it, too: it waits as after a failure.
+            // The next worker may panic at this key, too, so the key is delayed as after a failure.
             let priority = self.item.priority();
             if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons, priority) {
-                self.guest.queue.put_off(&mut self.item, reasons, delay);
+                self.guest.queue.requeue_taken_after(&mut self.item, reasons, delay);
             }
         }
-        // The item itself is let go of after this, which gives the key that was added to the next worker.
+        // The item is dropped after this; only then does the queue give the key that was added to a worker.
     }
 }
 
-/// Counts a reconcile while it runs, however it ends.
-struct Active<'a>(&'a GuestServices);
+/// Counts a reconcile as active until it is dropped.
+struct ActiveReconcile<'a>(&'a GuestServices);
 
-impl<'a> Active<'a> {
+impl<'a> ActiveReconcile<'a> {
     fn begin(guest: &'a GuestServices) -> Self {
         guest.metrics.active_workers.inc();
         Self(guest)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for ActiveReconcile<'_> {
     fn drop(&mut self) {
         self.0.metrics.active_workers.dec();
     }
@@ -181,11 +186,11 @@ struct Reconciled {
     seconds: f64,
 }
 
-/// `None` while the instance of a stateful plugin is not ready for it.
+/// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
 async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconciled> {
     let started = Instant::now();
     let outcome = if version.descriptor.stateful {
-        version.pinned.reconcile(request).await?
+        version.dedicated_instance.reconcile(request).await?
     } else {
         match version.pool.checkout().await {
             Ok(mut instance) => instance.reconcile(Arc::clone(request)).await,
@@ -195,7 +200,7 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
     Some(Reconciled { outcome, seconds: started.elapsed().as_secs_f64() })
 }
 
-/// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.
+/// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
 fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
     let metrics = &guest.metrics;
     metrics.reconcile_time.observe(reconciled.seconds);
@@ -232,21 +237,22 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconc
                 };
             }
             let attempt = item.attempts() + 1;
-            let again = Again(guest.queue.retry(item, reasons, Priority::Normal));
+            let retry = RetryDelay(guest.queue.retry(item, reasons, Priority::Normal));
             let Item { watch, key } = item.key();
             guest.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),
-                &again,
+                &retry,
                 &[("watch", watch), ("key", key), ("attempt", &attempt)],
             );
         }
     }
 }
 
-struct Again(Option<std::time::Duration>);
+/// The delay of a retry, for a log line; `None` once the queue is shut down.
+struct RetryDelay(Option<std::time::Duration>);
 
-impl std::fmt::Display for Again {
+impl std::fmt::Display for RetryDelay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(delay) => write!(f, "tried again in {delay:?}"),
@@ -255,10 +261,15 @@ impl std::fmt::Display for Again {
     }
 }
 
-/// [`Held::rename`] of a key that was just taken.
+/// [`HeldKey::requeue_renamed`] for a key that was just taken.
 #[cfg(test)]
-pub(super) fn rename(guest: &GuestServices, item: HeldItem, reasons: Vec<Reason>, version: &Version) {
-    Held::new(guest, item, reasons).rename(version);
+pub(super) fn requeue_renamed(
+    guest: &GuestServices,
+    item: HeldItem,
+    reasons: Vec<Reason>,
+    version: &Version,
+) {
+    HeldKey::new(guest, item, reasons).requeue_renamed(version);
 }
 
 #[cfg(test)]
@@ -275,38 +286,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_a_worker_holds_when_it_is_ended_goes_back() {
+    async fn a_key_that_an_aborted_worker_holds_goes_back_into_the_queue() {
         let guest = guest();
-        let gate = Gate::default();
-        let closed = gate.write().await;
+        let running = RunningVersion::default();
+        let exclusive = running.write().await;
         let health = watch::Sender::new(Health::default());
         let mut workers = super::super::workers::Workers::default();
-        workers.set(1, |place| work(place, Arc::clone(&gate), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
         while guest.queue.snapshot().depth > 0 {
             tokio::task::yield_now().await;
         }
-        // It has the key, and waits for the gate.
+        // The worker has the key, and waits for the lock.
         workers.shutdown().await;
-        drop(closed);
+        drop(exclusive);
         let (again, reasons) = guest.queue.get().await.expect("the key");
         assert_eq!((again.key(), reasons), (&item, vec![Reason::Deleted]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_worker_that_panics_gives_its_key_back_and_is_started_again() {
+    async fn a_worker_that_panics_returns_its_key_and_is_restarted() {
         let guest = guest();
         let pool = Version::test_pool(&guest, "done.wat", pilothouse_plugin::Limits::default()).await;
         let mut views = crate::cache::views::Views::default();
         let view = crate::runtime::handover::tests::view(&guest);
         views.by_name.insert("maps".into(), Box::new(view));
         let version = Arc::new(Version::for_test(pool, Arc::new(views)));
-        let gate: Gate = Arc::new(tokio::sync::RwLock::new(Some(Arc::clone(&version))));
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Some(Arc::clone(&version))));
         let health = watch::Sender::new(version.health.clone());
         guest.panics.arm("worker", 2);
         let mut workers = super::super::workers::Workers::default();
-        workers.set(1, |place| work(place, Arc::clone(&gate), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item, Reason::Deleted, Priority::Normal);
         let started = Instant::now();
@@ -315,15 +326,15 @@ mod tests {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         assert_eq!((guest.metrics.task_panics.get(), guest.metrics.active_workers.get()), (2, 0));
-        let told = guest.panics.trouble().expect("it is in the status");
+        let status = guest.panics.trouble().expect("a problem in the status");
         assert!(
-            told.contains("worker task panicked: a defect in the worker; started again in 200ms"),
-            "{told}"
+            status.contains("worker task panicked: a defect in the worker; started again in 200ms"),
+            "{status}"
         );
         let lines = guest.log.all().after(0, None);
         assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
         tokio::time::advance(std::time::Duration::from_secs(180)).await;
-        assert_eq!(guest.panics.trouble(), None, "it has run well since");
+        assert_eq!(guest.panics.trouble(), None, "the worker has not panicked since");
         workers.shutdown().await;
     }
 }

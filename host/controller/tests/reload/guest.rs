@@ -1,22 +1,22 @@
-//! The versions of the plugin under test.
+//! Builds the versions of the plugin under test.
 
 use std::fmt::Write;
 
 const SOURCE: &str = include_str!("guest.wat");
 const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"recorder","version":"1.0.0","watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"labelSelector":"recorded","trigger":"self"}],"writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}]}"#;
 
-/// What is dropped into the directory.
+/// What a version does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Healthy,
-    /// Not wasm at all, or half a file.
+    /// The file is not wasm, or half of it is missing.
     Broken,
     TrapsInDescribe,
     TrapsInReconcile,
 }
 
 impl Kind {
-    /// A tenth is broken, a tenth traps, half of those only when it runs.
+    /// Returns the kind of a version, by its number: a tenth is broken, and a tenth traps, half of those only when they reconcile.
     pub(crate) fn of(number: u32) -> Self {
         match (number % 10, number / 10 % 2) {
             (3, _) => Self::Broken,
@@ -26,18 +26,18 @@ impl Kind {
         }
     }
 
-    /// Whether it takes over from the version before.
+    /// Whether it replaces the previous version.
     pub(crate) fn runs(self) -> bool {
         matches!(self, Self::Healthy | Self::TrapsInReconcile)
     }
 }
 
-/// The file of a version.
+/// Builds the file of a version.
 pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
     with_descriptor(number, kind, DESCRIPTOR)
 }
 
-/// The file of a healthy version with indexes by these labels.
+/// Builds the file of a healthy version with indexes by these labels.
 pub(crate) fn with_indexes(number: u32, labels: &[&str]) -> Vec<u8> {
     let indexes: Vec<_> =
         labels.iter().map(|label| format!(r#"{{"name":"by-{label}","label":"{label}"}}"#)).collect();
@@ -45,7 +45,7 @@ pub(crate) fn with_indexes(number: u32, labels: &[&str]) -> Vec<u8> {
     with_descriptor(number, Kind::Healthy, &DESCRIPTOR.replace(r#""trigger":"self""#, &with_indexes))
 }
 
-/// One that watches the kind Foo of example.com in place of ConfigMaps.
+/// Builds the file of a version that watches the kind Foo of example.com instead of ConfigMaps.
 pub(crate) fn watching_foos() -> Vec<u8> {
     let watched =
         r#""apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"labelSelector":"recorded""#;

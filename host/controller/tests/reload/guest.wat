@@ -1,11 +1,11 @@
-;; A plugin that records each reconcile, at its beginning and its end, by creating a Lease that the test takes off the wire:
+;; A plugin that records the start and the end of each reconcile by creating a Lease, which the test intercepts:
 ;;
 ;;   KIND VERSION NAME RESOURCE-VERSION ATTEMPT REASONS
 ;;
-;; KIND is S for a start, E for an end, T for an end by a trap. VERSION is the four digits below, which the test replaces. An
-;; object that is gone has no resource version. REASONS is R where the requeue that was asked for is among them, else -.
+;; KIND is S for a start, E for an end, T for an end by a trap. VERSION is the four digits below, which the test replaces. A
+;; deleted object has no resource version. REASONS is R if a requeue is among the reasons, else -.
 ;;
-;; data.wish of the object: "retry" fails until the fourth attempt, "again" asks to be called again in two seconds.
+;; data.wish of the object: "retry" fails until the fourth attempt, "again" requests a requeue in two seconds.
 (module
   (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))

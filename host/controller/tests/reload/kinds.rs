@@ -1,4 +1,4 @@
-//! A CRD that is deleted and applied again with another scope and plural name, while a plugin watches its kind.
+//! A CRD that is deleted and created again with another scope and plural name while a plugin watches its kind.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -27,11 +27,11 @@ fn foo(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_comes_back_in_another_scope_is_watched_there() {
+async fn a_kind_whose_scope_changes_is_watched_in_the_new_scope() {
     let stage = Stage::start(|_| {});
     let json = "application/json";
     stage.request(Method::POST, CRDS, json, &crd("foos", "Namespaced")).await;
-    stage.drop_in(&guest::watching_foos());
+    stage.install(&guest::watching_foos());
     stage.until("the version to run", |status| status.generation == 1).await;
     stage.request(Method::POST, &format!("{GROUP}/namespaces/default/foos"), json, &foo("one")).await;
     stage.wait("the first record", || stage.log.len() == 2).await;

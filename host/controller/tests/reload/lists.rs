@@ -1,13 +1,13 @@
-//! How a watch's objects are asked for the first time.
+//! How the objects of a watch are listed for the first time.
 
 use crate::guest::{self, Kind};
 use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_comes_as_a_stream_or_plain_as_the_host_is_configured() {
+async fn the_first_list_is_streamed_if_the_host_is_configured_so() {
     for is_streaming in [true, false] {
         let stage = Stage::start(|options| options.streaming_lists = is_streaming);
-        stage.drop_in(&guest::file(0, Kind::Healthy));
+        stage.install(&guest::file(0, Kind::Healthy));
         stage.until("the plugin to run", |status| status.state.as_str() == "running").await;
         let reads = stage.log.reads();
         let streams = |query: &&String| query.contains("sendInitialEvents=true");

@@ -1,4 +1,4 @@
-//! Reloads of a plugin that records each of its reconciles, in this process.
+//! Reloads of a plugin that records each of its reconciles, with the host and the API server in this process.
 
 mod guest;
 mod indexes;

@@ -1,14 +1,14 @@
-//! Where the file system tells of nothing, as on a network, the directory is looked at.
+//! The directory is polled, because network file systems send no notifications.
 
 use crate::guest::{self, Kind};
 use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_events_changes_are_found_by_looking() {
+async fn without_file_system_events_changes_are_found_by_polling() {
     let stage = Stage::start(|options| options.file_events = false);
-    stage.drop_in(&guest::file(0, Kind::Healthy));
+    stage.install(&guest::file(0, Kind::Healthy));
     stage.until("the first version to run", |status| status.generation == 1).await;
-    stage.drop_in(&guest::file(1, Kind::Healthy));
+    stage.install(&guest::file(1, Kind::Healthy));
     stage.until("the second", |status| status.generation == 2).await;
     stage.sidecar("workers: 2\n");
     stage.until("the sidecar alone", |status| status.generation == 3).await;

@@ -1,4 +1,4 @@
-//! What a sidecar takes away counts at once, whatever the plugin does about the load that follows.
+//! Rights that a sidecar revokes are revoked at once, whatever the plugin does in the load that follows.
 
 use pilothouse_controller::{GrantMode, PluginStatus};
 
@@ -9,10 +9,10 @@ fn count(status: &PluginStatus, counter: &str) -> u64 {
     status.counters.get(counter).copied().expect("a counter")
 }
 
-/// With the first version running and one object recorded.
+/// Starts a host, and waits until the first version runs and has reconciled one object.
 async fn running() -> Stage {
     let stage = Stage::start(|_| {});
-    stage.drop_in(&guest::file(0, Kind::Healthy));
+    stage.install(&guest::file(0, Kind::Healthy));
     stage.until("the version to run", |status| status.generation == 1).await;
     stage.create("one", "").await;
     stage.wait("the start and the end of a reconcile", || stage.log.len() == 2).await;
@@ -22,12 +22,12 @@ async fn running() -> Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_cannot_keep_a_right_by_failing_to_load() {
     let stage = running().await;
-    stage.drop_in(&guest::file(1, Kind::TrapsInDescribe));
+    stage.install(&guest::file(1, Kind::TrapsInDescribe));
     stage.until("the refusal of the code", |status| count(status, "refusedLoads") == 1).await;
     stage.sidecar("grants: {writes: []}\n");
     stage.until("the refusal under the sidecar", |status| count(status, "refusedLoads") == 2).await;
     stage.create("two", "").await;
-    // The guest traps where a record of its is not taken.
+    // The guest traps when a record is refused.
     stage.until("the denial", |status| count(status, "traps") >= 1).await;
     assert_eq!(stage.log.len(), 2, "nothing was written");
     stage.sidecar("# all of them again\n");
@@ -69,7 +69,7 @@ async fn a_sidecar_that_cannot_be_understood_grants_nothing_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_explicit_grants_a_plugin_without_a_sidecar_gets_nothing() {
     let stage = Stage::start(|options| options.grants = GrantMode::Explicit);
-    stage.drop_in(&guest::file(0, Kind::Healthy));
+    stage.install(&guest::file(0, Kind::Healthy));
     stage
         .until("it to wait", |status| {
             status.state.as_str() == "waiting" && status.error.contains("--grants explicit")

@@ -19,8 +19,8 @@ use tower::ServiceExt;
 
 use crate::wire::{self, Log};
 
-/// How long one thing may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a test waits for a condition; long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Stage {
     server: ApiServer,
@@ -32,8 +32,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With the options of a host that is told of changes to its directory, and asks for streaming lists, but for what is `changed`.
-    pub(crate) fn start(changed: impl FnOnce(&mut HostOptions)) -> Self {
+    /// Starts a host that gets notifications of its directory and uses streaming lists, unless `configure` changes its options.
+    pub(crate) fn start(configure: impl FnOnce(&mut HostOptions)) -> Self {
         let (server, log) = (ApiServer::builder().build(), Log::default());
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = HostOptions {
@@ -45,14 +45,14 @@ impl Stage {
             namespace: "default".into(),
             settle: Duration::from_millis(5),
             file_events: true,
-            review_every: Duration::from_secs(30),
-            // A lost key must not be found again by this.
+            access_review_interval: Duration::from_secs(30),
             informer_runtime: None,
             compress_caches: false,
             streaming_lists: true,
+            // Requeueing everything would hide a key that a reload lost.
             requeue_on_reload: false,
         };
-        changed(&mut options);
+        configure(&mut options);
         let metrics = Metrics::register(&mut Registry::default());
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let host = PluginHost::new(options, wire::client(&server, &log), engine, metrics);
@@ -64,12 +64,12 @@ impl Stage {
         Self { server, log, folder, host, running, shutdown }
     }
 
-    /// Puts the plugin's file there at once.
-    pub(crate) fn drop_in(&self, wasm: &[u8]) {
+    /// Replaces the plugin's file in one step.
+    pub(crate) fn install(&self, wasm: &[u8]) {
         self.put("recorder.wasm", wasm);
     }
 
-    /// Puts a file there at once.
+    /// Replaces a file of the plugins directory in one step.
     pub(crate) fn put(&self, name: &str, content: &[u8]) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, content).expect("written");
@@ -88,27 +88,27 @@ impl Stage {
         self.host.status().into_iter().next()
     }
 
-    /// The names of all indexes that subscribers of informers have.
+    /// Returns the names of all indexes of informer subscribers.
     pub(crate) fn indexes(&self) -> Vec<String> {
         let informers = self.host.informers();
         informers.into_iter().flat_map(|informer| informer.subscribers).flat_map(|one| one.indexes).collect()
     }
 
-    /// Waits until the plugin's status is such.
-    pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&PluginStatus) -> bool) {
-        self.wait(what, || self.status().is_some_and(|status| is_so(&status))).await;
+    /// Waits until the plugin's status meets the condition.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&PluginStatus) -> bool) {
+        self.wait(what, || self.status().is_some_and(|status| condition(&status))).await;
     }
 
-    /// Waits until it is so.
-    pub(crate) async fn wait(&self, what: &str, is_so: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so() {
+    /// Waits until the condition is true.
+    pub(crate) async fn wait(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + WAIT_TIMEOUT;
+        while !condition() {
             assert!(Instant::now() < deadline, "waited in vain for {what}: {:#?}", self.status());
             sleep(Duration::from_millis(2)).await;
         }
     }
 
-    /// Makes an object, and answers its resource version.
+    /// Creates an object, and returns its resource version.
     pub(crate) async fn create(&self, name: &str, wish: &str) -> u64 {
         let manifest = json!({
             "metadata": {"name": name, "labels": {"recorded": "yes"}}, "data": {"wish": wish}
@@ -116,7 +116,7 @@ impl Stage {
         version(&self.send(Method::POST, "", "application/json", &manifest).await)
     }
 
-    /// Changes an object, and answers its resource version.
+    /// Changes an object, and returns its resource version.
     pub(crate) async fn change(&self, name: &str, round: u32) -> u64 {
         let patch = json!({"data": {"round": round.to_string()}});
         version(&self.send(Method::PATCH, name, "application/merge-patch+json", &patch).await)
@@ -131,7 +131,7 @@ impl Stage {
         self.request(method, path.trim_end_matches('/'), content_type, body).await
     }
 
-    /// Has the server do it.
+    /// Sends a request to the server. Panics if it fails.
     pub(crate) async fn request(
         &self,
         method: Method,

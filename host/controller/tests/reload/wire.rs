@@ -1,4 +1,4 @@
-//! What lies between the host and the API server: it takes the plugin's records off the wire, in the order in which they are sent.
+//! The client between the host and the API server. It intercepts the plugin's records, in the order in which they are sent.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tower::{BoxError, ServiceExt};
 
-/// What became of a reconcile.
+/// The event of a reconcile that a record reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Start,
     End,
-    /// The version traps right after it.
+    /// The version traps right after this record.
     Trap,
 }
 
-/// What the plugin said of one reconcile.
+/// A record that the plugin sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) mark: Mark,
-    /// The version of the plugin that said it.
+    /// The version of the plugin.
     pub(crate) version: u32,
     pub(crate) name: String,
-    /// The resource version that it read; none of an object that is gone.
+    /// The resource version of the object that the reconcile read; `None` if the object was deleted.
     pub(crate) read: Option<u64>,
     pub(crate) attempt: u32,
-    /// Whether a requeue that it asked for is among the reasons.
+    /// Whether a requeue is among the reasons.
     pub(crate) requeued: bool,
     pub(crate) at: Instant,
 }
 
-/// Everything that was said, in order.
+/// The intercepted records and requests, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     records: Arc<Mutex<Vec<Record>>>,
-    /// What was asked for to read ConfigMaps: the queries.
+    /// The queries of the lists and watches of ConfigMaps.
     reads: Arc<Mutex<Vec<String>>>,
 }
 
@@ -59,14 +59,14 @@ impl Log {
         read(&self.records.lock())
     }
 
-    /// The queries of the lists and watches of ConfigMaps so far.
+    /// Returns the queries of the lists and watches of ConfigMaps so far.
     pub(crate) fn reads(&self) -> Vec<String> {
         self.reads.lock().clone()
     }
 
     fn push(&self, text: &str) {
-        let words: Vec<_> = text.split(' ').collect();
-        let [mark, version, name, read, attempt, reasons] = words[..] else { panic!("a record: {text:?}") };
+        let fields: Vec<_> = text.split(' ').collect();
+        let [mark, version, name, read, attempt, reasons] = fields[..] else { panic!("a record: {text:?}") };
         let mark = match mark {
             "S" => Mark::Start,
             "E" => Mark::End,
@@ -85,7 +85,7 @@ impl Log {
     }
 }
 
-/// A client of the server for the host under test.
+/// Creates the client for the host under test.
 pub(crate) fn client(server: &ApiServer, log: &Log) -> kube::Client {
     let (server, log) = (server.clone(), log.clone());
     let service = tower::service_fn(move |request: Request<Body>| {

@@ -1,53 +1,53 @@
-//! One write, against one cache. Pure.
+//! One own write, compared with the state of a cache. Pure.
 
 use std::cmp::Ordering;
 
 use pilothouse_model::{Notification, Object, ResourceVersion};
 use tokio::time::Instant;
 
-use super::FORGET;
+use super::RETENTION;
 
-/// What the plugin last wrote to an object.
+/// What the plugin wrote to an object.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnWrite {
-    /// The state that the server answered with.
+    /// The new state, from the server's answer.
     Object(Object),
-    /// The end of the object with this UID; `before` is the UID of the newest that the plugin knew of when it asked for
-    /// it, "" without one: that one is gone in any case.
-    Deleted { uid: String, before: String },
+    /// The object with this UID was deleted. `uid_before` is the UID of the newest object that the plugin knew when it sent the request, ""
+    /// without one; that object does not exist any more either.
+    Deleted { uid: String, uid_before: String },
 }
 
-/// What a cache knows of a key at one moment.
+/// A cache's state of one key.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct CacheState {
     pub(crate) object: Option<Object>,
-    /// The version up to which the cache has seen everything; "" before its first list.
-    pub(crate) seen: String,
-    /// Its last list began after this.
+    /// The resource version up to which the cache has seen all changes; "" before its first list.
+    pub(crate) version: String,
+    /// A time before the cache's last list began; `None` before its first list.
     pub(crate) listed_after: Option<Instant>,
 }
 
-/// What a read sees of a key.
-pub(crate) enum Seen {
-    /// What the cache has, which the watch's selectors have let in.
+/// What a read returns for a key with an own write.
+pub(crate) enum ReadResult {
+    /// The cached state. The watch's selectors match it.
     Cached(Option<Object>),
-    /// What the plugin wrote, which nobody has judged yet.
+    /// The written state. The caller has to apply the watch's selectors and projection.
     Written(Object),
 }
 
-/// A write that some cache may not have caught up with.
+/// A write with which some cache may not have caught up.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    what: What,
-    at: Instant,
-    /// The version that the cache furthest behind had seen then.
-    seen_then: String,
-    /// The caches that have told of it, by address; only of use where versions have no order.
-    heard: Vec<usize>,
+    outcome: Outcome,
+    written_at: Instant,
+    /// The resource version of the cache furthest behind when the write was recorded.
+    cache_version: String,
+    /// The ids of the caches whose watches have delivered the write. Needed only if resource versions have no order.
+    confirmed_by: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Outcome {
     Object(Object),
     Deleted(Deletion),
 }
@@ -55,183 +55,203 @@ enum What {
 #[derive(Clone, Debug)]
 struct Deletion {
     uid: String,
-    before: String,
-    /// The newest version of the object that was known, "" without one. It had not ended then.
-    last: String,
-    /// The newest version of that or of the one before: what is older is gone, too.
-    floor: String,
+    uid_before: String,
+    /// The newest resource version of the object that is known, "" without one. The deletion is later.
+    last_version: String,
+    /// The newest known resource version of the object or of the one before. An older state of the key cannot be valid any more.
+    min_version: String,
 }
 
 impl Entry {
-    /// What is to be remembered once this write follows that entry; `looks` is what the caches have of the key.
-    pub(super) fn after(
-        before: Option<Self>,
+    /// Combines the key's previous entry with a new write. `states` are the states of the key in the caches.
+    pub(super) fn merge(
+        previous: Option<Self>,
         write: OwnWrite,
-        looks: impl Iterator<Item = Look>,
+        states: impl Iterator<Item = CacheState>,
         now: Instant,
     ) -> Option<Self> {
-        let looks: Vec<Look> = looks.collect();
-        let seen_then = looks
+        let states: Vec<CacheState> = states.collect();
+        let cache_version = states
             .iter()
-            .map(|look| &look.seen)
+            .map(|state| &state.version)
             .reduce(|left, right| if is_less(right, left) { right } else { left });
-        let seen_then = seen_then.cloned().unwrap_or_default();
-        let new = |what| Self { what, at: now, seen_then, heard: Vec::new() };
+        let cache_version = cache_version.cloned().unwrap_or_default();
+        let new = |outcome| Self { outcome, written_at: now, cache_version, confirmed_by: Vec::new() };
         match write {
-            OwnWrite::Object(object) => match before.map(|entry| (entry.what.clone(), entry)) {
-                Some((What::Object(known), entry)) if is_older(&object, known.resource_version()) => {
+            OwnWrite::Object(object) => match previous.map(|entry| (entry.outcome.clone(), entry)) {
+                Some((Outcome::Object(previous), entry))
+                    if is_older(&object, previous.resource_version()) =>
+                {
                     Some(entry)
                 }
-                // An answer that comes after that of the deletion: the object is gone all the same.
-                Some((What::Deleted(mut deletion), entry)) if deletion.uid == object.uid() => {
+                // This answer comes after that of the object's deletion: the object stays deleted.
+                Some((Outcome::Deleted(mut deletion), entry)) if deletion.uid == object.uid() => {
                     let version = object.resource_version();
-                    deletion.last = later(&deletion.last, version).to_owned();
-                    deletion.floor = later(&deletion.floor, version).to_owned();
-                    Some(Self { what: What::Deleted(deletion), ..entry })
+                    deletion.last_version = later(&deletion.last_version, version).to_owned();
+                    deletion.min_version = later(&deletion.min_version, version).to_owned();
+                    Some(Self { outcome: Outcome::Deleted(deletion), ..entry })
                 }
-                _ => Some(new(What::Object(object))),
+                _ => Some(new(Outcome::Object(object))),
             },
-            OwnWrite::Deleted { uid, before: known } => {
-                let written = before.as_ref().and_then(Self::object).cloned();
+            OwnWrite::Deleted { uid, uid_before } => {
+                let written = previous.as_ref().and_then(Self::object).cloned();
                 let objects: Vec<Object> =
-                    looks.into_iter().filter_map(|look| look.object).chain(written).collect();
-                let newest = |uids: &[&str]| {
-                    let of_them = objects.iter().filter(|object| uids.contains(&object.uid()));
-                    of_them.map(Object::resource_version).reduce(later).unwrap_or_default().to_owned()
+                    states.into_iter().filter_map(|state| state.object).chain(written).collect();
+                let newest_version = |uids: &[&str]| {
+                    let matching = objects.iter().filter(|object| uids.contains(&object.uid()));
+                    matching.map(Object::resource_version).reduce(later).unwrap_or_default().to_owned()
                 };
-                let (last, floor) = (newest(&[&uid]), newest(&[&uid, &known]));
-                match before {
-                    // The answer about an object that this one has come after.
-                    Some(entry) if entry.is_of_another(&uid, &last) => Some(entry),
-                    _ => Some(new(What::Deleted(Deletion { uid, before: known, last, floor }))),
+                let last_version = newest_version(&[&uid]);
+                let min_version = newest_version(&[&uid, &uid_before]);
+                match previous {
+                    // This answer comes late: the entry is about an object that was created after the deletion.
+                    Some(entry) if entry.is_of_later_object(&uid, &last_version) => Some(entry),
+                    _ => {
+                        let deletion = Deletion { uid, uid_before, last_version, min_version };
+                        Some(new(Outcome::Deleted(deletion)))
+                    }
                 }
             }
         }
     }
 
-    /// Whether it is about an object that came after the one with this UID, whose newest version this is.
-    fn is_of_another(&self, uid: &str, last: &str) -> bool {
-        match &self.what {
-            What::Object(written) => {
-                let order = ResourceVersion::compare_text(last, written.resource_version());
+    /// Whether the written object was created after the one with this UID and last version.
+    fn is_of_later_object(&self, uid: &str, last_version: &str) -> bool {
+        match &self.outcome {
+            Outcome::Object(written) => {
+                let order = ResourceVersion::compare_text(last_version, written.resource_version());
                 written.uid() != uid && order == Some(Ordering::Less)
             }
-            What::Deleted(_) => false,
+            Outcome::Deleted(_) => false,
         }
     }
 
-    /// The state that was written, unless it was a deletion.
+    /// Returns the written state; `None` for a deletion.
     pub(super) fn object(&self) -> Option<&Object> {
-        match &self.what {
-            What::Object(object) => Some(object),
-            What::Deleted(_) => None,
+        match &self.outcome {
+            Outcome::Object(object) => Some(object),
+            Outcome::Deleted(_) => None,
         }
     }
 
-    /// Heap bytes that the entry keeps alive. What was heard of it is not counted: the caches are few.
+    /// The heap bytes that the entry keeps alive. Does not count `confirmed_by`, because caches are few.
     pub(super) fn memory_size(&self) -> usize {
-        let what = match &self.what {
-            What::Object(object) => object.memory_size(),
-            What::Deleted(Deletion { uid, before, last, floor }) => {
-                [uid, before, last, floor].map(String::len).iter().sum()
+        let outcome = match &self.outcome {
+            Outcome::Object(object) => object.memory_size(),
+            Outcome::Deleted(Deletion { uid, uid_before, last_version, min_version }) => {
+                [uid, uid_before, last_version, min_version].map(String::len).iter().sum()
             }
         };
-        self.seen_then.len() + what
+        self.cache_version.len() + outcome
     }
 
-    /// What a read of a cache in that state sees.
-    pub(crate) fn seen(&self, look: Look) -> Seen {
-        if self.is_of_another_history(&look) {
-            return Seen::Cached(look.object);
+    /// Returns what a read of a cache in this state sees.
+    pub(crate) fn read(&self, state: CacheState) -> ReadResult {
+        if self.is_before_version_reset(&state) {
+            return ReadResult::Cached(state.object);
         }
-        match &self.what {
-            What::Object(written) => {
-                let has_it = match order(&look, written.resource_version()) {
+        match &self.outcome {
+            Outcome::Object(written) => {
+                let is_in_cache = match order(&state, written.resource_version()) {
                     Some(Ordering::Less) => {
-                        // The cache may have moved between the look at its version and that at the object.
-                        look.object
+                        // The cache may have advanced after its version was read and before the object was.
+                        state
+                            .object
                             .as_ref()
                             .is_some_and(|object| !is_older(object, written.resource_version()))
                     }
                     Some(_) => true,
                     None => {
-                        look.object.as_ref().is_some_and(|object| is_same(object, written))
-                            || look.listed_after > Some(self.at)
+                        state.object.as_ref().is_some_and(|object| is_same_version(object, written))
+                            || state.listed_after > Some(self.written_at)
                     }
                 };
-                if has_it { Seen::Cached(look.object) } else { Seen::Written(written.clone()) }
+                if is_in_cache {
+                    ReadResult::Cached(state.object)
+                } else {
+                    ReadResult::Written(written.clone())
+                }
             }
-            // Neither that object nor one that it came after.
-            What::Deleted(deletion) => Seen::Cached(look.object.filter(|object| !deletion.takes(object))),
+            Outcome::Deleted(deletion) => {
+                ReadResult::Cached(state.object.filter(|object| !deletion.hides(object)))
+            }
         }
     }
 
-    /// Whether the cache cannot show anything older than the write any more.
-    pub(super) fn is_past(&self, look: &Look, cache: usize, is_selective: bool, now: Instant) -> bool {
-        let is_listed = look.listed_after > Some(self.at);
-        let is_old = now.saturating_duration_since(self.at) > FORGET;
-        if self.is_of_another_history(look) || (is_old && is_listed) {
+    /// Whether the cache has caught up with the write, and cannot show anything older any more.
+    pub(super) fn is_in_cache(
+        &self,
+        state: &CacheState,
+        cache_id: usize,
+        is_selective: bool,
+        now: Instant,
+    ) -> bool {
+        let is_listed = state.listed_after > Some(self.written_at);
+        let is_expired = now.saturating_duration_since(self.written_at) > RETENTION;
+        if self.is_before_version_reset(state) || (is_expired && is_listed) {
             return true;
         }
-        match &self.what {
-            What::Object(written) => match order(look, written.resource_version()) {
+        match &self.outcome {
+            Outcome::Object(written) => match order(state, written.resource_version()) {
                 Some(order) => order != Ordering::Less,
                 None => {
                     is_listed
-                        || is_old
-                        || self.heard.contains(&cache)
-                        || look.object.as_ref().is_some_and(|object| is_same(object, written))
+                        || is_expired
+                        || self.confirmed_by.contains(&cache_id)
+                        || state.object.as_ref().is_some_and(|object| is_same_version(object, written))
                 }
             },
-            What::Deleted(deletion) => {
-                if look.object.as_ref().is_some_and(|object| deletion.takes(object)) {
+            Outcome::Deleted(deletion) => {
+                if state.object.as_ref().is_some_and(|object| deletion.hides(object)) {
                     return false;
                 }
-                // Where an object is in the watch for all its life, a cache that has seen a state of it and does not
-                // have it has seen its end. Elsewhere it may have left the watch, and come again before its end.
-                let has_ended = !is_selective
-                    && (self.heard.contains(&cache)
-                        || order(look, &deletion.last).is_some_and(Ordering::is_ge));
-                has_ended || is_listed || is_old
+                // Without selectors, a cache that has seen a state of the object and does not contain it has seen its deletion. With
+                // selectors, the object may have left the watch, and may enter it again before its deletion.
+                let has_seen_deletion = !is_selective
+                    && (self.confirmed_by.contains(&cache_id)
+                        || order(state, &deletion.last_version).is_some_and(Ordering::is_ge));
+                has_seen_deletion || is_listed || is_expired
             }
         }
     }
 
-    /// Whether the server's versions have begun again: a list, not the cache's first, was of an earlier one than the
-    /// caches had seen when the write was answered.
-    fn is_of_another_history(&self, look: &Look) -> bool {
-        look.listed_after.is_some() && is_less(&look.seen, &self.seen_then)
+    /// Whether the server's resource versions have started again since the write: the cache has listed a version that is lower than all
+    /// caches had when the write was recorded.
+    fn is_before_version_reset(&self, state: &CacheState) -> bool {
+        state.listed_after.is_some() && is_less(&state.version, &self.cache_version)
     }
 
-    /// Takes note of what a cache's watch told of the key. One with selectors tells of objects that leave it as if they
-    /// had ended.
-    pub(super) fn hear(&mut self, cache: usize, is_selective: bool, notification: &Notification) {
-        let is_it = match &self.what {
-            What::Object(written) => match notification {
-                Notification::Added { object, .. } => is_same(object, written),
-                Notification::Updated { old, new } => is_same(old, written) || is_same(new, written),
+    /// Records that a cache's watch has delivered the write, if this notification proves it. A watch with selectors also reports an object
+    /// as deleted when it leaves the selection, which proves nothing about a written state.
+    pub(super) fn confirm(&mut self, cache_id: usize, is_selective: bool, notification: &Notification) {
+        let is_confirmed = match &self.outcome {
+            Outcome::Object(written) => match notification {
+                Notification::Added { object, .. } => is_same_version(object, written),
+                Notification::Updated { old, new } => {
+                    is_same_version(old, written) || is_same_version(new, written)
+                }
                 Notification::Deleted { last, .. } => !is_selective && last.uid() == written.uid(),
             },
-            What::Deleted(deletion) => {
+            Outcome::Deleted(deletion) => {
                 matches!(notification, Notification::Deleted { last, .. } if last.uid() == deletion.uid)
             }
         };
-        if is_it && !self.heard.contains(&cache) {
-            self.heard.push(cache);
+        if is_confirmed && !self.confirmed_by.contains(&cache_id) {
+            self.confirmed_by.push(cache_id);
         }
     }
 }
 
 impl Deletion {
-    /// Whether the object is gone with it.
-    fn takes(&self, object: &Object) -> bool {
+    /// Whether a cached state is of the deleted object or an earlier one.
+    fn hides(&self, object: &Object) -> bool {
         object.uid() == self.uid
-            || (object.uid() == self.before && !self.before.is_empty())
-            || is_older(object, &self.floor)
+            || (object.uid() == self.uid_before && !self.uid_before.is_empty())
+            || is_older(object, &self.min_version)
     }
 }
 
-fn is_same(left: &Object, right: &Object) -> bool {
+fn is_same_version(left: &Object, right: &Object) -> bool {
     left.uid() == right.uid() && left.resource_version() == right.resource_version()
 }
 
@@ -243,20 +263,21 @@ fn is_less(left: &str, right: &str) -> bool {
     ResourceVersion::compare_text(left, right) == Some(Ordering::Less)
 }
 
-/// The newest of some states of one name, by their versions.
+/// Returns the newest of several states of one key, by their resource versions.
 pub(super) fn newest(objects: impl Iterator<Item = Object>) -> Option<Object> {
     objects.reduce(|left, right| if is_older(&left, right.resource_version()) { right } else { left })
 }
 
-/// The later of two versions; the first where they have no order, unless it is "".
+/// Returns the later of two resource versions. If they have no order, returns the first unless it is "".
 fn later<'a>(left: &'a str, right: &'a str) -> &'a str {
     if is_less(left, right) || left.is_empty() { right } else { left }
 }
 
-/// The cache's version against another. One that has seen nothing yet is before all that have an order.
-fn order(look: &Look, version: &str) -> Option<Ordering> {
-    match look.seen.as_str() {
+/// Compares the cache's resource version with another one; `None` if they have no order. A cache before its first list is older than every
+/// decimal version.
+fn order(state: &CacheState, version: &str) -> Option<Ordering> {
+    match state.version.as_str() {
         "" => ResourceVersion::compare_text("0", version).map(|_| Ordering::Less),
-        seen => ResourceVersion::compare_text(seen, version),
+        cached => ResourceVersion::compare_text(cached, version),
     }
 }

@@ -1,12 +1,12 @@
-//! A plugin's own writes, as its own reads see them until the watches bring them (invariant 6).
+//! A plugin's own writes, laid over its cache until the watches deliver them, so that a plugin reads what it wrote.
 //!
-//! There is one overlay for each resource that the plugin watches, whatever its watches and versions: what one version
-//! wrote the next one sees. An entry goes when the cache of every watch that covers it has caught up. What a read sees
-//! of it is decided for that watch's cache alone, and never takes an entry away.
+//! There is one overlay for each resource that the plugin watches. It is shared by all watches and versions: a version sees what the
+//! previous one wrote. An entry is removed once the cache of every watch that covers it has caught up. What a read sees depends on the state
+//! of that watch's cache alone; a read never removes an entry.
 //!
-//! Writes are told from cached states by their resource versions where those are decimal. Where they are not, a write
-//! stands in until the watch tells of that very version or of the end of that UID, or until a list that began after it.
-//! A deletion hides its UID, which never comes back; how long that has to be remembered is [`FORGET`].
+//! Writes and cached states are ordered by their resource versions where those are decimal numbers. Otherwise, a read returns the write
+//! until the watch has delivered that version, the deletion of that UID, or a list that began after the write. A deletion hides its UID,
+//! which never comes back; it is remembered for at most [`RETENTION`].
 
 mod entry;
 #[cfg(test)]
@@ -25,72 +25,73 @@ use tokio::time::Instant;
 use crate::cache::views::Views;
 use crate::client::Written;
 
-pub(crate) use entry::{Entry, Look, OwnWrite, Seen};
+pub(crate) use entry::{CacheState, Entry, OwnWrite, ReadResult};
 
-/// How long a write is remembered of which nothing tells that the cache is past it, while the cache shows nothing older.
-/// As long as a server lets a watch go on: whatever it had to tell has come by then.
-const FORGET: Duration = Duration::from_mins(10);
+/// How long a write is remembered without proof that the cache has caught up, if the cache shows nothing older. The same as the longest
+/// duration of a watch request: every event that the watch had to deliver has arrived by then.
+const RETENTION: Duration = Duration::from_mins(10);
 
-/// The cache of one watch, as the overlay needs to see it.
-pub(crate) trait Cache: Send + Sync {
-    /// What the cache knows of the key; `None` where the watch does not cover its namespace. The version is read before
-    /// the object, so that the object is at least that new.
-    fn look(&self, key: &ObjectKey) -> Option<Look>;
+/// The cache of one watch, as the overlay sees it.
+pub(crate) trait CacheStateReader: Send + Sync {
+    /// Returns the cache's state of a key; `None` if the watch does not cover its namespace. The version must be read before the object, so
+    /// that the object is at least as new.
+    fn state(&self, key: &ObjectKey) -> Option<CacheState>;
 
-    /// Whether objects can enter and leave the watch while they live.
+    /// Whether the watch has selectors, so that objects can enter and leave it during their lifetime.
     fn is_selective(&self) -> bool;
 }
 
-/// A plugin's overlays. They belong to its name: they outlive its versions.
+/// The overlays of a plugin, by resource. They belong to the plugin's name, and outlive its versions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PluginWrites {
-    /// Boxed, because a map's node has room for eleven, and most plugins have one or two.
+    /// Boxed, because a node of the map has room for eleven keys, and most plugins have one or two.
     by_resource: Arc<Mutex<BTreeMap<Box<ResourceType>, Arc<OwnWrites>>>>,
-    /// Of the version that runs.
+    /// The views of the running version.
     views: Arc<Mutex<Weak<Views>>>,
     memory: HostMemory,
 }
 
-/// The writes to the objects of one resource.
+/// The overlay of one resource: the last write to each object.
 #[derive(Default)]
 pub(crate) struct OwnWrites {
-    /// How many entries there are. None is the usual case: then reads and events take no lock.
+    /// The number of entries. Usually 0; then reads and events take no lock.
     count: AtomicUsize,
     entries: RwLock<BTreeMap<ObjectKey, Entry>>,
-    caches: Mutex<Vec<Weak<dyn Cache>>>,
-    /// What the entries are charged to. They are never refused, because the writes have happened: further ones are, before they are
-    /// sent.
+    caches: Mutex<Vec<Weak<dyn CacheStateReader>>>,
+    /// The account to which the entries are charged. An entry is never refused, because its write has happened; further writes are refused
+    /// before they are sent.
     memory: HostMemory,
 }
 
 impl PluginWrites {
-    /// Overlays that are charged to this account.
+    /// Creates overlays that are charged to this account.
     pub(crate) fn new(memory: HostMemory) -> Self {
         Self { memory, ..Self::default() }
     }
 
-    /// The overlay of a resource.
-    pub(crate) fn of(&self, resource: &ResourceType) -> Arc<OwnWrites> {
+    /// Returns the overlay of a resource, and creates it on first use.
+    pub(crate) fn for_resource(&self, resource: &ResourceType) -> Arc<OwnWrites> {
         let new = || Arc::new(OwnWrites::new(self.memory.clone()));
         Arc::clone(self.by_resource.lock().entry(Box::new(resource.clone())).or_insert_with(new))
     }
 
-    /// The plugin's account.
+    /// The plugin's host memory.
     pub(crate) fn memory(&self) -> &HostMemory {
         &self.memory
     }
 
-    /// Forgets all of a plugin that was removed.
-    pub(crate) fn forget(&self) {
-        let forgotten = std::mem::take(&mut *self.by_resource.lock());
-        forgotten.values().for_each(|writes| writes.clear());
+    /// Forgets all writes, because the plugin was removed.
+    pub(crate) fn clear(&self) {
+        let overlays = std::mem::take(&mut *self.by_resource.lock());
+        overlays.values().for_each(|writes| writes.clear());
     }
 
-    /// Remembers a write, where a watch of the plugin covers its object; `before` is the [`uid`](Self::uid) before it was
-    /// asked for. A deletion of which nobody told what it deleted hides nothing.
-    pub(crate) fn record(&self, written: &Written, before: &str) {
-        let Some(writes) = self.known(written.resource()) else { return };
-        let deleted = |uid: &str| OwnWrite::Deleted { uid: uid.to_owned(), before: before.to_owned() };
+    /// Records a write if a watch of the plugin covers its object. `uid_before` is the result of [`uid`](Self::uid) before the request was
+    /// sent. A deletion whose answer does not contain a UID hides nothing.
+    pub(crate) fn record(&self, written: &Written, uid_before: &str) {
+        let Some(writes) = self.existing(written.resource()) else { return };
+        let deleted =
+            |uid: &str| OwnWrite::Deleted { uid: uid.to_owned(), uid_before: uid_before.to_owned() };
         let write = match written {
             Written::Object(_, object) => OwnWrite::Object(object.clone()),
             Written::Ended(_, object) => deleted(object.uid()),
@@ -101,92 +102,92 @@ impl PluginWrites {
         writes.record(written.key(), write);
     }
 
-    /// Whether a read of the plugin can see the object.
+    /// Whether a watch of the plugin covers the object.
     pub(crate) fn covers(&self, resource: &ResourceType, key: &ObjectKey) -> bool {
         let is_covered =
-            |writes: Arc<OwnWrites>| writes.caches().iter().any(|cache| cache.look(key).is_some());
-        self.known(resource).is_some_and(is_covered)
+            |writes: Arc<OwnWrites>| writes.caches().iter().any(|cache| cache.state(key).is_some());
+        self.existing(resource).is_some_and(is_covered)
     }
 
-    /// The UID of the newest object of that name that the plugin knows of, "" without one.
+    /// Returns the UID of the newest object with this key that the plugin has written or cached; "" without one.
     pub(crate) fn uid(&self, resource: &ResourceType, key: &ObjectKey) -> String {
-        let Some(writes) = self.known(resource) else { return String::new() };
+        let Some(writes) = self.existing(resource) else { return String::new() };
         let written = writes.get(key).and_then(|entry| entry.object().cloned());
         let caches = writes.caches();
-        let cached = caches.iter().filter_map(|cache| cache.look(key)?.object);
+        let cached = caches.iter().filter_map(|cache| cache.state(key)?.object);
         entry::newest(written.into_iter().chain(cached))
             .map(|object| object.uid().to_owned())
             .unwrap_or_default()
     }
 
-    /// From now on these are what the plugin's guests read.
-    pub(crate) fn serve(&self, views: &Arc<Views>) {
+    /// Sets the views of the running version.
+    pub(crate) fn set_views(&self, views: &Arc<Views>) {
         *self.views.lock() = Arc::downgrade(views);
     }
 
-    /// What the plugin's guests read; `None` when it does not run.
+    /// Returns the views of the running version; `None` if the plugin does not run.
     pub(crate) fn views(&self) -> Option<Arc<Views>> {
         self.views.lock().upgrade()
     }
 
-    fn known(&self, resource: &ResourceType) -> Option<Arc<OwnWrites>> {
+    fn existing(&self, resource: &ResourceType) -> Option<Arc<OwnWrites>> {
         self.by_resource.lock().get(resource).cloned()
     }
 }
 
 impl OwnWrites {
-    /// An overlay without writes, whose writes are charged to this account.
+    /// Creates an empty overlay that is charged to this account.
     fn new(memory: HostMemory) -> Self {
         Self { count: AtomicUsize::new(0), entries: RwLock::default(), caches: Mutex::default(), memory }
     }
 
-    /// From now on an entry also stays until this cache is past it. A cache that is dropped counts no more.
-    pub(crate) fn serve(&self, cache: Weak<dyn Cache>) {
+    /// Adds a cache: entries are kept until it has caught up, too, or was dropped.
+    pub(crate) fn add_cache(&self, cache: Weak<dyn CacheStateReader>) {
         let mut caches = self.caches.lock();
         caches.retain(|cache| cache.strong_count() > 0);
         caches.push(cache);
     }
 
-    /// Whether there is none: then reads go straight to the cache.
+    /// Whether there are no entries, so that a read needs the cache only.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// Remembers a write. Of two writes to one object the later counts, whichever answer came first.
+    /// Records a write. The later of two writes to an object wins, whichever answer came first.
     pub(crate) fn record(&self, key: &ObjectKey, write: OwnWrite) {
         let caches = self.caches();
         {
             let mut entries = self.entries.write();
-            let looks = caches.iter().filter_map(|cache| cache.look(key));
-            let before = entries.remove(key);
-            if let Some(before) = &before {
-                self.memory.release(HostMemoryKind::OwnWrites, bytes(key, before));
+            let states = caches.iter().filter_map(|cache| cache.state(key));
+            let previous = entries.remove(key);
+            if let Some(previous) = &previous {
+                self.memory.release(HostMemoryKind::OwnWrites, bytes(key, previous));
             }
-            if let Some(entry) = Entry::after(before, write, looks, Instant::now()) {
+            if let Some(entry) = Entry::merge(previous, write, states, Instant::now()) {
                 self.memory.add(HostMemoryKind::OwnWrites, bytes(key, &entry));
                 entries.insert(key.clone(), entry);
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
-        // The watch may have been faster than the answer.
+        // The watch may have delivered the write before its answer came.
         self.forget(&caches, |entries| entries.get_key_value(key).into_iter().collect());
     }
 
-    /// What was written to the key. To be read before the cache is: an entry that is gone by then is in the cache.
+    /// Returns the entry of a key. Must be read before the cache, so that an entry that was just removed is in the cache.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Entry> {
         self.entries.read().get(key).cloned()
     }
 
-    /// All that was written to the keys that are wanted, by key. As [`get`](Self::get), to be read before the cache is.
-    pub(crate) fn entries(&self, wanted: impl Fn(&ObjectKey) -> bool) -> Vec<(ObjectKey, Entry)> {
+    /// Returns the entries whose keys pass the filter, in order. Must be read before the cache, like [`get`](Self::get).
+    pub(crate) fn entries(&self, filter: impl Fn(&ObjectKey) -> bool) -> Vec<(ObjectKey, Entry)> {
         let entries = self.entries.read();
-        let wanted = entries.iter().filter(|(key, _)| wanted(key));
-        wanted.map(|(key, entry)| (key.clone(), entry.clone())).collect()
+        let matching = entries.iter().filter(|(key, _)| filter(key));
+        matching.map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
-    /// Takes note of what a watch told, and forgets of those objects what every cache is past: says which keys those
-    /// were. It costs what the batch's objects cost, however many writes are remembered of others.
-    pub(crate) fn hear(&self, cache: &dyn Cache, batch: &[Notification]) -> Vec<ObjectKey> {
+    /// Applies the notifications of a cache's watch. Among their objects, removes the entries with which every cache has caught up, and
+    /// returns their keys. The cost depends on the size of the batch, not on the number of entries.
+    pub(crate) fn confirm(&self, cache: &dyn CacheStateReader, batch: &[Notification]) -> Vec<ObjectKey> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -194,8 +195,8 @@ impl OwnWrites {
             let mut entries = self.entries.write();
             for notification in batch {
                 if let Some(entry) = entries.get_mut(notification.key()) {
-                    // Only of use where versions have no order.
-                    entry.hear(address(cache), cache.is_selective(), notification);
+                    // Needed only if resource versions have no order.
+                    entry.confirm(cache_id(cache), cache.is_selective(), notification);
                 }
             }
         }
@@ -204,8 +205,8 @@ impl OwnWrites {
         })
     }
 
-    /// Forgets what every cache is past, also what no watch tells of, and says which keys those were. It looks at all
-    /// writes: for now and then.
+    /// Removes all entries with which every cache has caught up, and returns their keys. Also finds entries that no notification mentions,
+    /// but checks every entry, so it should be called only now and then.
     pub(crate) fn prune(&self) -> Vec<ObjectKey> {
         if self.is_empty() {
             return Vec::new();
@@ -215,32 +216,33 @@ impl OwnWrites {
 
     fn forget(
         &self,
-        caches: &[Arc<dyn Cache>],
+        caches: &[Arc<dyn CacheStateReader>],
         candidates: impl Fn(&BTreeMap<ObjectKey, Entry>) -> Vec<(&ObjectKey, &Entry)>,
     ) -> Vec<ObjectKey> {
         let now = Instant::now();
         let entries = self.entries.upgradable_read();
-        let is_past = |key: &ObjectKey, entry: &Entry| {
+        let is_obsolete = |key: &ObjectKey, entry: &Entry| {
             caches.iter().all(|cache| {
-                let is_past = |look| entry.is_past(&look, address(&**cache), cache.is_selective(), now);
-                cache.look(key).is_none_or(is_past)
+                let has_caught_up =
+                    |state| entry.is_in_cache(&state, cache_id(&**cache), cache.is_selective(), now);
+                cache.state(key).is_none_or(has_caught_up)
             })
         };
-        let past = candidates(&entries).into_iter().filter(|(key, entry)| is_past(key, entry));
-        let past: Vec<ObjectKey> = past.map(|(key, _)| key.clone()).collect();
-        if !past.is_empty() {
+        let obsolete = candidates(&entries).into_iter().filter(|(key, entry)| is_obsolete(key, entry));
+        let obsolete: Vec<ObjectKey> = obsolete.map(|(key, _)| key.clone()).collect();
+        if !obsolete.is_empty() {
             let mut entries = RwLockUpgradableReadGuard::upgrade(entries);
-            for key in &past {
+            for key in &obsolete {
                 if let Some(entry) = entries.remove(key) {
                     self.memory.release(HostMemoryKind::OwnWrites, bytes(key, &entry));
                 }
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
-        past
+        obsolete
     }
 
-    fn caches(&self) -> Vec<Arc<dyn Cache>> {
+    fn caches(&self) -> Vec<Arc<dyn CacheStateReader>> {
         self.caches.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -259,12 +261,12 @@ impl Drop for OwnWrites {
     }
 }
 
-/// What an entry takes, the same for as long as it is there.
+/// The bytes that an entry uses. Does not change while the entry exists, so that the same amount is released.
 fn bytes(key: &ObjectKey, entry: &Entry) -> usize {
     size_of::<(ObjectKey, Entry)>() + key.as_str().len() + entry.memory_size()
 }
 
-/// Which cache it is.
-fn address(cache: &dyn Cache) -> usize {
+/// Identifies a cache by its address.
+fn cache_id(cache: &dyn CacheStateReader) -> usize {
     std::ptr::from_ref(cache).cast::<()>().addr()
 }

@@ -1,17 +1,19 @@
+//! The overlay over caches whose state a test sets.
+
 use pilothouse_model::Object;
 
 use super::*;
 
-/// A cache that is what a test says.
+/// A cache whose state a test sets.
 #[derive(Default)]
-struct Told {
-    look: Mutex<Option<Look>>,
+struct FakeCache {
+    state: Mutex<Option<CacheState>>,
     is_selective: bool,
 }
 
-impl Cache for Told {
-    fn look(&self, _: &ObjectKey) -> Option<Look> {
-        self.look.lock().clone()
+impl CacheStateReader for FakeCache {
+    fn state(&self, _: &ObjectKey) -> Option<CacheState> {
+        self.state.lock().clone()
     }
 
     fn is_selective(&self) -> bool {
@@ -19,15 +21,16 @@ impl Cache for Told {
     }
 }
 
-impl Told {
-    fn new(object: Option<&Object>, seen: &str) -> Arc<Self> {
-        let told = Arc::new(Self::default());
-        told.tell(object, seen);
-        told
+impl FakeCache {
+    fn new(object: Option<&Object>, version: &str) -> Arc<Self> {
+        let cache = Arc::new(Self::default());
+        cache.set(object, version);
+        cache
     }
 
-    fn tell(&self, object: Option<&Object>, seen: &str) {
-        *self.look.lock() = Some(Look { object: object.cloned(), seen: seen.into(), listed_after: None });
+    fn set(&self, object: Option<&Object>, version: &str) {
+        let state = CacheState { object: object.cloned(), version: version.into(), listed_after: None };
+        *self.state.lock() = Some(state);
     }
 }
 
@@ -43,175 +46,176 @@ fn object(uid: &str, version: &str) -> Object {
 }
 
 fn deleted(uid: &str) -> OwnWrite {
-    OwnWrite::Deleted { uid: uid.into(), before: String::new() }
+    OwnWrite::Deleted { uid: uid.into(), uid_before: String::new() }
 }
 
-fn overlay(cache: &Arc<Told>) -> OwnWrites {
+fn overlay(cache: &Arc<FakeCache>) -> OwnWrites {
     let writes = OwnWrites::default();
-    let cache: Weak<Told> = Arc::downgrade(cache);
-    writes.serve(cache);
+    let cache: Weak<FakeCache> = Arc::downgrade(cache);
+    writes.add_cache(cache);
     writes
 }
 
-/// What a read sees: the version, after what is past was forgotten.
-fn seen(writes: &OwnWrites, cache: &Told) -> Option<String> {
-    let look = cache.look(&key()).expect("covered");
-    let seen = match writes.get(&key()) {
-        Some(entry) => match entry.seen(look) {
-            Seen::Cached(object) => object,
-            Seen::Written(object) => Some(object),
+/// Reads the object and returns its resource version, then prunes the overlay.
+fn read(writes: &OwnWrites, cache: &FakeCache) -> Option<String> {
+    let state = cache.state(&key()).expect("covered");
+    let object = match writes.get(&key()) {
+        Some(entry) => match entry.read(state) {
+            ReadResult::Cached(object) => object,
+            ReadResult::Written(object) => Some(object),
         },
-        None => look.object,
+        None => state.object,
     };
     writes.prune();
-    seen.map(|object| object.resource_version().to_owned())
+    object.map(|object| object.resource_version().to_owned())
 }
 
 #[tokio::test]
-async fn a_write_is_seen_until_the_cache_has_caught_up() {
-    let cache = Told::new(Some(&object("u", "9")), "9");
+async fn a_write_is_read_until_the_cache_has_caught_up() {
+    let cache = FakeCache::new(Some(&object("u", "9")), "9");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("10"));
+    assert_eq!(read(&writes, &cache).as_deref(), Some("10"));
     assert!(!writes.is_empty());
-    cache.tell(Some(&object("u", "10")), "10");
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("10"));
+    cache.set(Some(&object("u", "10")), "10");
+    assert_eq!(read(&writes, &cache).as_deref(), Some("10"));
     assert!(writes.is_empty());
 }
 
 #[tokio::test]
-async fn a_cache_that_has_seen_nothing_yet_is_behind_every_write() {
-    let cache = Told::new(None, "");
+async fn a_cache_before_its_first_list_is_behind_every_write() {
+    let cache = FakeCache::new(None, "");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("10"));
+    assert_eq!(read(&writes, &cache).as_deref(), Some("10"));
     assert!(!writes.is_empty());
 }
 
 #[tokio::test]
-async fn an_entry_stays_until_every_cache_is_past_it_and_dropped_ones_do_not_count() {
-    let (fast, slow) = (Told::new(None, "9"), Told::new(None, "9"));
+async fn an_entry_is_kept_until_every_cache_has_caught_up_or_was_dropped() {
+    let (fast, slow) = (FakeCache::new(None, "9"), FakeCache::new(None, "9"));
     let writes = overlay(&fast);
-    let weak: Weak<Told> = Arc::downgrade(&slow);
-    writes.serve(weak);
+    let weak: Weak<FakeCache> = Arc::downgrade(&slow);
+    writes.add_cache(weak);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
-    fast.tell(Some(&object("u", "10")), "10");
-    assert_eq!(seen(&writes, &fast).as_deref(), Some("10"));
-    assert_eq!(seen(&writes, &slow).as_deref(), Some("10"), "this cache is still behind");
+    fast.set(Some(&object("u", "10")), "10");
+    assert_eq!(read(&writes, &fast).as_deref(), Some("10"));
+    assert_eq!(read(&writes, &slow).as_deref(), Some("10"), "this cache is still behind");
     drop(slow);
     writes.prune();
     assert!(writes.is_empty());
 }
 
 #[tokio::test]
-async fn a_watch_that_is_faster_than_the_answer_leaves_nothing_behind() {
-    let cache = Told::new(Some(&object("u", "12")), "12");
+async fn a_write_that_the_watch_has_delivered_before_the_answer_leaves_no_entry() {
+    let cache = FakeCache::new(Some(&object("u", "12")), "12");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
     assert!(writes.is_empty());
 }
 
 #[tokio::test]
-async fn a_later_state_in_the_cache_beats_the_write_before_its_version_is_told() {
-    let cache = Told::new(Some(&object("u", "11")), "9");
+async fn a_later_cached_state_is_read_even_if_the_cache_version_is_behind() {
+    let cache = FakeCache::new(Some(&object("u", "11")), "9");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("11"));
+    assert_eq!(read(&writes, &cache).as_deref(), Some("11"));
 }
 
 #[tokio::test]
-async fn a_delete_hides_its_uid_and_what_came_before_but_not_what_comes_after() {
-    let cache = Told::new(Some(&object("u", "9")), "9");
+async fn a_deletion_hides_its_uid_and_earlier_objects_but_not_later_ones() {
+    let cache = FakeCache::new(Some(&object("u", "9")), "9");
     let writes = overlay(&cache);
     writes.record(&key(), deleted("u"));
-    assert_eq!(seen(&writes, &cache), None);
-    cache.tell(Some(&object("older", "8")), "8");
-    assert_eq!(seen(&writes, &cache), None);
-    cache.tell(Some(&object("v", "11")), "11");
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("11"));
+    assert_eq!(read(&writes, &cache), None);
+    cache.set(Some(&object("older", "8")), "8");
+    assert_eq!(read(&writes, &cache), None);
+    cache.set(Some(&object("v", "11")), "11");
+    assert_eq!(read(&writes, &cache).as_deref(), Some("11"));
     assert!(writes.is_empty());
 }
 
 #[tokio::test]
-async fn an_object_that_was_made_and_deleted_before_the_watch_told_of_it_never_shows() {
-    let cache = Told::new(None, "9");
+async fn an_object_that_was_created_and_deleted_before_the_watch_delivered_it_is_never_read() {
+    let cache = FakeCache::new(None, "9");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
     writes.record(&key(), deleted("u"));
-    assert_eq!(seen(&writes, &cache), None);
-    cache.tell(Some(&object("u", "10")), "10");
-    assert_eq!(seen(&writes, &cache), None, "its beginning has come, its end has not");
-    cache.tell(None, "11");
-    assert_eq!(seen(&writes, &cache), None);
+    assert_eq!(read(&writes, &cache), None);
+    cache.set(Some(&object("u", "10")), "10");
+    assert_eq!(read(&writes, &cache), None, "the creation is delivered, the deletion is not");
+    cache.set(None, "11");
+    assert_eq!(read(&writes, &cache), None);
     assert!(writes.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_objects_come_and_go_by_selectors_a_deletion_is_remembered_for_a_while() {
-    let cache = Arc::new(Told { is_selective: true, ..Told::default() });
-    cache.tell(Some(&object("u", "5")), "5");
+async fn a_watch_with_selectors_remembers_a_deletion_for_the_retention_time() {
+    let cache = Arc::new(FakeCache { is_selective: true, ..FakeCache::default() });
+    cache.set(Some(&object("u", "5")), "5");
     let writes = overlay(&cache);
     writes.record(&key(), deleted("u"));
-    cache.tell(None, "6");
-    assert_eq!(seen(&writes, &cache), None, "it has left the watch");
-    cache.tell(Some(&object("u", "7")), "7");
-    assert_eq!(seen(&writes, &cache), None, "and come again, before its end");
-    tokio::time::advance(FORGET * 2).await;
+    cache.set(None, "6");
+    assert_eq!(read(&writes, &cache), None, "the object has left the watch");
+    cache.set(Some(&object("u", "7")), "7");
+    assert_eq!(read(&writes, &cache), None, "the object has entered the watch again before its deletion");
+    tokio::time::advance(RETENTION * 2).await;
     writes.prune();
     assert!(!writes.is_empty(), "the cache still shows it");
-    cache.tell(None, "8");
+    cache.set(None, "8");
     writes.prune();
     assert!(writes.is_empty());
 }
 
 #[tokio::test]
-async fn answers_that_come_in_another_order_end_in_the_same_state() {
-    let cache = Told::new(None, "5");
+async fn answers_in_any_order_lead_to_the_same_state() {
+    let cache = FakeCache::new(None, "5");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
     writes.record(&key(), OwnWrite::Object(object("u", "8")));
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("10"));
+    assert_eq!(read(&writes, &cache).as_deref(), Some("10"));
     writes.record(&key(), deleted("u"));
     writes.record(&key(), OwnWrite::Object(object("u", "11")));
-    assert_eq!(seen(&writes, &cache), None, "it is gone all the same");
+    assert_eq!(read(&writes, &cache), None, "the object stays deleted");
     writes.record(&key(), OwnWrite::Object(object("v", "13")));
-    cache.tell(Some(&object("u", "11")), "11");
+    cache.set(Some(&object("u", "11")), "11");
     writes.record(&key(), deleted("u"));
-    assert_eq!(seen(&writes, &cache).as_deref(), Some("13"), "the deletion was of the one before");
+    assert_eq!(read(&writes, &cache).as_deref(), Some("13"), "the deletion was that of the earlier object");
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_without_an_order_wait_for_that_very_version_the_end_of_the_uid_or_a_list() {
+async fn without_an_order_of_versions_a_write_is_kept_until_it_is_delivered_deleted_or_listed() {
     let (old, new) = (object("u", "a"), object("u", "b"));
     let updated = Notification::Updated { old: new.clone(), new: object("u", "c") };
-    let ended = Notification::Deleted { last: object("u", "d"), final_state_unknown: false };
-    for told in [updated, ended] {
-        let cache = Told::new(Some(&old), "a");
+    let deleted = Notification::Deleted { last: object("u", "d"), final_state_unknown: false };
+    for notification in [updated, deleted] {
+        let cache = FakeCache::new(Some(&old), "a");
         let writes = overlay(&cache);
         writes.record(&key(), OwnWrite::Object(new.clone()));
-        assert_eq!(seen(&writes, &cache).as_deref(), Some("b"));
-        writes.hear(&*cache, &[told]);
+        assert_eq!(read(&writes, &cache).as_deref(), Some("b"));
+        writes.confirm(&*cache, &[notification]);
         writes.prune();
         assert!(writes.is_empty());
     }
-    let cache = Told::new(Some(&old), "a");
+    let cache = FakeCache::new(Some(&old), "a");
     let writes = overlay(&cache);
     writes.record(&key(), OwnWrite::Object(new));
     let begun = Instant::now() + Duration::from_secs(1);
-    *cache.look.lock() = Some(Look { object: None, seen: "z".into(), listed_after: Some(begun) });
-    assert_eq!(seen(&writes, &cache), None, "a list that began after the write does not have it");
+    *cache.state.lock() = Some(CacheState { object: None, version: "z".into(), listed_after: Some(begun) });
+    assert_eq!(read(&writes, &cache), None, "a list that began after the write does not have it");
     assert!(writes.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_versions_begin_again_takes_the_writes_to_the_old_one_away() {
+async fn writes_are_forgotten_when_the_servers_resource_versions_start_again() {
     for write in [OwnWrite::Object(object("u", "100")), deleted("u")] {
-        let cache = Told::new(Some(&object("u", "99")), "99");
+        let cache = FakeCache::new(Some(&object("u", "99")), "99");
         let writes = overlay(&cache);
         writes.record(&key(), write);
         let listed_after = Some(Instant::now() - Duration::from_secs(1));
-        *cache.look.lock() = Some(Look { object: Some(object("v", "3")), seen: "4".into(), listed_after });
-        assert_eq!(seen(&writes, &cache).as_deref(), Some("3"));
+        *cache.state.lock() =
+            Some(CacheState { object: Some(object("v", "3")), version: "4".into(), listed_after });
+        assert_eq!(read(&writes, &cache).as_deref(), Some("3"));
         assert!(writes.is_empty());
     }
 }
@@ -219,19 +223,19 @@ async fn a_server_whose_versions_begin_again_takes_the_writes_to_the_old_one_awa
 #[tokio::test]
 async fn writes_are_charged_until_they_are_forgotten() {
     let memory = HostMemory::default();
-    let cache = Told::new(Some(&object("u", "9")), "9");
+    let cache = FakeCache::new(Some(&object("u", "9")), "9");
     let writes = OwnWrites::new(memory.clone());
-    let told: Weak<Told> = Arc::downgrade(&cache);
-    writes.serve(told);
+    let weak: Weak<FakeCache> = Arc::downgrade(&cache);
+    writes.add_cache(weak);
     writes.record(&key(), OwnWrite::Object(object("u", "10")));
     let one = memory.used_by(HostMemoryKind::OwnWrites);
     assert!(one > object("u", "10").memory_size());
     writes.record(&key(), OwnWrite::Object(object("u", "11")));
-    assert_eq!(memory.used(), one, "the later write is in the place of the earlier");
+    assert_eq!(memory.used(), one, "the later write replaces the earlier one");
     writes.record(&key(), deleted("u"));
     assert!(memory.used() > 0 && memory.used() < one);
     writes.record(&key(), OwnWrite::Object(object("v", "12")));
-    cache.tell(Some(&object("v", "12")), "12");
+    cache.set(Some(&object("v", "12")), "12");
     writes.prune();
     assert_eq!((memory.used(), writes.is_empty()), (0, true));
     writes.record(&key(), OwnWrite::Object(object("v", "13")));

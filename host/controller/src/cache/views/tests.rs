@@ -1,30 +1,30 @@
-//! What the views do with own writes, beside what the model says of reads.
+//! What the views do with own writes, apart from reads, which `model_tests` checks.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_model::Object;
 
-use super::model_tests::world::{Watched, World, key, resource};
+use super::model_tests::model_server::{ModelServer, TestWatch, key, resource};
 use super::*;
-use crate::cache::own_writes::{Cache, Look, OwnWrite};
+use crate::cache::own_writes::{CacheState, CacheStateReader, OwnWrite};
 
-/// A cache that has everything, and counts how often it is asked.
+/// A cache that has caught up with everything, and counts how often its state is read.
 #[derive(Default)]
-struct Counting {
-    looks: AtomicUsize,
+struct CountingCache {
+    reads: AtomicUsize,
 }
 
-impl Counting {
-    fn take(&self) -> usize {
-        self.looks.swap(0, Ordering::SeqCst)
+impl CountingCache {
+    fn take_count(&self) -> usize {
+        self.reads.swap(0, Ordering::SeqCst)
     }
 }
 
-impl Cache for Counting {
-    fn look(&self, _: &ObjectKey) -> Option<Look> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
-        Some(Look { object: None, seen: u32::MAX.to_string(), listed_after: None })
+impl CacheStateReader for CountingCache {
+    fn state(&self, _: &ObjectKey) -> Option<CacheState> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        Some(CacheState { object: None, version: u32::MAX.to_string(), listed_after: None })
     }
 
     fn is_selective(&self) -> bool {
@@ -39,10 +39,10 @@ fn written(name: usize, version: usize) -> Object {
     .expect("an object")
 }
 
-async fn one_watch() -> (Watched, Arc<Views>) {
+async fn one_watch() -> (TestWatch, Arc<Views>) {
     let mut views = Views::default();
-    let watch = Watched::open("").await;
-    let view = watch.view(views.writes.of(&resource()));
+    let watch = TestWatch::open("").await;
+    let view = watch.view(views.writes.for_resource(&resource()));
     views.by_name.insert("maps".into(), Box::new(view));
     (watch, Arc::new(views))
 }
@@ -53,62 +53,61 @@ async fn a_batch_costs_its_own_size_however_many_own_writes_are_outstanding() {
     for outstanding in [10, 1000] {
         let (_watch, views) = one_watch().await;
         let view = &views.by_name["maps"];
-        let counting = Arc::<Counting>::default();
-        let weak: Weak<Counting> = Arc::downgrade(&counting);
-        view.own_writes.serve(weak);
+        let counting = Arc::<CountingCache>::default();
+        let weak: Weak<CountingCache> = Arc::downgrade(&counting);
+        view.own_writes.add_cache(weak);
         for name in 0..outstanding {
-            // The watch's own cache, which has seen version 1, stays behind all of them.
+            // The watch's own cache is at version 1, behind all writes.
             let object = written(name, 100 + name);
             view.own_writes.record(&object.key().clone(), OwnWrite::Object(object));
         }
-        // Another's object, and three of those that were written: one of them twice.
-        let told = [outstanding + 7, 1, 2, 3, 3];
-        let batch: Vec<_> = told
+        // An object of somebody else, and three that were written, one of them twice.
+        let batch: Vec<_> = [outstanding + 7, 1, 2, 3, 3]
             .iter()
             .map(|name| Notification::Added { object: written(*name, 100 + name), initial: false })
             .collect();
-        counting.take();
-        views.hear("maps", &batch);
-        costs.push(counting.take());
-        assert_eq!(view.own_writes.entries(|_| true).len(), outstanding, "that cache is still behind");
+        counting.take_count();
+        views.confirm_own_writes("maps", &batch);
+        costs.push(counting.take_count());
+        assert_eq!(view.own_writes.entries(|_| true).len(), outstanding, "the watch's cache is still behind");
     }
-    assert!(costs[0] <= 4, "{costs:?} looks for a batch with four states of own writes");
-    assert_eq!(costs[0], costs[1], "a batch pays for writes that it does not tell of");
+    assert!(costs[0] <= 4, "{costs:?} reads for a batch with four states of own writes");
+    assert_eq!(costs[0], costs[1], "the cost must not depend on writes outside of the batch");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_no_batch_tells_of_leaves_overlay_and_indexes_at_the_look_at_all() {
+async fn pruning_removes_an_object_that_no_notification_mentions() {
     let (mut watch, views) = one_watch().await;
-    let mut world = World::new(true);
-    let mine = world.put(0, 0, 0);
+    let mut server = ModelServer::new(true);
+    let mine = server.put(0, 0, 0);
     views.record(&Written::Object(resource(), mine.clone()), "").await;
     let view = &views.by_name["maps"];
     view.computed.set(mine, vec![vec!["0".to_owned()]]).expect("room");
-    // Somebody else deletes it before the watch tells of it, so that there is nothing to tell.
-    world.delete(0);
-    watch.bring(&world, 2).await;
-    let other = Notification::Added { object: world.put(1, 0, 0), initial: false };
-    views.hear("maps", &[other]);
+    // Somebody else deletes the object before the watch delivers it, so there is no notification.
+    server.delete(0);
+    watch.deliver(&server, 2).await;
+    let other = Notification::Added { object: server.put(1, 0, 0), initial: false };
+    views.confirm_own_writes("maps", &[other]);
     assert_eq!(view.index_keys("computed", "0").expect("an index"), [], "no read sees it");
-    assert_eq!((view.object(&key(0)).is_none(), view.computed.objects().len()), (true, 1));
-    views.forget_all();
-    assert!(view.own_writes.is_empty() && view.computed.objects().is_empty(), "it is still remembered");
+    assert_eq!((view.object(&key(0)).is_none(), view.computed.indexed_keys().len()), (true, 1));
+    views.prune_own_writes();
+    assert!(view.own_writes.is_empty() && view.computed.indexed_keys().is_empty(), "it is still stored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_version_in_a_cache_counts_as_cached() {
+async fn only_the_cached_object_itself_counts_as_cached() {
     let (mut watch, views) = one_watch().await;
-    let mut world = World::new(true);
-    let written = world.put(0, 0, 0);
-    watch.bring(&world, 1).await;
-    let first = views.by_name["maps"].object(&key(0)).expect("it is there");
+    let mut server = ModelServer::new(true);
+    let written = server.put(0, 0, 0);
+    watch.deliver(&server, 1).await;
+    let first = views.by_name["maps"].object(&key(0)).expect("it is cached");
     assert!(views.has_cached(&first) && first == written);
-    assert!(!views.has_cached(&written), "the same from the server is another allocation");
-    world.put(0, 1, 0);
-    watch.bring(&world, 1).await;
-    let second = views.by_name["maps"].object(&key(0)).expect("it is there");
-    assert!(views.has_cached(&second) && !views.has_cached(&first), "the first is superseded");
-    world.delete(0);
-    watch.bring(&world, 1).await;
+    assert!(!views.has_cached(&written), "the server's answer is another allocation");
+    server.put(0, 1, 0);
+    watch.deliver(&server, 1).await;
+    let second = views.by_name["maps"].object(&key(0)).expect("it is cached");
+    assert!(views.has_cached(&second) && !views.has_cached(&first), "the first is outdated");
+    server.delete(0);
+    watch.deliver(&server, 1).await;
     assert!(!views.has_cached(&second));
 }

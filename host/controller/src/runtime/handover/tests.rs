@@ -1,11 +1,13 @@
+//! Swaps between versions whose watches differ, with real subscriptions to a model server.
+
 use futures::FutureExt;
 use pilothouse_informer::{InformerKey, Priority};
 use pilothouse_model::{FieldSelector, LabelSelector, Projection};
 use pilothouse_plugin::{Limits, Reason};
 
 use super::*;
-use crate::cache::computed::Computed;
-use crate::cache::views::model_tests::world::{self, Watched, World, key};
+use crate::cache::computed::ComputedIndexes;
+use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{Subscribed, Work};
 use crate::runtime::predicate::Predicate;
@@ -19,15 +21,15 @@ fn guest() -> GuestServices {
     GuestServices::for_test("handed", kube::Client::new(service, "n"))
 }
 
-/// A version with one target watch of the model's objects.
-pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Version {
+/// A version with one target watch of the model server's objects.
+pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWatch) -> Version {
     let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
-    let view = watched.view(guest.writes.of(&world::resource()));
+    let view = watched.view(guest.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
     let subscribed = Subscribed {
-        key: InformerKey::new(world::resource()).with_labels(watched.selector.clone()),
+        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
         resync: None,
         subscription: Arc::clone(&watched.subscription),
         taken: Arc::default(),
@@ -42,24 +44,24 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched
     version
 }
 
-/// A target watch of the model's objects, without any.
+/// A target watch with an empty cache.
 pub(crate) fn view(guest: &GuestServices) -> View {
     View {
-        resource: world::resource(),
+        resource: model_server::resource(),
         label_selector: LabelSelector::everything(),
         field_selector: FieldSelector::everything(),
         projection: Projection::Full,
         subscriptions: Vec::new(),
         cache: Arc::new(WatchCache { namespaces: Vec::new(), readers: Vec::new(), is_selective: false }),
         indexes: BTreeMap::new(),
-        computed: Computed::default(),
-        _held_indexes: Vec::new(),
+        computed: ComputedIndexes::default(),
+        _index_handles: Vec::new(),
         is_target: true,
-        own_writes: guest.writes.of(&world::resource()),
+        own_writes: guest.writes.for_resource(&model_server::resource()),
     }
 }
 
-/// What is queued, with the reasons.
+/// Takes everything from the queue: `watch key`, with the reasons.
 fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
     let mut queued = Vec::new();
     while let Some(Some((item, reasons))) = guest.queue.get().now_or_never() {
@@ -70,49 +72,53 @@ fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_waits_in_a_dropped_subscription_is_queued() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    world.put(1, 0, 0);
-    wide.bring(&world, 2).await;
+async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    server.put(1, 0, 0);
+    wide.deliver(&server, 2).await;
     let old = version(&guest, "maps", &wide).await;
     assert_eq!(old.routes[0].subscribed.take_all().len(), 2, "both were dispatched");
-    world.delete(1);
-    wide.bring(&world, 1).await;
-    narrow.bring(&world, 3).await;
+    server.delete(1);
+    wide.deliver(&server, 1).await;
+    narrow.deliver(&server, 3).await;
     let new = version(&guest, "maps", &narrow).await;
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_the_new_selector_leaves_out_is_queued_as_deleted() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    world.put(1, 1, 0);
-    wide.bring(&world, 2).await;
-    narrow.bring(&world, 2).await;
+async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    server.put(1, 1, 0);
+    wide.deliver(&server, 2).await;
+    narrow.deliver(&server, 2).await;
     let old = version(&guest, "maps", &wide).await;
     let _dispatched = old.routes[0].subscribed.take_all();
     let new = version(&guest, "maps", &narrow).await;
     hand_over(&old, &new, &guest);
-    assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])], "it is in team blue");
+    assert_eq!(
+        queued(&guest),
+        [("maps n/b".to_owned(), vec![Reason::Deleted])],
+        "the object is in team blue"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_right_after_the_swap_is_not_cancelled_out_by_an_addition_that_waits() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    wide.bring(&world, 1).await;
-    narrow.bring(&world, 1).await;
+async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addition() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    wide.deliver(&server, 1).await;
+    narrow.deliver(&server, 1).await;
     let (old, new) = (version(&guest, "maps", &wide).await, version(&guest, "maps", &narrow).await);
     let _dispatched = old.routes[0].subscribed.take_all();
     hand_over(&old, &new, &guest);
-    world.delete(0);
-    narrow.bring(&world, 1).await;
+    server.delete(0);
+    narrow.deliver(&server, 1).await;
     let (subscribed, views) = (&new.routes[0].subscribed, &new.views);
     let first = subscribed.next_batch(views, "maps").await.expect("open");
     assert!(matches!(&first[..], [Notification::Added { .. }]), "{first:?}");
@@ -124,24 +130,24 @@ async fn a_deletion_right_after_the_swap_is_not_cancelled_out_by_an_addition_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_both_versions_share_is_left_alone() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let mut watched = Watched::open("").await;
-    world.put(0, 0, 0);
-    watched.bring(&world, 1).await;
+async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let mut watched = TestWatch::open("").await;
+    server.put(0, 0, 0);
+    watched.deliver(&server, 1).await;
     let old = version(&guest, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
     let Route { subscribed, .. } = &old.routes[0];
     new.routes.push(Route { watch: "after".into(), subscribed: subscribed.clone(), work: None });
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), []);
-    assert_eq!(subscribed.take_all().len(), 1, "what waits is for the new version to dispatch");
+    assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");
 }
 
 #[tokio::test(start_paused = true)]
 async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     let guest = guest();
-    let watched = Watched::open("").await;
+    let watched = TestWatch::open("").await;
     let first = version(&guest, "one", &watched).await;
     let mut views = Views::default();
     views.by_name.insert("two".into(), Box::new(view(&guest)));
@@ -152,26 +158,30 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     let third = Version::for_test(first.pool.clone(), Arc::new(views));
     hand_over(&second, &third, &guest);
     let three: Vec<Arc<str>> = vec!["three".into()];
-    let known = third.renamed.lock().clone();
-    assert_eq!(known, Renamed::from([("one".into(), three.clone()), ("two".into(), three)]));
+    let renamed = third.renamed_watches.lock().clone();
+    assert_eq!(renamed, RenamedWatches::from([("one".into(), three.clone()), ("two".into(), three)]));
     let last = Version::for_test(first.pool.clone(), Arc::default());
     hand_over(&third, &last, &guest);
-    assert_eq!(last.renamed.lock().get("one"), Some(&Vec::new()), "no target watch of the resource is left");
+    assert_eq!(
+        last.renamed_watches.lock().get("one"),
+        Some(&Vec::new()),
+        "no target watch of the resource is left"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_gives_a_key_the_new_name_of_its_watch() {
+async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
     let guest = guest();
-    let watched = Watched::open("").await;
+    let watched = TestWatch::open("").await;
     let version = version(&guest, "new", &watched).await;
-    version.renamed.lock().insert("old".into(), vec!["new".into()]);
+    version.renamed_watches.lock().insert("old".into(), vec!["new".into()]);
     let item = Item { watch: "old".into(), key: key(0) };
     guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
     let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::rename(&guest, held, reasons, &version);
+    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
     assert_eq!(queued(&guest), [("new n/a".to_owned(), vec![Reason::Deleted])]);
     guest.queue.add(Item { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
     let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::rename(&guest, held, reasons, &version);
+    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
     assert_eq!(queued(&guest), []);
 }

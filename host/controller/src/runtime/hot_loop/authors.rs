@@ -1,4 +1,4 @@
-//! Which plugin made which version of an object: the latest writes of all plugins of the host.
+//! Which plugin wrote which version of an object: the latest writes of all plugins of the host.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -10,10 +10,10 @@ use pilothouse_model::Notification;
 
 use crate::client::Written;
 
-/// Writes that are remembered, of all plugins together: the events of a write come within moments of it.
-const KEPT: usize = 4096;
+/// The number of writes that are remembered, of all plugins together. Few suffice, because the event of a write comes soon after it.
+const MAX_WRITES: usize = 4096;
 
-/// Shared by all plugins. Cheap to clone.
+/// The authors of the latest writes. Shared by all plugins. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Authors {
     shared: Arc<Shared>,
@@ -31,24 +31,23 @@ struct Log {
     order: VecDeque<Version>,
 }
 
-/// A hash of a UID and a resource version, "" for the end of that UID: two that are mistaken for each other would cost a
-/// round in a count.
+/// A hash of a UID and a resource version, which is "" for the deletion of that UID. A collision only falsifies a count by one.
 pub(super) type Version = u64;
 
 impl Authors {
-    /// A plugin made this version.
-    pub(crate) fn wrote(&self, plugin: &Arc<str>, written: &Written) {
+    /// Records that a plugin wrote this version.
+    pub(crate) fn record_write(&self, plugin: &Arc<str>, written: &Written) {
         let version = match written {
             Written::Object(_, object) => self.version(object.uid(), object.resource_version()),
             Written::Ended(_, object) => self.version(object.uid(), ""),
             Written::Deleted(_, _, uid) => self.version(uid, ""),
-            // It is never recorded.
+            // Not the state of an object.
             Written::Answer(..) => return,
         };
         let mut log = self.shared.log.lock();
         if log.plugins.insert(version, Arc::clone(plugin)).is_none() {
             log.order.push_back(version);
-            if log.order.len() > KEPT
+            if log.order.len() > MAX_WRITES
                 && let Some(oldest) = log.order.pop_front()
             {
                 log.plugins.remove(&oldest);
@@ -56,8 +55,8 @@ impl Authors {
         }
     }
 
-    /// The version that a notification tells of.
-    pub(super) fn told(&self, notification: &Notification) -> Version {
+    /// Returns the version of a notification's object.
+    pub(super) fn version_of(&self, notification: &Notification) -> Version {
         let object = notification.object();
         match notification {
             Notification::Deleted { .. } => self.version(object.uid(), ""),
@@ -65,8 +64,8 @@ impl Authors {
         }
     }
 
-    /// Who made a version, if it was a plugin of this host and not long ago.
-    pub(super) fn of(&self, version: Version) -> Option<Arc<str>> {
+    /// Returns the plugin that wrote a version; `None` if it was somebody else, or too long ago.
+    pub(super) fn author_of(&self, version: Version) -> Option<Arc<str>> {
         self.shared.log.lock().plugins.get(&version).cloned()
     }
 

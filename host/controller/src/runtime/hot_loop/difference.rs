@@ -1,32 +1,32 @@
-//! What differs between successive states of an object. Pure.
+//! Finds the fields in which successive states of an object differ. Pure.
 
 use pilothouse_model::Object;
 use serde_json::Value;
 
-/// What every write changes, and what another object of the same name has otherwise.
-const IGNORED: [&str; 5] = ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"];
-/// Pointers that are named.
-const NAMED: usize = 2;
+/// Metadata that every write changes, or that differs when an object is re-created.
+const VOLATILE: [&str; 5] = ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"];
+/// The maximum number of fields that are reported.
+const MAX_FIELDS: usize = 2;
 
-/// An object without what every write changes.
-pub(super) fn essence(object: &Object) -> Value {
+/// Returns the object's JSON without the metadata that every write changes.
+pub(super) fn without_volatile_metadata(object: &Object) -> Value {
     let mut value = object.to_value();
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        IGNORED.iter().for_each(|name| drop(metadata.remove(*name)));
+        VOLATILE.iter().for_each(|name| drop(metadata.remove(*name)));
     }
     value
 }
 
-/// JSON pointers to up to two fields that differ. Where there is a third state, the newest, those come first that it has
-/// as the first had them.
-pub(super) fn flipping(states: &[Value]) -> Vec<String> {
+/// Returns JSON pointers to at most two fields that differ between the last two states. If there is a state before those, fields that have
+/// returned to its value come first.
+pub(super) fn changing_fields(states: &[Value]) -> Vec<String> {
     let [.., before, now] = states else { return Vec::new() };
     let mut found = Vec::new();
     collect(before, now, &mut String::new(), &mut found);
     if let [.., first, _, _] = states {
         found.sort_by_key(|pointer| first.pointer(pointer) != now.pointer(pointer));
     }
-    found.truncate(NAMED);
+    found.truncate(MAX_FIELDS);
     found
 }
 
@@ -63,27 +63,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_that_come_back_are_named_first() {
+    fn fields_that_return_to_an_earlier_value_come_first() {
         let state = |count: u32, mode: &str| json!({"status": {"count": count, "conditions": [{"type": "Ready", "at": count}]}, "spec": {"a/b": mode}});
         let states = [state(1, "x"), state(2, "y"), state(3, "x")];
-        assert_eq!(flipping(&states), ["/spec/a~1b", "/status/conditions/0/at"]);
-        assert_eq!(flipping(&states[..2]).len(), 2);
-        assert!(flipping(&states[..1]).is_empty());
+        assert_eq!(changing_fields(&states), ["/spec/a~1b", "/status/conditions/0/at"]);
+        assert_eq!(changing_fields(&states[..2]).len(), 2);
+        assert!(changing_fields(&states[..1]).is_empty());
         let list = |items: &[u32]| json!({"items": items});
         assert_eq!(
-            flipping(&[list(&[1]), list(&[1, 2])]),
+            changing_fields(&[list(&[1]), list(&[1, 2])]),
             ["/items"],
-            "a list of another length is one change"
+            "a list that changes its length is one change"
         );
     }
 
     #[test]
-    fn what_every_write_changes_is_no_difference() {
+    fn metadata_that_every_write_changes_is_ignored() {
         let object = |version: u32| {
             let json = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "generation": version,
                 "resourceVersion": version.to_string(), "uid": version.to_string()}});
             Object::from_json(json.to_string()).expect("an object")
         };
-        assert_eq!(essence(&object(1)), essence(&object(2)));
+        assert_eq!(without_volatile_metadata(&object(1)), without_volatile_metadata(&object(2)));
     }
 }

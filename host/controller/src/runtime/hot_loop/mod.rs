@@ -1,10 +1,10 @@
-//! Finds plugins that start themselves again and again, says so, and slows down the keys in question, no others.
+//! Finds plugins whose writes trigger their own reconciles again and again, reports them, and delays the keys in question.
 //!
-//! A plugin that does not write costs nothing here, an event of one that does costs a look-up, and what is kept is
-//! bounded: the keys whose reconciles wrote in the last minute.
+//! A plugin that does not write costs nothing here, and an event of one that does costs a look-up. The state is bounded: it consists of the
+//! keys whose reconciles wrote in the last minute.
 
 mod authors;
-mod chain;
+mod detector;
 mod difference;
 mod report;
 #[cfg(test)]
@@ -21,131 +21,131 @@ use pilothouse_plugin::{HostMemory, Reason};
 use tokio::time::Instant;
 
 pub(crate) use authors::Authors;
-use chain::Chain;
-pub(crate) use chain::HotLoop;
+pub(crate) use detector::HotLoop;
+use detector::LoopDetector;
 pub(crate) use report::report;
 
 use crate::client::Written;
 use crate::runtime::queue::Item;
 
-/// Keys that are looked at, at most.
-const KEYS: usize = 2048;
+/// The maximum number of keys that are tracked.
+const MAX_KEYS: usize = 2048;
 
-/// What is known of one plugin's keys. Cheap to clone.
+/// The loop detection for one plugin. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HotLoops {
     plugin: Arc<str>,
     authors: Authors,
-    /// How many keys there are, to be asked without a lock.
+    /// The number of tracked keys, to be read without a lock.
     count: Arc<AtomicUsize>,
-    chains: Arc<Mutex<HashMap<Item, Watched>>>,
+    keys: Arc<Mutex<HashMap<Item, TrackedKey>>>,
     memory: HostMemory,
 }
 
-struct Watched {
-    chain: Chain,
-    /// What the status says of it, while it is in a loop.
-    trouble: Option<String>,
+struct TrackedKey {
+    detector: LoopDetector,
+    /// The text for the plugin's status, while the key is in a loop.
+    status_text: Option<String>,
 }
 
 impl HotLoops {
     pub(crate) fn new(plugin: Arc<str>, authors: Authors) -> Self {
         let memory = HostMemory::default();
-        Self { plugin, authors, count: Arc::default(), chains: Arc::default(), memory }
+        Self { plugin, authors, count: Arc::default(), keys: Arc::default(), memory }
     }
 
-    /// The same, whose states of objects are charged to this account.
+    /// Charges the remembered states of objects to this account.
     pub(crate) fn charged_to(self, memory: &HostMemory) -> Self {
         Self { memory: memory.clone(), ..self }
     }
 
-    /// A write was answered. To be called before whoever asked for it learns of that.
-    pub(crate) fn wrote(&self, item: Option<&Item>, written: &Written) {
-        self.authors.wrote(&self.plugin, written);
+    /// Records a write that the API server has answered. Must be called before the guest gets the answer.
+    pub(crate) fn record_write(&self, item: Option<&Item>, written: &Written) {
+        self.authors.record_write(&self.plugin, written);
         let Some(item) = item else { return };
-        let mut chains = self.chains.lock();
+        let mut keys = self.keys.lock();
         let now = Instant::now();
-        if chains.len() >= KEYS && !chains.contains_key(item) {
-            // `forget_old` makes room: to look for it here, at each write, would cost more than the write.
+        if keys.len() >= MAX_KEYS && !keys.contains_key(item) {
+            // `forget_expired` makes room. A search for expired keys here, at each write, would cost more than the write.
             return;
         }
-        let new = || Watched { chain: Chain::new(now, self.memory.clone()), trouble: None };
+        let new = || TrackedKey { detector: LoopDetector::new(now, self.memory.clone()), status_text: None };
         let version = match written {
             Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
             Written::Deleted(..) | Written::Answer(..) => "",
         };
-        chains.entry(item.clone()).or_insert_with(new).chain.wrote(written.key(), version);
-        self.count.store(chains.len(), Ordering::Relaxed);
+        keys.entry(item.clone()).or_insert_with(new).detector.record_write(written.key(), version);
+        self.count.store(keys.len(), Ordering::Relaxed);
     }
 
-    /// A notification is about to queue the key.
-    pub(crate) fn woken(&self, item: &Item, notification: &Notification) {
+    /// Records a notification that is about to queue the key.
+    pub(crate) fn record_event(&self, item: &Item, notification: &Notification) {
         if self.is_idle() {
             return;
         }
-        if let Some(watched) = self.chains.lock().get_mut(item) {
-            watched.chain.woken(self.authors.told(notification), notification);
+        if let Some(tracked) = self.keys.lock().get_mut(item) {
+            tracked.detector.record_event(self.authors.version_of(notification), notification);
         }
     }
 
-    /// A worker has the key: how long it has to wait, if its reconcile would be another round of a loop.
+    /// Called when a worker has taken the key. Returns the remaining delay if the reconcile would be another round of a loop.
     pub(crate) fn begin(&self, item: &Item, reasons: &[Reason]) -> Option<Duration> {
         if self.is_idle() {
             return None;
         }
         let is_event =
             |reason: &Reason| matches!(reason, Reason::Created | Reason::Updated | Reason::Deleted);
-        let otherwise = !reasons.iter().all(is_event);
-        let mut chains = self.chains.lock();
-        let watched = chains.get_mut(item)?;
-        watched.chain.begin(&self.plugin, &self.authors, otherwise, Instant::now())
+        let has_other_cause = !reasons.iter().all(is_event);
+        let mut keys = self.keys.lock();
+        let tracked = keys.get_mut(item)?;
+        tracked.detector.begin(&self.plugin, &self.authors, has_other_cause, Instant::now())
     }
 
-    /// The reconcile of the key has ended; the loop that it is a round of.
+    /// Called when the reconcile of the key has ended. Returns the loop if the reconcile was a round of one.
     pub(crate) fn end(&self, item: &Item) -> Option<HotLoop> {
         if self.is_idle() {
             return None;
         }
-        let mut chains = self.chains.lock();
-        let watched = chains.get_mut(item)?;
-        let found = watched.chain.end(Instant::now());
+        let mut keys = self.keys.lock();
+        let tracked = keys.get_mut(item)?;
+        let found = tracked.detector.end(Instant::now());
         match &found {
-            Some(found) => watched.trouble = Some(found.to_string()),
-            None if !watched.chain.is_hot() => watched.trouble = None,
+            Some(found) => tracked.status_text = Some(found.to_string()),
+            None if !tracked.detector.is_in_loop() => tracked.status_text = None,
             None => {}
         }
         found
     }
 
-    /// What the status says: one of the loops that go on.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    /// Describes one of the current loops, for the plugin's status.
+    pub(crate) fn status_text(&self) -> Option<String> {
         if self.is_idle() {
             return None;
         }
         let now = Instant::now();
-        let chains = self.chains.lock();
-        let hot = chains.values().filter(|watched| !watched.chain.is_over(now));
-        hot.filter_map(|watched| watched.trouble.clone()).min()
+        let keys = self.keys.lock();
+        let current = keys.values().filter(|tracked| !tracked.detector.is_expired(now));
+        current.filter_map(|tracked| tracked.status_text.clone()).min()
     }
 
-    /// Forgets the keys of which there is nothing to be known any more.
-    pub(crate) fn forget_old(&self) {
+    /// Forgets the keys whose last round is long ago.
+    pub(crate) fn forget_expired(&self) {
         let now = Instant::now();
-        self.retain(|watched| !watched.chain.is_over(now));
+        self.retain(|tracked| !tracked.detector.is_expired(now));
     }
 
-    /// A new version may do better.
+    /// Forgets all keys, because a new version may behave differently.
     pub(crate) fn forget_all(&self) {
         self.retain(|_| false);
     }
 
-    fn retain(&self, keep: impl Fn(&Watched) -> bool) {
+    fn retain(&self, is_kept: impl Fn(&TrackedKey) -> bool) {
         if self.is_idle() {
             return;
         }
-        let mut chains = self.chains.lock();
-        chains.retain(|_, watched| keep(watched));
-        self.count.store(chains.len(), Ordering::Relaxed);
+        let mut keys = self.keys.lock();
+        keys.retain(|_, tracked| is_kept(tracked));
+        self.count.store(keys.len(), Ordering::Relaxed);
     }
 
     fn is_idle(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Tells people of a loop.
+//! Reports a hot loop in the log, the metrics and an Event.
 
 use std::fmt;
 
@@ -27,13 +27,13 @@ impl fmt::Display for HotLoop {
     }
 }
 
-/// Says in the log, and when it is new in an Event and the metrics, that the key is in a loop.
+/// Logs that the key is in a loop. A new loop also gets an Event and is counted.
 pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
     let plugin = &guest.name;
     guest.metrics.hot_loop_rounds.inc();
     guest.log.host(
         LogLevel::Error,
-        format_args!("{found}; the next round waits {:?}", found.wait),
+        format_args!("{found}; the next round waits {:?}", found.delay),
         &[("watch", &item.watch), ("key", &item.key)],
     );
     if !found.is_new {
@@ -47,12 +47,12 @@ pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
         warning: true,
         reason: "HotLoop".to_owned(),
         action: "Reconcile".to_owned(),
-        note: format!("The plugin {plugin} is in a {found}").chars().take(NOTE).collect(),
+        note: format!("The plugin {plugin} is in a {found}").chars().take(MAX_NOTE).collect(),
     });
     if !recorded {
         guest.metrics.events_dropped.inc();
     }
 }
 
-/// Characters of an Event's note: the API server takes 1024 bytes.
-const NOTE: usize = 256;
+/// The maximum length of an Event's note in characters. The API server accepts 1024 bytes.
+const MAX_NOTE: usize = 256;

@@ -1,7 +1,9 @@
+//! Sequences of events, writes and reconciles of one key, in paused time.
+
 use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::time::advance;
 
-use super::chain::{FLIPS, ROUNDS, WINDOW};
+use super::detector::{MAX_ROUNDS, MIN_ROUNDS, WINDOW};
 use super::*;
 
 fn item() -> Item {
@@ -26,31 +28,31 @@ fn map(name: &str, version: u32, mode: &str) -> Object {
     .expect("an object")
 }
 
-/// One plugin and the object that it is about, at its version.
-struct Scene {
+/// One plugin, and the current resource version of the object that it writes.
+struct Scenario {
     plugin: HotLoops,
     authors: Authors,
     version: u32,
 }
 
-impl Scene {
+impl Scenario {
     fn new() -> Self {
         let authors = Authors::default();
         Self { plugin: HotLoops::new("flipper".into(), authors.clone()), authors, version: 1 }
     }
 
-    /// Somebody writes the object, and its event comes.
+    /// Somebody writes the object, and the plugin receives the event.
     fn event(&mut self, author: Option<&str>, mode: &str) {
         self.version += 1;
         let new = map("a", self.version, mode);
         if let Some(author) = author {
-            self.authors.wrote(&author.into(), &Written::Object(resource(), new.clone()));
+            self.authors.record_write(&author.into(), &Written::Object(resource(), new.clone()));
         }
         let old = map("a", self.version - 1, "");
-        self.plugin.woken(&item(), &Notification::Updated { old, new });
+        self.plugin.record_event(&item(), &Notification::Updated { old, new });
     }
 
-    /// A reconcile that writes this mode, or nothing; the event comes before the answer, as it may.
+    /// A reconcile that writes this mode, or nothing. The event comes before the answer to the write, which can happen.
     fn reconcile(&mut self, writes: Option<&str>) -> (Option<Duration>, Option<HotLoop>) {
         let wait = self.plugin.begin(&item(), &[Reason::Updated]);
         if wait.is_some() {
@@ -59,12 +61,12 @@ impl Scene {
         if let Some(mode) = writes {
             self.event(None, mode);
             let written = Written::Object(resource(), map("a", self.version, mode));
-            self.plugin.wrote(Some(&item()), &written);
+            self.plugin.record_write(Some(&item()), &written);
         }
         (None, self.plugin.end(&item()))
     }
 
-    /// Flips until the loop is found, and says after how many rounds.
+    /// Writes two modes in turn until the loop is found, and returns the number of rounds before.
     fn flip_until_found(&mut self) -> (u32, HotLoop) {
         for round in 0..100 {
             let mode = if round % 2 == 0 { "on" } else { "off" };
@@ -77,159 +79,160 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_flips_is_found_named_and_slowed_down_more_and_more() {
-    let mut scene = Scene::new();
-    let (round, found) = scene.flip_until_found();
-    assert_eq!((round, found.rounds), (FLIPS + 1, FLIPS), "the first write's own event was not expected yet");
+async fn a_field_that_flips_is_reported_and_delayed_longer_with_each_round() {
+    let mut scenario = Scenario::new();
+    let (round, found) = scenario.flip_until_found();
+    let expected = (MIN_ROUNDS + 1, MIN_ROUNDS);
+    assert_eq!((round, found.rounds), expected, "the event of the first write was not expected yet");
     assert_eq!((found.fields.as_slice(), found.is_new), (["/data/mode".to_owned()].as_slice(), true));
     let text = found.to_string();
     assert_eq!(
         text,
         "hot loop: its own writes to n/a start it again, 10 times now; /data/mode changes each time"
     );
-    assert_eq!(scene.plugin.trouble(), Some(text));
+    assert_eq!(scenario.plugin.status_text(), Some(text));
     let mut waits = Vec::new();
     for mode in ["on", "off", "on"] {
-        let (wait, _) = scene.reconcile(Some(mode));
+        let (wait, _) = scenario.reconcile(Some(mode));
         waits.push(wait.expect("a wait"));
-        // Another event of the same kind does not shorten it.
-        assert_eq!(scene.reconcile(Some(mode)).0, wait);
+        // Another event of the same kind does not shorten the delay.
+        assert_eq!(scenario.reconcile(Some(mode)).0, wait);
         advance(wait.expect("a wait")).await;
-        let (wait, again) = scene.reconcile(Some(mode));
-        assert!(wait.is_none() && again.is_some_and(|again| !again.is_new));
+        let (wait, found) = scenario.reconcile(Some(mode));
+        assert!(wait.is_none() && found.is_some_and(|found| !found.is_new));
     }
     assert_eq!(waits, [1, 2, 4].map(Duration::from_secs));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_ends_with_a_reconcile_that_writes_nothing() {
-    let mut scene = Scene::new();
-    scene.flip_until_found();
-    let (wait, _) = scene.reconcile(None);
+    let mut scenario = Scenario::new();
+    scenario.flip_until_found();
+    let (wait, _) = scenario.reconcile(None);
     advance(wait.expect("a wait")).await;
-    assert!(scene.reconcile(None).1.is_none());
-    assert_eq!(scene.plugin.trouble(), None);
-    scene.event(None, "theirs");
-    assert!(scene.reconcile(Some("on")).0.is_none(), "the next work does not wait");
-    assert!(scene.reconcile(None).0.is_none());
+    assert!(scenario.reconcile(None).1.is_none());
+    assert_eq!(scenario.plugin.status_text(), None);
+    scenario.event(None, "theirs");
+    assert!(scenario.reconcile(Some("on")).0.is_none(), "the next reconcile is not delayed");
+    assert!(scenario.reconcile(None).0.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_by_somebody_else_does_not_wait() {
-    let mut scene = Scene::new();
-    scene.flip_until_found();
-    assert!(scene.reconcile(Some("on")).0.is_some());
-    scene.event(None, "theirs");
-    assert!(scene.reconcile(Some("on")).0.is_none());
+async fn a_change_by_somebody_else_is_not_delayed() {
+    let mut scenario = Scenario::new();
+    scenario.flip_until_found();
+    assert!(scenario.reconcile(Some("on")).0.is_some());
+    scenario.event(None, "theirs");
+    assert!(scenario.reconcile(Some("on")).0.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn steps_towards_something_are_no_loop_unless_they_have_no_end() {
-    let mut scene = Scene::new();
-    for step in 0..ROUNDS {
-        assert!(scene.reconcile(Some(&step.to_string())).1.is_none(), "step {step}");
+async fn progress_is_not_a_loop_unless_it_never_ends() {
+    let mut scenario = Scenario::new();
+    for step in 0..MAX_ROUNDS {
+        assert!(scenario.reconcile(Some(&step.to_string())).1.is_none(), "step {step}");
     }
-    scene.reconcile(Some("another"));
-    let (_, found) = scene.reconcile(Some("and another"));
-    assert!(found.is_none() || found.is_some_and(|found| found.rounds >= ROUNDS));
+    scenario.reconcile(Some("another"));
+    let (_, found) = scenario.reconcile(Some("and another"));
+    assert!(found.is_none() || found.is_some_and(|found| found.rounds >= MAX_ROUNDS));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_write_after_each_change_of_others_is_no_loop() {
-    let mut scene = Scene::new();
+async fn a_status_write_after_each_change_by_others_is_not_a_loop() {
+    let mut scenario = Scenario::new();
     for round in 0..200_u32 {
-        scene.event(None, &round.to_string());
-        assert!(scene.reconcile(Some(&format!("seen {round}"))).1.is_none());
+        scenario.event(None, &round.to_string());
+        assert!(scenario.reconcile(Some(&format!("seen {round}"))).1.is_none());
         if round % 3 != 0 {
-            // Sometimes its own event comes together with the next change.
-            assert!(scene.reconcile(None).1.is_none());
+            // In the other rounds, the event of the own write comes together with the next change.
+            assert!(scenario.reconcile(None).1.is_none());
         }
     }
-    assert_eq!(scene.plugin.trouble(), None);
+    assert_eq!(scenario.plugin.status_text(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_with_long_pauses_between_them_are_no_loop() {
-    let mut scene = Scene::new();
+async fn rounds_with_long_pauses_between_them_are_not_a_loop() {
+    let mut scenario = Scenario::new();
     for round in 0..100 {
         advance(WINDOW * 2).await;
-        assert!(scene.reconcile(Some(if round % 2 == 0 { "on" } else { "off" })).1.is_none());
+        assert!(scenario.reconcile(Some(if round % 2 == 0 { "on" } else { "off" })).1.is_none());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_plugins_that_answer_each_other_are_found_and_both_named() {
-    let mut scene = Scene::new();
+async fn two_plugins_that_react_to_each_other_are_both_reported() {
+    let mut scenario = Scenario::new();
     let mut found = None;
     for _ in 0..30 {
-        found = scene.reconcile(Some("mine")).1;
+        found = scenario.reconcile(Some("mine")).1;
         if found.is_some() {
             break;
         }
-        assert!(scene.reconcile(None).1.is_none(), "its own event finds nothing to do");
-        scene.event(Some("rival"), "theirs");
+        assert!(scenario.reconcile(None).1.is_none(), "the event of the own write leaves nothing to do");
+        scenario.event(Some("rival"), "theirs");
     }
     let text = found.expect("a loop").to_string();
     assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
 }
 
-/// On a busy machine the cache is ahead of the events: a reconcile that the plugin's own write has started finds the rival's
-/// next one, and the event of that finds it answered.
+/// On a busy machine the cache is ahead of the events. A reconcile that the plugin's own write triggered then already reacts to the rival's
+/// next write, and that write's event leaves nothing to do.
 #[tokio::test(start_paused = true)]
-async fn two_plugins_are_found_though_each_answers_before_it_was_told() {
-    let Scene { plugin, authors, .. } = Scene::new();
-    let told = |version: u32, mode: &str| {
+async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
+    let Scenario { plugin, authors, .. } = Scenario::new();
+    let event = |version: u32, mode: &str| {
         let (old, new) = (map("a", version - 1, ""), map("a", version, mode));
-        plugin.woken(&item(), &Notification::Updated { old, new });
+        plugin.record_event(&item(), &Notification::Updated { old, new });
     };
     let mut found = None;
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
-        authors.wrote(&"rival".into(), &Written::Object(resource(), map("a", theirs, "theirs")));
+        authors.record_write(&"rival".into(), &Written::Object(resource(), map("a", theirs, "theirs")));
         assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
-        plugin.wrote(Some(&item()), &Written::Object(resource(), map("a", mine, "mine")));
+        plugin.record_write(Some(&item()), &Written::Object(resource(), map("a", mine, "mine")));
         found = plugin.end(&item());
         if found.is_some() {
             break;
         }
-        told(theirs, "theirs");
+        event(theirs, "theirs");
         assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
-        assert!(plugin.end(&item()).is_none(), "it finds nothing to do");
-        told(mine, "mine");
+        assert!(plugin.end(&item()).is_none(), "there is nothing to do");
+        event(mine, "mine");
     }
     let text = found.expect("a loop").to_string();
     assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn plugins_that_write_nothing_and_keys_at_rest_are_not_kept() {
-    let mut scene = Scene::new();
-    scene.event(None, "theirs");
-    scene.reconcile(None);
-    assert!(scene.plugin.is_idle());
-    scene.reconcile(Some("on"));
-    assert!(!scene.plugin.is_idle());
+async fn keys_are_tracked_only_for_a_while_after_a_write_and_up_to_a_limit() {
+    let mut scenario = Scenario::new();
+    scenario.event(None, "theirs");
+    scenario.reconcile(None);
+    assert!(scenario.plugin.is_idle());
+    scenario.reconcile(Some("on"));
+    assert!(!scenario.plugin.is_idle());
     advance(WINDOW * 2).await;
-    scene.plugin.forget_old();
-    assert!(scene.plugin.is_idle());
-    for number in 0..KEYS * 2 {
+    scenario.plugin.forget_expired();
+    assert!(scenario.plugin.is_idle());
+    for number in 0..MAX_KEYS * 2 {
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", &number.to_string()) };
-        scene.plugin.wrote(Some(&item), &Written::Object(resource(), map("a", 1, "")));
+        scenario.plugin.record_write(Some(&item), &Written::Object(resource(), map("a", 1, "")));
     }
-    assert_eq!(scene.plugin.chains.lock().len(), KEYS);
+    assert_eq!(scenario.plugin.keys.lock().len(), MAX_KEYS);
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_are_charged_and_without_room_for_them_a_loop_is_found_by_its_length() {
+async fn states_are_charged_and_without_room_for_them_a_loop_is_found_later() {
     let memory = HostMemory::default();
-    let mut scene = Scene::new();
-    scene.plugin = scene.plugin.charged_to(&memory);
-    scene.flip_until_found();
+    let mut scenario = Scenario::new();
+    scenario.plugin = scenario.plugin.charged_to(&memory);
+    scenario.flip_until_found();
     assert!(memory.used() > 0);
-    scene.plugin.forget_all();
+    scenario.plugin.forget_all();
     assert_eq!(memory.used(), 0);
 
     memory.set_limit(100);
-    let (_, found) = scene.flip_until_found();
-    assert_eq!((found.rounds, memory.used()), (ROUNDS, 0));
+    let (_, found) = scenario.flip_until_found();
+    assert_eq!((found.rounds, memory.used()), (MAX_ROUNDS, 0));
     assert!(found.object.is_none() && found.fields.is_empty());
 }

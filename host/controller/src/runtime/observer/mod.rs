@@ -1,8 +1,8 @@
-//! The task that tells a plugin's observer of every change: one batch at a time, to one instance. Nothing waits for it:
-//! what it has not taken yet stays in its subscriptions' backlogs, which are bounded by the objects.
+//! The task that delivers every change to a plugin's observer: one batch at a time, to one instance. Nothing waits for the observer: what
+//! it has not received yet stays in its subscriptions' backlogs, whose size is bounded by the number of objects.
 
-mod ledger;
-mod memory;
+mod delivery;
+mod history;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,56 +15,61 @@ use pilothouse_plugin::{Failure, LogLevel, Observation};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Gate;
+use super::RunningVersion;
 use crate::client::NewEvent;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, DynHash};
 use crate::load::version::Version;
-use ledger::Ledger;
-pub(super) use memory::Memory;
-use memory::{Inherited, Kept};
+use delivery::DeliveryTracker;
+pub(super) use history::DeliveryHistory;
+use history::{InheritedObjects, SavedDeliveries};
 
-/// How long an instance may have nothing to observe before it goes.
-const IDLE: Duration = Duration::from_secs(60);
-/// Of how many objects the next instance is told at most.
-const RETOLD: usize = 1024;
-/// Notifications in a batch of deletions, as many as a subscription gives at once.
+/// How long an instance may have nothing to observe before it is dropped.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// An idle instance is kept if its successor would have to receive more objects than this.
+const MAX_REPLAY: usize = 1024;
+/// The maximum number of notifications in a batch of deletions, the same as in a batch of a subscription.
 const BATCH: usize = 256;
 
 struct Observer {
-    gate: Gate,
+    running: RunningVersion,
     version: Arc<Version>,
     guest: GuestServices,
     /// One per feed of the version, in the same order.
-    ledgers: Vec<Ledger>,
-    /// The feeds that will bring nothing any more.
+    trackers: Vec<DeliveryTracker>,
+    /// Whether each feed has ended.
     ended: Vec<bool>,
-    /// What earlier versions were told of, until it is known what of that is gone.
-    inherited: Vec<Inherited>,
-    /// Where the next observer finds what this one was told of.
-    kept: OwnedMutexGuard<Kept>,
-    /// When deletions that it failed at are tried again.
+    /// What the observers of earlier versions have received, until this one has caught up and the deletions among it are known.
+    inherited: Vec<InheritedObjects>,
+    /// Where this observer saves its state for the next one.
+    saved: OwnedMutexGuard<SavedDeliveries>,
+    /// When parked deletions are retried.
     retry_at: Option<Instant>,
-    /// The instance that the ledgers are about.
+    /// The instance to which the trackers refer.
     generation: u64,
-    /// The feed that comes first in the next round, so that a busy one does not keep the others from being heard.
+    /// The feed that is polled first in the next round, so that a busy one does not starve the others.
     first: usize,
 }
 
-/// Tells the observer of this version, until the version is swapped out or its informers stop. Aborting it between two
-/// calls loses nothing: what it was told of stays in `memory`.
-pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServices, memory: Memory) {
-    let mut kept = memory.take().await;
-    let (ledgers, inherited) = kept.begin(&version);
+/// Runs the observer of this version until the version is replaced or its informers stop. Aborting it between two calls loses nothing: its
+/// state is saved in `history`.
+pub(super) async fn observe(
+    running: RunningVersion,
+    version: Arc<Version>,
+    guest: GuestServices,
+    history: DeliveryHistory,
+) {
+    let mut saved = history.lock().await;
+    let (trackers, inherited) = saved.take(&version);
     let ended = vec![false; version.feeds.len()];
     Observer {
-        gate,
+        running,
         version,
         guest,
-        ledgers,
+        trackers,
         ended,
         inherited,
-        kept,
+        saved,
         retry_at: None,
         generation: 0,
         first: 0,
@@ -75,24 +80,25 @@ pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServi
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        let (ledgers, inherited) = (std::mem::take(&mut self.ledgers), std::mem::take(&mut self.inherited));
-        self.kept.end(&self.version, ledgers, inherited);
+        let (trackers, inherited) = (std::mem::take(&mut self.trackers), std::mem::take(&mut self.inherited));
+        self.saved.save(&self.version, trackers, inherited);
     }
 }
 
-fn wait_after(failures: u32) -> Duration {
+/// The delay after so many failures in a row, at most 30 s.
+fn backoff(failures: u32) -> Duration {
     RateLimit { max: Duration::from_secs(30), ..RateLimit::default() }.per_key(failures)
 }
 
 impl Observer {
     async fn run(mut self) {
-        let mut stillborn = 0;
+        let mut failed_starts = 0;
         loop {
-            // The first is made when there is something to tell: of many observers most hear of nothing for long. A stateful plugin
-            // reconciles on it, too, and needs it at once.
-            let knows_nothing = self.ledgers.iter().all(|ledger| ledger.known() == 0);
+            // The first instance is created when there is something to deliver, because most observers receive nothing for a long time. A
+            // stateful plugin also reconciles on the instance, and needs it at once.
+            let has_delivered_nothing = self.trackers.iter().all(|tracker| tracker.delivered_count() == 0);
             if self.generation == 0
-                && knows_nothing
+                && has_delivered_nothing
                 && !self.version.descriptor.stateful
                 && self.next().is_none()
             {
@@ -101,18 +107,18 @@ impl Observer {
                 }
                 continue;
             }
-            match self.version.pinned.ready().await {
+            match self.version.dedicated_instance.ensure().await {
                 Ok(generation) if generation == self.generation => {}
                 Ok(generation) => {
                     self.generation = generation;
-                    self.ledgers.iter_mut().for_each(Ledger::restart);
+                    self.trackers.iter_mut().for_each(DeliveryTracker::restart);
                 }
                 Err(fault) => {
-                    stillborn += 1;
-                    let delay = wait_after(stillborn);
+                    failed_starts += 1;
+                    let delay = backoff(failed_starts);
                     self.guest.metrics.observe_errors.inc();
                     self.version.health.fault(Activity::Observe, None, &fault);
-                    self.say(
+                    self.log(
                         "",
                         LogLevel::Warn,
                         &format!("no instance to observe: {fault}; another in {delay:?}"),
@@ -121,32 +127,32 @@ impl Observer {
                     continue;
                 }
             }
-            stillborn = 0;
-            let goes_on = match self.next() {
+            failed_starts = 0;
+            let continues = match self.next() {
                 Some((position, batch)) => self.deliver(position, batch).await,
                 None => self.wait().await,
             };
-            if !goes_on {
+            if !continues {
                 return;
             }
         }
     }
 
-    /// What comes next: what a new instance has to be told of any watch goes before what is new.
+    /// Returns the next batch and the position of its feed. The replays of all feeds come before new notifications of any.
     fn next(&self) -> Option<(usize, Vec<Notification>)> {
-        let replaying = self.ledgers.iter().position(Ledger::is_replaying).into_iter();
-        let positions = replaying.chain(0..self.ledgers.len());
-        positions.filter_map(|position| Some((position, self.ledgers[position].current()?))).next()
+        let replaying = self.trackers.iter().position(DeliveryTracker::is_replaying).into_iter();
+        let positions = replaying.chain(0..self.trackers.len());
+        positions.filter_map(|position| Some((position, self.trackers[position].current()?))).next()
     }
 
-    /// Waits for notifications; `false` when there will not be any more.
+    /// Waits for notifications. Returns `false` once all feeds have ended.
     async fn wait(&mut self) -> bool {
-        let mut known = self.version.feeds.iter().zip(&self.ended);
-        if known.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
-            if self.tell_of_the_gone() {
+        let mut feeds = self.version.feeds.iter().zip(&self.ended);
+        if feeds.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
+            if self.queue_missed_deletions() {
                 return true;
             }
-            self.version.pinned.has_caught_up(self.generation).await;
+            self.version.dedicated_instance.set_caught_up(self.generation).await;
         }
         let feeds = &self.version.feeds;
         self.first = (self.first + 1) % feeds.len();
@@ -160,25 +166,25 @@ impl Observer {
         if batches.is_empty() {
             return false;
         }
-        let mut taken = select_all(batches);
-        let retry = self.ledgers.iter().filter_map(Ledger::deletion_retry).min();
-        // Set when the first of them is set aside, whatever comes meanwhile.
-        self.retry_at = retry.map(|wait| self.retry_at.unwrap_or_else(|| Instant::now() + wait));
+        let mut next_batch = select_all(batches);
+        let retry = self.trackers.iter().filter_map(DeliveryTracker::deletion_retry).min();
+        // The time of the retry is set when the first deletion is parked, and stays whatever comes meanwhile.
+        self.retry_at = retry.map(|delay| self.retry_at.unwrap_or_else(|| Instant::now() + delay));
         let retry_at = self.retry_at;
-        let mut rests = self.may_rest();
+        let mut may_drop = self.may_drop_instance();
         let (position, batch) = loop {
             tokio::select! {
-                (taken, _, _) = &mut taken => break taken,
-                () = self.version.pinned.lost() => return true,
+                (next, _, _) = &mut next_batch => break next,
+                () = self.version.dedicated_instance.lost() => return true,
                 () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
-                    drop(taken);
+                    drop(next_batch);
                     self.retry_at = None;
-                    self.ledgers.iter_mut().for_each(Ledger::retry_deletions);
+                    self.trackers.iter_mut().for_each(DeliveryTracker::retry_deletions);
                     return true;
                 }
-                () = sleep(IDLE), if rests => {
-                    self.version.pinned.rest(self.generation).await;
-                    rests = false;
+                () = sleep(IDLE_TIMEOUT), if may_drop => {
+                    self.version.dedicated_instance.drop_idle(self.generation).await;
+                    may_drop = false;
                 }
             }
         };
@@ -187,52 +193,52 @@ impl Observer {
             let watch = Arc::clone(&feeds[position].watch);
             let problem =
                 "its informer has ended: the observer hears of no change there before the plugin is reloaded";
-            self.say(&watch, LogLevel::Error, problem);
+            self.log(&watch, LogLevel::Error, problem);
             return true;
         };
-        // By the time that the plugin hears of a change, its own indexes know it.
         let keys: Vec<_> = batch.iter().map(|notification| notification.key().clone()).collect();
-        // First, so that it is not lost where this ends meanwhile.
-        self.ledgers[position].push(batch);
+        // Pushed before the `await`, so that the batch is not lost if the task is aborted there.
+        self.trackers[position].push(batch);
+        // The plugin's computed indexes must contain a change before the observer receives it.
         self.version.views.index(&self.version.feeds[position].watch, &keys).await;
         true
     }
 
-    /// Has the observer told of the end of objects that only its predecessors were told of; whether there are any. Called
-    /// when it was told of all that there is.
-    fn tell_of_the_gone(&mut self) -> bool {
+    /// Queues the deletions of objects that only earlier versions' observers have received, and returns whether there are any. Called when
+    /// this observer has received all present objects.
+    fn queue_missed_deletions(&mut self) -> bool {
         let feeds = &self.version.feeds;
-        let mut is_any = false;
+        let mut has_any = false;
         for inherited in std::mem::take(&mut self.inherited) {
             let positions = inherited.feeds(feeds);
             let Some(first) = positions.first() else { continue };
-            let is_there = |key: &ObjectKey| {
+            let is_present = |key: &ObjectKey| {
                 positions.iter().any(|position| {
-                    self.ledgers[*position].knows(key)
+                    self.trackers[*position].has_delivered(key)
                         || feeds[*position].subscription.store().get(key).is_some()
                 })
             };
-            let mut gone: Vec<_> =
-                inherited.objects.into_values().filter(|last| !is_there(last.key())).collect();
-            gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
-            is_any |= !gone.is_empty();
-            for batch in gone.chunks(BATCH) {
-                let deleted =
+            let mut deleted: Vec<_> =
+                inherited.objects.into_values().filter(|last| !is_present(last.key())).collect();
+            deleted.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+            has_any |= !deleted.is_empty();
+            for batch in deleted.chunks(BATCH) {
+                let deletion =
                     |last: &Object| Notification::Deleted { last: last.clone(), final_state_unknown: true };
-                self.ledgers[*first].push(batch.iter().map(deleted).collect());
+                self.trackers[*first].push(batch.iter().map(deletion).collect());
             }
         }
-        is_any
+        has_any
     }
 
-    /// Whether an instance that has nothing to do may go. One that has to keep what it knows says so (`stateful`); and to tell another of very
-    /// many objects would cost more than the memory is worth.
-    fn may_rest(&self) -> bool {
-        let known: usize = self.ledgers.iter().map(Ledger::known).sum();
-        !self.version.descriptor.stateful && known <= RETOLD
+    /// Whether an idle instance may be dropped. That of a plugin that declares `stateful` must keep its memory; and the replay of very many
+    /// objects would cost more than the instance's memory.
+    fn may_drop_instance(&self) -> bool {
+        let objects: usize = self.trackers.iter().map(DeliveryTracker::delivered_count).sum();
+        !self.version.descriptor.stateful && objects <= MAX_REPLAY
     }
 
-    /// Delivers one batch; `false` when the version is not the one that runs any more.
+    /// Delivers one batch. Returns `false` if the version is not the running one any more.
     async fn deliver(&mut self, position: usize, batch: Vec<Notification>) -> bool {
         let watch = Arc::clone(&self.version.feeds[position].watch);
         let count = batch.len();
@@ -241,15 +247,15 @@ impl Observer {
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
         self.guest.panics.point("observer");
         let (outcome, pass) = loop {
-            // What it has not been told yet waits while the plugin backs off or lacks a right.
+            // While the plugin backs off or lacks a permission, the batch waits.
             self.version.health.opens().await;
-            // Held during the call, as the workers do: a swap waits for it.
-            let gate = self.gate.read().await;
-            if !gate.as_ref().is_some_and(|runs| Arc::ptr_eq(runs, &self.version)) {
+            // The read lock is held during the call, so that a swap waits for its end.
+            let running = self.running.read().await;
+            if !running.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
                 return false;
             }
             if let Some(pass) = self.version.health.enter() {
-                break (self.version.pinned.observe(self.generation, observations).await, pass);
+                break (self.version.dedicated_instance.observe(self.generation, observations).await, pass);
             }
         };
         match &outcome {
@@ -262,10 +268,10 @@ impl Observer {
         match outcome {
             Some(Ok(())) => {
                 self.guest.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
-                self.ledgers[position].succeeded();
+                self.trackers[position].succeeded();
             }
             Some(Err(failure)) => self.failed(position, &watch, count, &failure).await,
-            // The instance is gone meanwhile; the next one is told everything.
+            // The instance was discarded; the next one receives everything in a replay.
             None => {}
         }
         true
@@ -273,31 +279,31 @@ impl Observer {
 
     async fn failed(&mut self, position: usize, watch: &str, count: usize, failure: &Failure) {
         self.guest.metrics.observe_errors.inc();
-        let for_good = matches!(failure, Failure::Terminal(_));
-        match self.ledgers[position].failed(for_good) {
+        let is_permanent = matches!(failure, Failure::Terminal(_));
+        match self.trackers[position].failed(is_permanent) {
             Some(AfterFailure::Again { failures }) => {
-                let delay = wait_after(failures);
-                let again = format!("{count} notifications are delivered again in {delay:?}");
-                self.say(watch, LogLevel::Warn, &format!("observe failed: {failure}; {again}"));
+                let delay = backoff(failures);
+                let retry = format!("{count} notifications are delivered again in {delay:?}");
+                self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
                 sleep(delay).await;
             }
             Some(AfterFailure::Split) => {
-                let again = format!("its {count} notifications are delivered one by one");
-                self.say(watch, LogLevel::Warn, &format!("observe failed: {failure}; {again}"));
+                let retry = format!("its {count} notifications are delivered one by one");
+                self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
             }
             Some(AfterFailure::Parked(notification)) => self.park(watch, &notification, failure),
             None => {}
         }
     }
 
-    /// Tells everybody that an object is set aside.
+    /// Reports in the metrics, the log and an Event that an object was parked.
     fn park(&self, watch: &str, notification: &Notification, failure: &Failure) {
         self.guest.metrics.parked.inc();
         let key = notification.key();
         let message = format!(
             "observe failed: {failure}; {key} is set aside until it changes, a deletion for some minutes"
         );
-        self.say(watch, LogLevel::Error, &message);
+        self.log(watch, LogLevel::Error, &message);
         let recorded = self.guest.events.record(NewEvent {
             plugin: self.guest.name.to_shared(),
             regarding: notification.object().clone(),
@@ -308,7 +314,7 @@ impl Observer {
                 "The plugin's observer fails at this object, which is set aside until it changes: {failure}"
             )
             .chars()
-            .take(NOTE)
+            .take(MAX_NOTE)
             .collect(),
         });
         if !recorded {
@@ -316,13 +322,13 @@ impl Observer {
         }
     }
 
-    fn say(&self, watch: &str, level: LogLevel, message: &str) {
+    fn log(&self, watch: &str, level: LogLevel, message: &str) {
         self.guest.log.host(level, format_args!("{message}"), &[("watch", &watch)]);
     }
 }
 
-/// Characters of an Event's note: the API server takes 1024 bytes.
-const NOTE: usize = 256;
+/// The maximum length of an Event's note in characters. The API server accepts 1024 bytes.
+const MAX_NOTE: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -16,9 +16,9 @@ use super::*;
 use crate::config::descriptor::Descriptor;
 use crate::guest_host::GuestHost;
 use crate::load::version::Feed;
-use crate::runtime::pinned::Pinned;
+use crate::runtime::dedicated_instance::DedicatedInstance;
 
-/// An API server with these ConfigMaps, each with a wish for `every.wat`, and no change ever.
+/// An API server with these ConfigMaps, which never change. Each contains an instruction (`wish`) for the guest `every.wat`.
 fn server(wishes: &[(&str, &str)]) -> kube::Client {
     let item = |(name, wish): &(&str, &str)| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}, "data": {"wish": wish}});
     let items: Vec<Value> = wishes.iter().map(item).collect();
@@ -37,28 +37,27 @@ fn server(wishes: &[(&str, &str)]) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-struct Stage {
+struct Fixture {
     guest: GuestServices,
-    gate: Gate,
+    running: RunningVersion,
     version: Arc<Version>,
-    memory: Memory,
+    history: DeliveryHistory,
 }
 
-async fn stage(wishes: &[(&str, &str)]) -> Stage {
-    stage_with(wishes, Setting::default()).await
+async fn fixture(wishes: &[(&str, &str)]) -> Fixture {
+    fixture_with(wishes, FixtureOptions::default()).await
 }
 
-/// What is not as usual.
 #[derive(Default)]
-struct Setting {
-    /// There is a second feed, whose informer has ended.
+struct FixtureOptions {
+    /// Whether there is a second feed, whose informer has ended.
     ended: bool,
     stateful: bool,
     feed: SubscribeOptions,
 }
 
-async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
-    let Setting { ended, stateful, feed } = setting;
+async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixture {
+    let FixtureOptions { ended, stateful, feed } = options;
     let client = server(wishes);
     let guest = GuestServices::for_test("watcher", client.clone());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/every.wat");
@@ -77,7 +76,7 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         namespaced: true,
     };
     let subscribe = |options| informers.subscribe(InformerKey::new(maps.clone()), options);
-    // As a version's view does, this one sees to it that the feed is told of all at once.
+    // The cache is synced before the feed is added, as in production, so that the feed receives all objects in one batch.
     let first = subscribe(SubscribeOptions::default()).expect("open");
     while !first.status().synced {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -94,80 +93,89 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
     }
     let version = Version {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
-        pinned: Pinned::new(pool.clone(), true),
+        dedicated_instance: DedicatedInstance::new(pool.clone(), true),
         feeds,
         ..Version::for_test(pool, Arc::default())
     };
     let version = Arc::new(version);
-    Stage {
+    Fixture {
         guest,
-        gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))),
+        running: Arc::new(RwLock::new(Some(Arc::clone(&version)))),
         version,
-        memory: Memory::default(),
+        history: DeliveryHistory::default(),
     }
 }
 
-impl Stage {
+impl Fixture {
     fn start(&self) -> JoinHandle<()> {
         tokio::spawn(observe(
-            Arc::clone(&self.gate),
+            Arc::clone(&self.running),
             Arc::clone(&self.version),
             self.guest.clone(),
-            self.memory.clone(),
+            self.history.clone(),
         ))
     }
 
-    /// What the guest itself said.
-    fn told(&self) -> Vec<String> {
+    /// The guest's own log lines, one per notification that it received.
+    fn received(&self) -> Vec<String> {
         let lines = self.guest.log.all().after(0, None).into_iter();
         lines.filter(|line| line.level == "info").map(|line| line.message).collect()
     }
 
-    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(600);
-        while !is_so(self) {
-            assert!(Instant::now() < deadline, "waited in vain for {what}: {:#?}", self.told());
+        while !condition(self) {
+            assert!(Instant::now() < deadline, "waited in vain for {what}: {:#?}", self.received());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b38_a_batch_is_tried_five_times_then_each_event_and_the_breaking_one_is_parked() {
-    let stage = stage(&[("bad", "trap"), ("good", "fine")]).await;
-    let task = stage.start();
-    stage.until("the good one", |stage| stage.told().contains(&"initial good".to_owned())).await;
+async fn a_batch_that_fails_five_times_is_split_and_the_failing_notification_is_parked() {
+    let fixture = fixture(&[("bad", "trap"), ("good", "fine")]).await;
+    let task = fixture.start();
+    fixture.until("the good one", |fixture| fixture.received().contains(&"initial good".to_owned())).await;
     let mut expected = vec!["initial bad"; 10];
     expected.push("initial good");
-    assert_eq!(stage.told(), expected, "the batch five times, its first event five times, the other one");
-    let metrics = &stage.guest.metrics;
+    assert_eq!(
+        fixture.received(),
+        expected,
+        "the batch five times, its first event five times, the other one"
+    );
+    let metrics = &fixture.guest.metrics;
     assert_eq!((metrics.parked.get(), metrics.observe_errors.get()), (1, 10));
-    stage.until("its count", |stage| stage.guest.metrics.observed.get() == 1).await;
+    fixture.until("its count", |fixture| fixture.guest.metrics.observed.get() == 1).await;
     assert!(!task.is_finished());
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
-    let stage = stage(&[("bad", "trap"), ("good", "fine")]).await;
-    let task = stage.start();
-    let backs_off = |stage: &Stage| stage.version.health.backing_off().is_some();
-    stage.until("it to back off", backs_off).await;
-    assert_eq!(stage.told(), ["initial bad"; 5], "as many as a plugin may fail in a row");
-    let waits = stage.version.health.backing_off().expect("it backs off");
+    let fixture = fixture(&[("bad", "trap"), ("good", "fine")]).await;
+    let task = fixture.start();
+    let backs_off = |fixture: &Fixture| fixture.version.health.backing_off().is_some();
+    fixture.until("it to back off", backs_off).await;
+    assert_eq!(
+        fixture.received(),
+        ["initial bad"; 5],
+        "the number of faults in a row before a plugin backs off"
+    );
+    let waits = fixture.version.health.backing_off().expect("it backs off");
     assert!(waits.until > Instant::now() && waits.to_string().contains("unreachable"), "{waits}");
-    assert!(stage.version.health.enter().is_none(), "no worker is let in either");
-    stage.until("the good one", |stage| stage.told().contains(&"initial good".to_owned())).await;
-    stage.until("its recovery", |stage| !backs_off(stage)).await;
+    assert!(fixture.version.health.enter().is_none(), "no worker may call a guest either");
+    fixture.until("the good one", |fixture| fixture.received().contains(&"initial good".to_owned())).await;
+    fixture.until("its recovery", |fixture| !backs_off(fixture)).await;
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_does_not_end_the_others() {
-    let stage = stage_with(&[("good", "fine")], Setting { ended: true, ..Setting::default() }).await;
-    let task = stage.start();
-    let complained = |stage: &Stage| {
-        stage
+    let fixture =
+        fixture_with(&[("good", "fine")], FixtureOptions { ended: true, ..FixtureOptions::default() }).await;
+    let task = fixture.start();
+    let is_reported = |fixture: &Fixture| {
+        fixture
             .guest
             .log
             .all()
@@ -175,29 +183,35 @@ async fn a_watch_that_ends_does_not_end_the_others() {
             .iter()
             .any(|line| line.message.contains("its informer has ended"))
     };
-    stage.until("the complaint", complained).await;
-    stage.until("the other watch", |stage| stage.told() == ["initial good"]).await;
-    stage.version.pinned.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
+    fixture.until("the log line", is_reported).await;
+    fixture.until("the other watch", |fixture| fixture.received() == ["initial good"]).await;
+    fixture
+        .version
+        .dedicated_instance
+        .caught_up()
+        .wait_for(|caught_up| *caught_up)
+        .await
+        .expect("it is there");
     assert!(!task.is_finished());
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_while_the_gate_is_closed_and_nothing_by_a_version_that_was_swapped_out() {
-    let stage = stage(&[("good", "fine")]).await;
-    let mut closed = Arc::clone(&stage.gate).write_owned().await;
-    let task = stage.start();
+async fn a_version_that_was_replaced_delivers_nothing() {
+    let fixture = fixture(&[("good", "fine")]).await;
+    let mut exclusive = Arc::clone(&fixture.running).write_owned().await;
+    let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.told(), Vec::<String>::new());
-    closed.take();
-    drop(closed);
+    assert_eq!(fixture.received(), Vec::<String>::new(), "nothing is delivered during a swap");
+    exclusive.take();
+    drop(exclusive);
     task.await.expect("it ends by itself");
-    assert_eq!(stage.told(), Vec::<String>::new());
+    assert_eq!(fixture.received(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_has_not_been_told_of_everything_does_not_reconcile() {
-    let stage = stage(&[("good", "fine")]).await;
+async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
+    let fixture = fixture(&[("good", "fine")]).await;
     let request = pilothouse_plugin::Request {
         watch: "maps".into(),
         key: pilothouse_model::ObjectKey::new("n", "good"),
@@ -206,117 +220,127 @@ async fn an_instance_that_has_not_been_told_of_everything_does_not_reconcile() {
         extra: Vec::new(),
     };
     let request = Arc::new(request);
-    assert!(stage.version.pinned.reconcile(&request).await.is_none());
-    let mut caught_up = stage.version.pinned.caught_up();
-    let task = stage.start();
+    assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_none());
+    let mut caught_up = fixture.version.dedicated_instance.caught_up();
+    let task = fixture.start();
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
-    assert_eq!(stage.told(), ["initial good"]);
-    // This guest's host has no cache behind it, so the reconcile that is let through traps: the instance is lost.
-    assert!(stage.version.pinned.reconcile(&request).await.is_some_and(|outcome| outcome.is_err()));
+    assert_eq!(fixture.received(), ["initial good"]);
+    // The host of this guest has no cache, so the reconcile traps, and the instance is lost.
+    assert!(
+        fixture.version.dedicated_instance.reconcile(&request).await.is_some_and(|outcome| outcome.is_err())
+    );
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
-    assert_eq!(stage.told(), ["initial good", "initial good"], "the next instance is told, too");
+    assert_eq!(fixture.received(), ["initial good", "initial good"], "the next instance receives it, too");
     task.abort();
 }
 
-/// Five minutes of nothing, then every object is told again.
-fn calm(stateful: bool) -> Setting {
+/// A feed that resyncs every five minutes, between which nothing happens.
+fn with_resync(stateful: bool) -> FixtureOptions {
     let feed = SubscribeOptions { resync: Some(Duration::from_secs(300)), ..SubscribeOptions::default() };
-    Setting { stateful, feed, ..Setting::default() }
+    FixtureOptions { stateful, feed, ..FixtureOptions::default() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_observes_nothing_goes_and_the_next_is_told_everything() {
-    let stage = stage_with(&[("good", "fine")], calm(false)).await;
-    let task = stage.start();
-    let mut caught_up = stage.version.pinned.caught_up();
+async fn an_idle_instance_is_dropped_and_the_next_receives_everything() {
+    let fixture = fixture_with(&[("good", "fine")], with_resync(false)).await;
+    let task = fixture.start();
+    let mut caught_up = fixture.version.dedicated_instance.caught_up();
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     let started = Instant::now();
     caught_up.wait_for(|caught_up| !*caught_up).await.expect("the version is there");
-    assert!(started.elapsed() < Duration::from_secs(200), "it went long before the next change");
-    stage.until("the resync", |stage| stage.told().len() > 2).await;
-    assert_eq!(stage.told()[..3], ["initial good", "initial good", "resync good"]);
-    assert_eq!(stage.guest.metrics.observe_errors.get(), 0);
+    assert!(started.elapsed() < Duration::from_secs(200), "it was dropped long before the next change");
+    fixture.until("the resync", |fixture| fixture.received().len() > 2).await;
+    assert_eq!(fixture.received()[..3], ["initial good", "initial good", "resync good"]);
+    assert_eq!(fixture.guest.metrics.observe_errors.get(), 0);
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_was_told_of_nothing_has_no_instance_unless_it_is_stateful() {
+async fn an_observer_without_objects_has_no_instance_unless_it_is_stateful() {
     for stateful in [false, true] {
-        let stage = stage_with(&[], Setting { stateful, ..Setting::default() }).await;
-        let task = stage.start();
+        let fixture = fixture_with(&[], FixtureOptions { stateful, ..FixtureOptions::default() }).await;
+        let task = fixture.start();
         sleep(Duration::from_secs(30)).await;
-        // An instance that is there has caught up with nothing.
-        assert_eq!(*stage.version.pinned.caught_up().borrow(), stateful);
+        // Only an existing instance can have caught up.
+        assert_eq!(*fixture.version.dedicated_instance.caught_up().borrow(), stateful);
         task.abort();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_instance_of_a_stateful_plugin_stays() {
-    let stage = stage_with(&[("good", "fine")], calm(true)).await;
-    let task = stage.start();
-    stage.until("the resync", |stage| stage.told().len() > 1).await;
-    assert_eq!(stage.told()[..2], ["initial good", "resync good"]);
+async fn the_idle_instance_of_a_stateful_plugin_is_kept() {
+    let fixture = fixture_with(&[("good", "fine")], with_resync(true)).await;
+    let task = fixture.start();
+    fixture.until("the resync", |fixture| fixture.received().len() > 1).await;
+    assert_eq!(fixture.received()[..2], ["initial good", "resync good"]);
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_while_a_right_is_missing() {
-    let stage = stage(&[("good", "fine")]).await;
-    let permission = &stage.version.views.permission;
+async fn nothing_is_delivered_while_a_permission_is_missing() {
+    let fixture = fixture(&[("good", "fine")]).await;
+    let permission = &fixture.version.views.permission;
     permission.set_operator(Some("not now".to_owned()));
-    let task = stage.start();
+    let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.told(), Vec::<String>::new());
+    assert_eq!(fixture.received(), Vec::<String>::new());
     permission.set_operator(None);
-    stage.until("what there is", |stage| stage.told() == ["initial good"]).await;
+    fixture.until("the object", |fixture| fixture.received() == ["initial good"]).await;
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_version_is_told_of_the_end_of_objects_that_only_the_one_before_was_told_of() {
-    let before = stage(&[("good", "fine"), ("other", "fine")]).await;
+async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_one_received() {
+    let before = fixture(&[("good", "fine"), ("other", "fine")]).await;
     let task = before.start();
-    before.until("both objects", |stage| stage.guest.metrics.observed.get() == 2).await;
+    before.until("both objects", |fixture| fixture.guest.metrics.observed.get() == 2).await;
     task.abort();
     assert!(task.await.is_err());
-    // The object was deleted while nobody observed.
-    let mut after = stage(&[("good", "fine")]).await;
-    after.memory = before.memory.clone();
+    // The object was deleted while no observer ran.
+    let mut after = fixture(&[("good", "fine")]).await;
+    after.history = before.history.clone();
     let task = after.start();
-    after.until("the end of the other", |stage| stage.guest.metrics.observed.get() == 2).await;
-    assert_eq!(after.told(), ["initial good", "deleted other"]);
+    after
+        .until("the deletion of the other object", |fixture| fixture.guest.metrics.observed.get() == 2)
+        .await;
+    assert_eq!(after.received(), ["initial good", "deleted other"]);
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_is_started_again_goes_on_with_what_it_was_told() {
-    let stage = stage(&[("good", "fine")]).await;
-    let task = stage.start();
-    stage.until("the object", |stage| stage.guest.metrics.observed.get() == 1).await;
+async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
+    let fixture = fixture(&[("good", "fine")]).await;
+    let task = fixture.start();
+    fixture.until("the object", |fixture| fixture.guest.metrics.observed.get() == 1).await;
     task.abort();
     assert!(task.await.is_err());
-    let task = stage.start();
-    stage.version.pinned.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
-    stage.until("the object once more", |stage| stage.guest.metrics.observed.get() == 2).await;
-    assert_eq!(stage.told(), ["initial good", "initial good"]);
+    let task = fixture.start();
+    fixture
+        .version
+        .dedicated_instance
+        .caught_up()
+        .wait_for(|caught_up| *caught_up)
+        .await
+        .expect("it is there");
+    fixture.until("the object once more", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    assert_eq!(fixture.received(), ["initial good", "initial good"]);
     task.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_is_started_again_and_loses_nothing() {
-    let stage = stage(&[("good", "fine"), ("other", "fine")]).await;
-    stage.guest.panics.arm("observer", 3);
-    let (guest, memory) = (stage.guest.clone(), stage.memory.clone());
-    let (gate, version) = (Arc::clone(&stage.gate), Arc::clone(&stage.version));
+async fn an_observer_that_panics_is_restarted_and_loses_nothing() {
+    let fixture = fixture(&[("good", "fine"), ("other", "fine")]).await;
+    fixture.guest.panics.arm("observer", 3);
+    let (guest, history) = (fixture.guest.clone(), fixture.history.clone());
+    let (running, version) = (Arc::clone(&fixture.running), Arc::clone(&fixture.version));
     let task = tokio::spawn(async move {
         let observe = || -> futures::future::BoxFuture<'static, ()> {
-            Box::pin(observe(Arc::clone(&gate), Arc::clone(&version), guest.clone(), memory.clone()))
+            Box::pin(observe(Arc::clone(&running), Arc::clone(&version), guest.clone(), history.clone()))
         };
         guest.restart("observer", observe).await;
     });
-    stage.until("both objects", |stage| stage.guest.metrics.observed.get() == 2).await;
-    assert_eq!(stage.told(), ["initial good", "initial other"]);
-    assert_eq!(stage.guest.metrics.task_panics.get(), 3);
+    fixture.until("both objects", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    assert_eq!(fixture.received(), ["initial good", "initial other"]);
+    assert_eq!(fixture.guest.metrics.task_panics.get(), 3);
     task.abort();
 }

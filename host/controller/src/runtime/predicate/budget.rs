@@ -1,13 +1,15 @@
-//! What one evaluation may cost, counted as Kubernetes counts CEL: a unit per operation and per element, and one per ten bytes of text.
+//! The cost budget of one evaluation, counted as Kubernetes counts CEL costs: one unit per operation and per element, and one per ten bytes
+//! of text.
 //!
-//! Everything that an evaluation makes is charged by its size, so that the same number bounds its memory.
+//! Every value that an evaluation creates is charged by its size, so that the budget bounds the memory, too.
 
-use super::failure::Failure;
+use super::error::EvaluationError;
 
-/// Units of one evaluation, as Kubernetes' `PerCallLimit`: at most some hundredths of a second, and some tens of megabytes.
+/// The maximum cost of one evaluation in units, the same as Kubernetes' `PerCallLimit`. Corresponds to at most some hundredths of a second
+/// and some tens of megabytes.
 pub const COST_LIMIT: u64 = 1_000_000;
 
-/// What is left of the limit.
+/// The units that are left.
 pub(super) struct Budget(u64);
 
 impl Budget {
@@ -15,11 +17,11 @@ impl Budget {
         Self(COST_LIMIT)
     }
 
-    /// Takes the units off.
+    /// Deducts units.
     ///
     /// # Errors
-    /// There are not as many left; from then on there are none.
-    pub(super) fn charge(&mut self, units: u64) -> Result<(), Failure> {
+    /// The budget is exceeded. It is empty from then on, so that no later charge succeeds.
+    pub(super) fn charge(&mut self, units: u64) -> Result<(), EvaluationError> {
         match self.0.checked_sub(units) {
             Some(left) => {
                 self.0 = left;
@@ -27,18 +29,18 @@ impl Budget {
             }
             None => {
                 self.0 = 0;
-                Err(Failure::Cost)
+                Err(EvaluationError::Cost)
             }
         }
     }
 
-    /// Takes off what reading or making so many bytes of text costs.
-    pub(super) fn charge_text(&mut self, bytes: usize) -> Result<(), Failure> {
+    /// Deducts the cost of reading or creating this many bytes of text.
+    pub(super) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         self.charge(units(bytes / 10 + 1))
     }
 
-    /// Takes off what reading or making so many elements costs.
-    pub(super) fn charge_elements(&mut self, elements: usize) -> Result<(), Failure> {
+    /// Deducts the cost of reading or creating this many elements.
+    pub(super) fn charge_elements(&mut self, elements: usize) -> Result<(), EvaluationError> {
         self.charge(units(elements))
     }
 }

@@ -1,4 +1,5 @@
-//! Calls of CEL functions: the usual ones here, the others by the library, each charged by the size of what it is given and can make.
+//! Calls of CEL functions. Common functions are implemented here, the others by the library. Each call is charged by the size of its
+//! arguments and of its largest possible result.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,23 +11,25 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
 use super::budget::Budget;
-use super::failure::Failure;
+use super::error::EvaluationError;
 use super::values::size;
 
-/// The library's functions: registering some hundred of them takes a while, so it is done once.
+/// The library's functions. Registering about a hundred functions is slow, so it is done once.
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
 
-/// A pattern, and what it costs per ten bytes of text.
+/// A compiled regular expression.
 struct Pattern {
     regex: Regex,
+    /// The cost per ten bytes of text.
     factor: u64,
 }
 
 impl Pattern {
-    /// Compiled sizes in bytes, with what a step over a text may cost at most.
+    /// Maximum compiled sizes in bytes, each with the cost per ten bytes of text.
     const SIZES: [(usize, u64); 2] = [(16 << 10, 30), (256 << 10, 1000)];
+    /// The maximum length of a pattern in bytes.
     const MAX_LENGTH: usize = 4096;
 
     fn new(text: &str) -> Option<Self> {
@@ -39,16 +42,16 @@ impl Pattern {
     }
 }
 
-/// The patterns that an expression has as literals, compiled when it is.
+/// The patterns that are literals in an expression, compiled with it.
 #[derive(Default)]
 pub(super) struct Patterns(HashMap<String, Pattern>);
 
 impl Patterns {
-    /// Takes in the pattern of a call.
+    /// Compiles the pattern of a call, if it is a literal.
     ///
     /// # Errors
-    /// It is no regular expression, or too large a one.
-    pub(super) fn add(&mut self, call: &CallExpr) -> Result<(), Failure> {
+    /// The pattern is not a regular expression, or is too large.
+    pub(super) fn add(&mut self, call: &CallExpr) -> Result<(), EvaluationError> {
         use kube_cel::cel::common::ast::LiteralValue;
         if !PATTERN_FUNCTIONS.contains(&call.func_name.as_str()) {
             return Ok(());
@@ -58,28 +61,28 @@ impl Patterns {
         let Some(Expr::Literal(LiteralValue::String(text))) = argument.map(|argument| &argument.expr) else {
             return Ok(());
         };
-        let pattern = Pattern::new(text.inner()).ok_or_else(|| Failure::Pattern(call.func_name.clone()))?;
+        let pattern =
+            Pattern::new(text.inner()).ok_or_else(|| EvaluationError::Pattern(call.func_name.clone()))?;
         self.0.insert(text.inner().to_owned(), pattern);
         Ok(())
     }
 }
 
-/// Whether the library has no such function, whatever it is given: found by calling it with nothing, to which a function that is there
-/// answers with what it lacks.
+/// Whether the library has no function of this name. Calls it without arguments: the error of a known function is about those.
 pub(super) fn is_unknown(name: &str) -> bool {
     let call = CallExpr { func_name: name.to_owned(), target: None, args: Vec::new() };
     matches!(resolve(call, &LIBRARY), Some(Err(ExecutionError::UndeclaredReference(_))))
 }
 
-/// The function's value.
+/// Calls a function.
 pub(super) fn call(
     name: &str,
     target: Option<Value>,
     arguments: Vec<Value>,
     patterns: &Patterns,
     budget: &mut Budget,
-) -> Result<Value, Failure> {
-    let refused = || Failure::Function(name.to_owned());
+) -> Result<Value, EvaluationError> {
+    let refused = || EvaluationError::Function(name.to_owned());
     // The function form has the target as its first argument.
     let (this, others) = match &target {
         Some(target) => (target, arguments.as_slice()),
@@ -102,37 +105,37 @@ pub(super) fn call(
             return Ok(Value::Bool(text.contains(part.as_str())));
         }
         ("matches" | "find" | "findAll", Value::String(text), [Value::String(pattern), ..]) => {
-            return matched(name, text, pattern, others, patterns, budget);
+            return call_pattern_function(name, text, pattern, others, patterns, budget);
         }
         _ => {}
     }
-    let mut given = size(this, budget)?;
+    let mut total_size = size(this, budget)?;
     for argument in others {
-        given = given.saturating_add(size(argument, budget)?);
+        total_size = total_size.saturating_add(size(argument, budget)?);
     }
-    charge_library(name, this, others, given, budget)?;
+    charge_library(name, this, others, total_size, budget)?;
     library(name, target, arguments).ok_or_else(refused)
 }
 
-fn length(length: usize) -> Result<Value, Failure> {
-    i64::try_from(length).map(Value::Int).map_err(|_| Failure::Arithmetic)
+fn length(length: usize) -> Result<Value, EvaluationError> {
+    i64::try_from(length).map(Value::Int).map_err(|_| EvaluationError::Arithmetic)
 }
 
-fn matched(
+fn call_pattern_function(
     name: &str,
     text: &str,
     pattern: &str,
     others: &[Value],
     patterns: &Patterns,
     budget: &mut Budget,
-) -> Result<Value, Failure> {
-    let made;
+) -> Result<Value, EvaluationError> {
+    let compiled;
     let pattern = match patterns.0.get(pattern) {
-        Some(known) => known,
+        Some(literal) => literal,
         None => {
             budget.charge(20_000)?;
-            made = Pattern::new(pattern).ok_or_else(|| Failure::Pattern(name.to_owned()))?;
-            &made
+            compiled = Pattern::new(pattern).ok_or_else(|| EvaluationError::Pattern(name.to_owned()))?;
+            &compiled
         }
     };
     budget.charge((text.len() as u64 / 10 + 1).saturating_mul(pattern.factor))?;
@@ -145,34 +148,34 @@ fn matched(
             let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
             Ok(Value::from(pattern.regex.find_iter(text).take(limit).map(found).collect::<Vec<_>>()))
         }
-        _ => Err(Failure::Function(name.to_owned())),
+        _ => Err(EvaluationError::Function(name.to_owned())),
     }
 }
 
-/// Charges what a function of the library does beyond reading its arguments once, whose size is `given`, before it does it.
+/// Charges a call of a library function before it runs, beyond the cost of measuring its arguments. `total_size` is that of the arguments.
 fn charge_library(
     name: &str,
     this: &Value,
     others: &[Value],
-    given: usize,
+    total_size: usize,
     budget: &mut Budget,
-) -> Result<(), Failure> {
+) -> Result<(), EvaluationError> {
     let text = |value: &Value| if let Value::String(text) = value { text.len() } else { 0 };
     let elements = |value: &Value| if let Value::List(list) = value { list.len() } else { 0 };
     let is_plain =
         |value: &Value| !matches!(value, Value::String(_) | Value::List(_) | Value::Map(_) | Value::Bytes(_));
-    // A call goes through the library's own values and back.
+    // The library converts the arguments and the result.
     budget.charge(10)?;
-    budget.charge_text(given)?;
-    let refused = || Failure::Function(name.to_owned());
+    budget.charge_text(total_size)?;
+    let refused = || EvaluationError::Function(name.to_owned());
     match (name, others) {
         ("replace", [from, to, ..]) => {
-            let places = text(this) / text(from).max(1) + 1;
-            budget.charge_text(places.saturating_mul(text(to)).saturating_add(text(this)))
+            let matches = text(this) / text(from).max(1) + 1;
+            budget.charge_text(matches.saturating_mul(text(to)).saturating_add(text(this)))
         }
         ("split", [separator, ..]) => budget.charge_elements(text(this) / text(separator).max(1) + 1),
         ("join", _) => {
-            // The library would print what is no text.
+            // The library would print elements that are not texts.
             if let Value::List(list) = this
                 && !list.iter().all(|element| matches!(element, Value::String(_)))
             {
@@ -187,17 +190,17 @@ fn charge_library(
             }
             _ => Ok(()),
         },
-        ("distinct", _) => budget.charge_elements(elements(this).saturating_mul(given)),
-        // Sums of texts or lists would be copied at each step.
+        ("distinct", _) => budget.charge_elements(elements(this).saturating_mul(total_size)),
+        // The library would copy the sum of texts or lists at each step.
         ("sum", _) => match this {
             Value::List(list) if !list.iter().all(is_plain) => Err(refused()),
             _ => Ok(()),
         },
-        ("sort" | "isSorted" | "min" | "max", _) => budget.charge_text(given.saturating_mul(16)),
-        // The library has more digits written than anybody reads, or panics.
+        ("sort" | "isSorted" | "min" | "max", _) => budget.charge_text(total_size.saturating_mul(16)),
+        // With a high precision, the library writes very many digits, or panics.
         ("format", _) => match this {
             Value::String(text) if has_long_precision(text) => Err(refused()),
-            _ => budget.charge_text(given.saturating_mul(8)),
+            _ => budget.charge_text(total_size.saturating_mul(8)),
         },
         _ => Ok(()),
     }
@@ -208,13 +211,13 @@ fn has_long_precision(format: &str) -> bool {
     format.split("%.").skip(1).any(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() > 2)
 }
 
-/// Calls the library. Its errors have values in them, so none is passed on.
+/// Calls a library function; `None` if it fails. The library's errors contain values, so they are not passed on.
 fn library(name: &str, target: Option<Value>, arguments: Vec<Value>) -> Option<Value> {
     let variable = |name: String| IdedExpr { id: 0, expr: Expr::Ident(name) };
     let mut context = LIBRARY.new_inner_scope();
     let mut call =
         CallExpr { func_name: name.to_owned(), target: None, args: Vec::with_capacity(arguments.len()) };
-    // No function is called `@….NAME`.
+    // The parser never produces names that start with @, so they cannot be mistaken for the namespace of a function.
     if let Some(target) = target {
         context.add_variable_from_value("@target", target);
         call.target = Some(Box::new(variable("@target".to_owned())));
@@ -227,7 +230,7 @@ fn library(name: &str, target: Option<Value>, arguments: Vec<Value>) -> Option<V
     resolve(call, &context)?.ok()
 }
 
-/// What the library answers to a call; `None` if it panics.
+/// Evaluates a call with the library; `None` if it panics.
 fn resolve(call: CallExpr, context: &Context<'_>) -> Option<Result<Value, ExecutionError>> {
     let call = IdedExpr { id: 0, expr: Expr::Call(call) };
     catch_unwind(AssertUnwindSafe(|| Value::resolve(&call, context))).ok()

@@ -1,15 +1,17 @@
-//! Predicates: CEL expressions that decide, per change and before anything is queued, whether it starts work.
+//! Predicates: CEL expressions that decide whether a change queues keys, as controller-runtime's `predicate.Predicate` does.
 //!
-//! Variables: `object` (the newest state), `old` (the state before, null except on updates), `event` ("added",
-//! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
-//! each true for additions and deletions, and those of Kubernetes' CEL libraries.
+//! Variables: `object` (the newest state), `old` (the previous state; null except on updates), `event` ("added", "updated", "deleted",
+//! "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`, each true for additions and deletions, and those
+//! of Kubernetes' CEL libraries.
 
 mod budget;
+mod error;
 mod evaluate;
-mod failure;
+#[cfg(test)]
+mod evaluation_tests;
+mod fast_path;
 mod functions;
-mod quick;
-mod reads;
+mod read_set;
 mod values;
 mod variables;
 
@@ -20,34 +22,35 @@ use kube_cel::cel::{Program, Value};
 use pilothouse_model::{Notification, Object, cel};
 
 pub use budget::COST_LIMIT;
+use error::EvaluationError;
 use evaluate::Evaluation;
-use failure::Failure;
+use fast_path::FastPath;
 use functions::{Patterns, is_unknown};
-use quick::Quick;
-use reads::Reads;
+use read_set::ReadSet;
 use variables::{calls, first_unknown, has_struct};
 
-/// A compiled predicate; the empty text is true for every change.
+/// A compiled predicate. The empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
 
 struct Compiled {
     program: Program,
-    /// The same, where it takes no interpreter.
-    quick: Option<Quick>,
-    /// What it needs of the two states.
-    object: Option<Reads>,
-    old: Option<Reads>,
+    /// The same expression without CEL, if that is possible.
+    fast_path: Option<FastPath>,
+    /// What the expression reads of `object`; `None` if it does not use the variable.
+    object: Option<ReadSet>,
+    /// What the expression reads of `old`.
+    old: Option<ReadSet>,
     patterns: Patterns,
 }
 
-/// Why a text is no predicate, or could not be evaluated. It has nothing of an object in it.
+/// Why a text is not a predicate, or could not be evaluated. Never contains a value of an object.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PredicateError(String);
 
-impl From<Failure> for PredicateError {
-    fn from(failure: Failure) -> Self {
-        Self(failure.to_string())
+impl From<EvaluationError> for PredicateError {
+    fn from(error: EvaluationError) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -55,16 +58,16 @@ const CHANGED: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsCh
 const VARIABLES: [&str; 3] = ["object", "old", "event"];
 
 impl Predicate {
-    /// Compiles the text.
+    /// Compiles a predicate.
     ///
     /// # Errors
-    /// Names the bound that the text exceeds, the place of a syntax error, or the variable or function that there is not.
+    /// The text exceeds a bound on its size, has a syntax error, or uses an unknown variable or function. The error names it.
     pub fn compile(text: &str) -> Result<Self, PredicateError> {
         if text.trim().is_empty() {
             return Ok(Self(None));
         }
         cel::check(text).map_err(|error| PredicateError(error.to_string()))?;
-        // Some malformed texts make the parser panic instead of refusing them.
+        // The parser panics at some malformed texts.
         let program = catch_unwind(|| Program::compile(text))
             .map_err(|_| PredicateError("the parser failed: the text is malformed".to_owned()))?
             .map_err(|error| {
@@ -90,21 +93,21 @@ impl Predicate {
             }
             patterns.add(call)?;
         }
-        let quick = Quick::of(expression, &CHANGED);
-        let [object, old] = ["object", "old"].map(|name| Reads::of(expression, name));
-        Ok(Self(Some(Compiled { program, quick, object, old, patterns })))
+        let fast_path = FastPath::of(expression, &CHANGED);
+        let [object, old] = ["object", "old"].map(|name| ReadSet::of(expression, name));
+        Ok(Self(Some(Compiled { program, fast_path, object, old, patterns })))
     }
 
-    /// Whether an evaluation may take more than some nanoseconds.
-    pub(crate) fn takes_an_interpreter(&self) -> bool {
-        self.0.as_ref().is_some_and(|compiled| compiled.quick.is_none())
+    /// Whether the evaluation runs the CEL interpreter, so that it may take more than some nanoseconds.
+    pub(crate) fn needs_interpreter(&self) -> bool {
+        self.0.as_ref().is_some_and(|compiled| compiled.fast_path.is_none())
     }
 
-    /// Whether the change starts work.
+    /// Whether the change passes the predicate.
     ///
     /// # Errors
-    /// The expression failed, cost more than [`COST_LIMIT`] or was not a boolean; the caller takes that for true, and tells (contract,
-    /// "predicate").
+    /// The expression failed, cost more than [`COST_LIMIT`], or was not a boolean. The caller treats the change as admitted and logs the
+    /// error, as the descriptor's `predicate` promises.
     pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
         let Some(compiled) = &self.0 else { return Ok(true) };
         let old = match notification {
@@ -113,8 +116,8 @@ impl Predicate {
         };
         let object = notification.object();
         let changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
-        match &compiled.quick {
-            Some(quick) => Ok(quick.holds(&changed)),
+        match &compiled.fast_path {
+            Some(fast_path) => Ok(fast_path.evaluate(&changed)),
             None => Ok(compiled.interpret(notification, old, &changed)?),
         }
     }
@@ -126,18 +129,18 @@ impl Compiled {
         notification: &Notification,
         old: Option<&Object>,
         changed: &dyn Fn(&str) -> bool,
-    ) -> Result<bool, Failure> {
-        let mut variables = vec![("event", Value::from(event(notification)))];
-        if let Some(reads) = &self.object {
-            variables.push(("object", tree(notification.object(), reads)));
+    ) -> Result<bool, EvaluationError> {
+        let mut variables = vec![("event", Value::from(event_name(notification)))];
+        if let Some(read_set) = &self.object {
+            variables.push(("object", object_value(notification.object(), read_set)));
         }
-        if let Some(reads) = &self.old {
-            variables.push(("old", old.map_or(Value::Null, |old| tree(old, reads))));
+        if let Some(read_set) = &self.old {
+            variables.push(("old", old.map_or(Value::Null, |old| object_value(old, read_set))));
         }
         let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
         match self.evaluate(self.program.expression(), variables, &changed)? {
             Value::Bool(admitted) => Ok(admitted),
-            other => Err(Failure::NotBoolean(other.type_of().to_string())),
+            other => Err(EvaluationError::NotBoolean(other.type_of().to_string())),
         }
     }
 
@@ -146,16 +149,16 @@ impl Compiled {
         expression: &'e IdedExpr,
         variables: Vec<(&'e str, Value)>,
         changed: &'e dyn Fn(&str) -> Option<bool>,
-    ) -> Result<Value, Failure> {
-        Evaluation::new(variables, &self.patterns, changed).value(expression)
+    ) -> Result<Value, EvaluationError> {
+        Evaluation::new(variables, &self.patterns, changed).evaluate(expression)
     }
 }
 
-fn tree(object: &Object, reads: &Reads) -> Value {
-    values::of_json(reads.tree(object))
+fn object_value(object: &Object, read_set: &ReadSet) -> Value {
+    values::from_json(read_set.extract(object))
 }
 
-fn event(notification: &Notification) -> &'static str {
+fn event_name(notification: &Notification) -> &'static str {
     match notification {
         Notification::Added { .. } => "added",
         Notification::Updated { .. } if notification.is_resync() => "resync",
@@ -171,10 +174,6 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
         _ => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod evaluation_tests;
 
 #[cfg(test)]
 mod tests {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_is_judged_by_old_and_new() {
+    fn a_predicate_compares_the_old_and_the_new_state() {
         let change = updated(object(1, "x"), object(2, "x"));
         for (predicate, expected) in [
             ("", true),
@@ -216,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_judged_without_cel_is_judged_as_cel_does() {
+    fn the_fast_path_agrees_with_the_interpreter() {
         let states =
             [(1, "x"), (2, "x"), (1, "y"), (2, "y")].map(|(generation, label)| object(generation, label));
-        for (predicate, is_quick) in [
+        for (predicate, has_fast_path) in [
             ("generationChanged()", true),
             ("!labelsChanged()", true),
             ("generationChanged() || labelsChanged() || annotationsChanged()", true),
@@ -230,19 +229,21 @@ mod tests {
             ("labelsChanged() ? true : generationChanged()", false),
         ] {
             let compiled = Predicate::compile(predicate).expect(predicate).0.expect("an expression");
-            assert_eq!(compiled.quick.is_some(), is_quick, "{predicate}");
-            let slow = Predicate(Some(Compiled { quick: None, ..compiled }));
+            assert_eq!(compiled.fast_path.is_some(), has_fast_path, "{predicate}");
+            let interpreted = Predicate(Some(Compiled { fast_path: None, ..compiled }));
             for (old, new) in states.iter().flat_map(|old| states.iter().map(move |new| (old, new))) {
                 let change = updated(old.clone(), new.clone());
-                assert_eq!(admits(predicate, &change), slow.admits(&change).expect(predicate), "{predicate}");
+                let expected = interpreted.admits(&change).expect(predicate);
+                assert_eq!(admits(predicate, &change), expected, "{predicate}");
             }
             let added = Notification::Added { object: states[0].clone(), initial: false };
-            assert_eq!(admits(predicate, &added), slow.admits(&added).expect(predicate), "{predicate}");
+            let expected = interpreted.admits(&added).expect(predicate);
+            assert_eq!(admits(predicate, &added), expected, "{predicate}");
         }
     }
 
     #[test]
-    fn additions_and_deletions_count_as_changed_and_have_no_old() {
+    fn additions_and_deletions_count_as_changed_and_have_no_old_state() {
         let added = Notification::Added { object: object(1, "x"), initial: false };
         let deleted = Notification::Deleted { last: object(1, "x"), final_state_unknown: false };
         for (notification, event) in [(added, "added"), (deleted, "deleted")] {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cel_and_kubernetes_have_is_known() {
+    fn functions_of_cel_and_kubernetes_compile() {
         for predicate in [
             "!(1 + 2 * 3 > 4 || 5 % 2 in [1]) && -1 < 0",
             "object.items.all(item, item.name.matches('a')) && object.items.exists_one(item, has(item.name))",
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_predicate_is_refused_or_reported() {
+    fn invalid_predicates_are_refused_and_failing_ones_reported() {
         let error = |text: &str| match Predicate::compile(text) {
             Ok(_) => panic!("{text} compiled"),
             Err(error) => error.to_string(),
@@ -280,7 +281,10 @@ mod tests {
         assert!(error("object.").contains("Syntax error"), "{}", error("object."));
         assert!(error("pod.spec == 1").contains("no variable \"pod\""));
         let bound = "object.items.all(item, item.size() > 0) && item == 1";
-        assert!(error(bound).contains("no variable \"item\""), "bound inside of the macro only");
+        assert!(
+            error(bound).contains("no variable \"item\""),
+            "the variable is bound inside of the macro only"
+        );
         assert!(error("generationChange()").contains("no function generationChange()"));
         assert!(error("object.metadata.name.startWith('a')").contains("no function startWith()"));
         let change = updated(object(1, "x"), object(2, "x"));

@@ -1,4 +1,4 @@
-//! CEL values: made from JSON, compared, added and measured, with what that costs.
+//! Operations on CEL values: conversion from JSON, comparison, addition, indexing and size. Each charges its cost to the budget.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use kube_cel::cel::Value;
 use kube_cel::cel::objects::{Key, KeyRef, Map};
 
 use super::budget::Budget;
-use super::failure::Failure;
+use super::error::EvaluationError;
 
-/// The value of a JSON tree. Whole numbers are of the type int, as Kubernetes has it.
-pub(super) fn of_json(json: serde_json::Value) -> Value {
+/// Converts JSON to a CEL value. Whole numbers become ints, as in Kubernetes.
+pub(super) fn from_json(json: serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(value) => Value::Bool(value),
@@ -21,17 +21,17 @@ pub(super) fn of_json(json: serde_json::Value) -> Value {
             (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
         serde_json::Value::String(text) => Value::String(Arc::new(text)),
-        serde_json::Value::Array(items) => Value::List(Arc::new(items.into_iter().map(of_json).collect())),
+        serde_json::Value::Array(items) => Value::List(Arc::new(items.into_iter().map(from_json).collect())),
         serde_json::Value::Object(members) => {
             let entries =
-                members.into_iter().map(|(name, value)| (Key::String(Arc::new(name)), of_json(value)));
+                members.into_iter().map(|(name, value)| (Key::String(Arc::new(name)), from_json(value)));
             Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
         }
     }
 }
 
-/// Whether two values are the same; numbers are compared by what they are worth, as CEL defines it.
-pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, Failure> {
+/// Whether two values are equal. Numbers of different types are compared by value, as CEL defines it.
+pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvaluationError> {
     budget.charge(1)?;
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
@@ -69,11 +69,11 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
     }
 }
 
-/// The order of two values.
+/// Compares two values.
 ///
 /// # Errors
-/// They have none.
-pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, Failure> {
+/// Values of their types have no order.
+pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, EvaluationError> {
     if let (Value::String(left), Value::String(right)) = (left, right) {
         budget.charge_text(left.len().min(right.len()))?;
     }
@@ -81,17 +81,17 @@ pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Resul
         Value::Null | Value::List(_) | Value::Map(_) => None,
         _ => left.partial_cmp(right),
     }
-    .ok_or(Failure::Types("a comparison"))
+    .ok_or(EvaluationError::Types("a comparison"))
 }
 
-/// The sum, or what both make joined.
-pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Value, Failure> {
+/// Adds two numbers, or concatenates two texts or lists.
+pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Value, EvaluationError> {
     match (&left, &right) {
         (Value::String(left), Value::String(right)) => {
             budget.charge_text(left.len().saturating_add(right.len()))?;
         }
         (Value::List(list), Value::List(added)) => {
-            // A list that nobody else has grows where it is.
+            // A list without another owner is extended in place.
             let copied = if Arc::strong_count(list) == 1 { 0 } else { list.len() };
             budget.charge_elements(copied.saturating_add(added.len()))?;
         }
@@ -99,47 +99,51 @@ pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Valu
             budget.charge_text(left.len().saturating_add(right.len()))?;
             return Ok(Value::Bytes(Arc::new([left.as_slice(), right.as_slice()].concat())));
         }
-        (Value::List(_), _) | (_, Value::List(_)) => return Err(Failure::Types("+")),
+        (Value::List(_), _) | (_, Value::List(_)) => return Err(EvaluationError::Types("+")),
         _ => {}
     }
     arithmetic("+", left + right)
 }
 
-/// The result of an operator of the library, without the values that its errors have.
+/// Converts the result of a library operator. The library's errors contain values, so they are not passed on.
 pub(super) fn arithmetic(
     operator: &'static str,
     result: Result<Value, kube_cel::cel::ExecutionError>,
-) -> Result<Value, Failure> {
+) -> Result<Value, EvaluationError> {
     use kube_cel::cel::ExecutionError;
     result.map_err(|error| match error {
         ExecutionError::UnsupportedBinaryOperator(..) | ExecutionError::NoSuchOverload => {
-            Failure::Types(operator)
+            EvaluationError::Types(operator)
         }
-        _ => Failure::Arithmetic,
+        _ => EvaluationError::Arithmetic,
     })
 }
 
-/// The element or entry at an index.
-pub(super) fn at(container: &Value, index: &Value) -> Result<Value, Failure> {
+/// Returns the element of a list, or the entry of a map, at an index.
+pub(super) fn index_value(container: &Value, index: &Value) -> Result<Value, EvaluationError> {
     match container {
         Value::List(list) => {
             let position = match index {
-                Value::Int(position) => usize::try_from(*position).map_err(|_| Failure::Index)?,
-                Value::UInt(position) => usize::try_from(*position).map_err(|_| Failure::Index)?,
-                _ => return Err(Failure::Types("an index")),
+                Value::Int(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
+                Value::UInt(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
+                _ => return Err(EvaluationError::Types("an index")),
             };
-            list.get(position).cloned().ok_or(Failure::Index)
+            list.get(position).cloned().ok_or(EvaluationError::Index)
         }
         Value::Map(map) => {
-            let key = key(index).ok_or(Failure::Types("a key"))?;
-            map.get(&key).cloned().ok_or(Failure::Key)
+            let key = key(index).ok_or(EvaluationError::Types("a key"))?;
+            map.get(&key).cloned().ok_or(EvaluationError::Key)
         }
-        _ => Err(Failure::Types("an index")),
+        _ => Err(EvaluationError::Types("an index")),
     }
 }
 
-/// Whether a list has an element, or a map a key.
-pub(super) fn contains(container: &Value, value: &Value, budget: &mut Budget) -> Result<bool, Failure> {
+/// Whether a list contains an element, or a map a key.
+pub(super) fn contains(
+    container: &Value,
+    value: &Value,
+    budget: &mut Budget,
+) -> Result<bool, EvaluationError> {
     match container {
         Value::List(list) => {
             for element in list.iter() {
@@ -149,8 +153,8 @@ pub(super) fn contains(container: &Value, value: &Value, budget: &mut Budget) ->
             }
             Ok(false)
         }
-        Value::Map(map) => Ok(map.get(&key(value).ok_or(Failure::Types("a key"))?).is_some()),
-        _ => Err(Failure::Types("in")),
+        Value::Map(map) => Ok(map.get(&key(value).ok_or(EvaluationError::Types("a key"))?).is_some()),
+        _ => Err(EvaluationError::Types("in")),
     }
 }
 
@@ -164,18 +168,18 @@ fn key(value: &Value) -> Option<KeyRef<'_>> {
     }
 }
 
-/// The key of an entry of a map literal.
-pub(super) fn owned_key(value: Value) -> Result<Key, Failure> {
+/// Converts a value to the key of a map literal's entry.
+pub(super) fn owned_key(value: Value) -> Result<Key, EvaluationError> {
     match value {
         Value::String(text) => Ok(Key::String(text)),
         Value::Int(int) => Ok(Key::Int(int)),
         Value::UInt(uint) => Ok(Key::Uint(uint)),
         Value::Bool(value) => Ok(Key::Bool(value)),
-        _ => Err(Failure::Types("a key")),
+        _ => Err(EvaluationError::Types("a key")),
     }
 }
 
-pub(super) fn of_key(key: &Key) -> Value {
+pub(super) fn from_key(key: &Key) -> Value {
     match key {
         Key::String(text) => Value::String(Arc::clone(text)),
         Key::Int(int) => Value::Int(*int),
@@ -184,8 +188,8 @@ pub(super) fn of_key(key: &Key) -> Value {
     }
 }
 
-/// Elements and bytes of a value with all that it has, which are charged while they are counted.
-pub(super) fn size(value: &Value, budget: &mut Budget) -> Result<usize, Failure> {
+/// Returns the number of elements and bytes of a value, including nested ones. Charges the cost while counting.
+pub(super) fn size(value: &Value, budget: &mut Budget) -> Result<usize, EvaluationError> {
     budget.charge(1)?;
     let mut sum = 1_usize;
     match value {

@@ -1,14 +1,14 @@
-//! What happens between the end of a load and the swap: the new version's indexes are brought up to date, and the gate is
-//! closed for the last of them only.
+//! The steps between a successful load and the swap: the new version's computed indexes are brought up to date, and the running version
+//! pauses only for the last of them.
 //!
 //! ```text
-//! indexing ──done──▶ closing ──no guest call runs──▶ catching up ──done──▶ ready
-//!    ▲  │ no instance: the load is postponed             │ CATCH_UP is over, at most ROUNDS times
-//!    └──┴────────────────────────────────────────────────┘
+//! indexing ──done──▶ draining ──no guest call runs──▶ catching up ──done──▶ ready
+//!    ▲  │ no instance: the load is retried later          │ CATCH_UP_TIMEOUT is over, at most MAX_ROUNDS times
+//!    └──┴─────────────────────────────────────────────────┘
 //! ```
 //!
-//! The running version works and is dispatched to in the first two steps. In the third nothing is dispatched, so that no
-//! change is offered to the running version's indexes alone; notifications wait in their subscriptions meanwhile.
+//! While indexing and draining, the running version reconciles and receives changes. While catching up, nothing is dispatched, because a
+//! change would then be in the running version's indexes but not in the new one's; notifications wait in their subscriptions.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,85 +18,86 @@ use std::time::Duration;
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
-use super::{DRAIN, Gate};
+use super::{DRAIN_TIMEOUT, RunningVersion};
 use crate::cache::indexer::NoInstance;
 use crate::directory::PluginFiles;
 use crate::load::LoadProblem;
 use crate::load::version::Version;
 
-/// How long the gate stays closed for index calls.
-const CATCH_UP: Duration = Duration::from_secs(1);
-/// How often the gate is closed in vain before the load is postponed.
-const ROUNDS: u32 = 5;
+/// How long the running version may be paused for index calls.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often catching up may time out before the load is retried later.
+const MAX_ROUNDS: u32 = 5;
 
-/// The gate while no guest call of the running version is under way. Dropping it lets that version go on.
-pub(super) struct ClosedGate(OwnedRwLockWriteGuard<Option<Arc<Version>>>);
+/// Exclusive access to the running version: none of its guest calls is under way. Dropping this lets the version continue.
+pub(super) struct ExclusiveVersion(OwnedRwLockWriteGuard<Option<Arc<Version>>>);
 
-impl ClosedGate {
-    /// Waits until no guest call is under way, then for the requests that calls have left behind, up to [`DRAIN`].
-    pub(super) async fn close(gate: Gate) -> Self {
-        let closed = Self(gate.write_owned().await);
-        if let Some(running) = closed.0.as_ref() {
-            running.fence.close();
-            if timeout(DRAIN, running.fence.drained()).await.is_err() {
+impl ExclusiveVersion {
+    /// Waits until no guest call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
+    pub(super) async fn acquire(running: RunningVersion) -> Self {
+        let exclusive = Self(running.write_owned().await);
+        if let Some(version) = exclusive.0.as_ref() {
+            version.fence.close();
+            if timeout(DRAIN_TIMEOUT, version.fence.drained()).await.is_err() {
                 tracing::warn!(
-                    version = running.descriptor.version,
-                    "a write of the version before has had no answer for {} s; the new one does not wait for it",
-                    DRAIN.as_secs()
+                    version = version.descriptor.version,
+                    "a write of the previous version has had no answer for {} s; the new version does not wait for it",
+                    DRAIN_TIMEOUT.as_secs()
                 );
             }
         }
-        closed
+        exclusive
     }
 
-    /// Puts a version in the place of the one that runs, which is retired, and opens the gate.
-    pub(super) fn install(mut self, version: Arc<Version>) {
+    /// Replaces the running version, which is retired, and releases the lock.
+    pub(super) fn replace(mut self, version: Arc<Version>) {
         if let Some(old) = self.0.replace(version) {
             old.retire();
         }
     }
 }
 
-impl Drop for ClosedGate {
+impl Drop for ExclusiveVersion {
     fn drop(&mut self) {
-        // The one that runs from now on: a new version, or that of before.
-        if let Some(running) = self.0.as_ref() {
-            running.fence.open();
+        // The version that runs from now on: the new one, or still the old one.
+        if let Some(version) = self.0.as_ref() {
+            version.fence.open();
         }
     }
 }
 
-/// A loaded version on its way to being the one that runs.
+/// A loaded version that is about to replace the running one.
 pub(super) struct Swap {
     pub(super) files: PluginFiles,
     pub(super) version: Version,
-    gate: Gate,
+    running: RunningVersion,
     step: Step,
     rounds: u32,
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum Step {
-    Indexing(Boxed<Result<(), NoInstance>>),
-    Closing(Boxed<ClosedGate>),
-    /// `None` where the time was over.
-    CatchingUp(Boxed<Option<ClosedGate>>),
+    Indexing(BoxFuture<Result<(), NoInstance>>),
+    Draining(BoxFuture<ExclusiveVersion>),
+    /// Yields `None` after a timeout.
+    CatchingUp(BoxFuture<Option<ExclusiveVersion>>),
 }
 
-/// What a swap has come to.
+/// The result of one step of a swap.
 pub(super) enum Progress {
-    /// Dispatching stops, or goes on: [`Swap::pauses_dispatch`] has changed.
-    Paused,
-    Ready(ClosedGate),
-    /// The running version goes on.
+    /// [`Swap::pauses_dispatch`] changed.
+    DispatchToggled,
+    /// The version can be installed.
+    Ready(ExclusiveVersion),
+    /// The swap is given up, and the running version continues.
     Failed(LoadProblem),
 }
 
 impl Swap {
-    pub(super) fn new(files: PluginFiles, version: Version, gate: Gate) -> Self {
+    pub(super) fn new(files: PluginFiles, version: Version, running: RunningVersion) -> Self {
         let step = indexing(&version);
-        Self { files, version, gate, step, rounds: 0 }
+        Self { files, version, running, step, rounds: 0 }
     }
 
     /// Whether nothing may be dispatched to the running version.
@@ -104,33 +105,40 @@ impl Swap {
         matches!(self.step, Step::CatchingUp(_))
     }
 
-    /// What comes next. Cancellation safe. Not to be called again after it is ready or has failed.
+    /// Waits for the next progress. Must not be called again after `Ready` or `Failed`.
+    ///
+    /// # Cancellation safety
+    /// Safe.
     pub(super) async fn next(&mut self) -> Progress {
         loop {
             match &mut self.step {
                 Step::Indexing(indexed) => match indexed.await {
-                    Ok(()) => self.step = Step::Closing(Box::pin(ClosedGate::close(Arc::clone(&self.gate)))),
+                    Ok(()) => {
+                        let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running));
+                        self.step = Step::Draining(Box::pin(exclusive));
+                    }
                     Err(problem) => return Progress::Failed(problem.into()),
                 },
-                Step::Closing(closed) => {
-                    let gate = closed.await;
+                Step::Draining(drained) => {
+                    let exclusive = drained.await;
                     let views = Arc::clone(&self.version.views);
                     self.step = Step::CatchingUp(Box::pin(async move {
-                        // That no instance can be made any more is found out by the next round.
-                        matches!(timeout(CATCH_UP, views.index_all()).await, Ok(Ok(()))).then_some(gate)
+                        // If no instance can be created any more, the next round finds out.
+                        let indexed = timeout(CATCH_UP_TIMEOUT, views.index_all()).await;
+                        matches!(indexed, Ok(Ok(()))).then_some(exclusive)
                     }));
-                    return Progress::Paused;
+                    return Progress::DispatchToggled;
                 }
                 Step::CatchingUp(caught_up) => {
-                    if let Some(gate) = caught_up.await {
-                        return Progress::Ready(gate);
+                    if let Some(exclusive) = caught_up.await {
+                        return Progress::Ready(exclusive);
                     }
                     self.rounds += 1;
-                    if self.rounds == ROUNDS {
-                        return Progress::Failed(LoadProblem::IndexesBehind { rounds: ROUNDS });
+                    if self.rounds == MAX_ROUNDS {
+                        return Progress::Failed(LoadProblem::IndexesBehind { rounds: MAX_ROUNDS });
                     }
                     self.step = indexing(&self.version);
-                    return Progress::Paused;
+                    return Progress::DispatchToggled;
                 }
             }
         }

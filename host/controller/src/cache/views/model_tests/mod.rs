@@ -1,8 +1,8 @@
-//! Read-your-writes against a naive model: random writes of the plugin and of others, watches that bring them late, and
-//! reads by every way. The plugin must see each object as of its own last write or as of the watch's position,
-//! whichever is later, and nothing must be left over once the watches have brought everything.
+//! Read-your-writes checked against a naive model: random writes of the plugin and of others, watches that deliver them late, and every kind
+//! of read. The plugin must see each object as of its own last write or as of the watch's position, whichever is later. Nothing may be left
+//! in the overlay once the watches have delivered everything.
 
-pub(crate) mod world;
+pub(crate) mod model_server;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use pilothouse_plugin::CacheFilter;
 use proptest::prelude::*;
 
 use super::*;
-use world::{NAMES, Watched, World, key, resource};
+use model_server::{ModelServer, NAMES, TestWatch, key, resource};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -35,8 +35,8 @@ enum Step {
         name: usize,
         team: usize,
     },
-    /// A watch brings so many events, and its notifications are dispatched, or not yet.
-    Bring {
+    /// A watch delivers events, and its notifications are dispatched at once or later.
+    Deliver {
         watch: usize,
         count: usize,
         dispatch: bool,
@@ -51,17 +51,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (any::<bool>(), 0..3_usize, 0..3_usize)
             .prop_map(|(own, name, team)| Step::Recreate { own, name, team }),
         4 => (0..2_usize, 1..4_usize, any::<bool>())
-            .prop_map(|(watch, count, dispatch)| Step::Bring { watch, count, dispatch }),
+            .prop_map(|(watch, count, dispatch)| Step::Deliver { watch, count, dispatch }),
     ];
     prop::collection::vec(step, 1..40)
 }
 
 struct Run {
-    world: World,
-    watches: Vec<Watched>,
+    server: ModelServer,
+    watches: Vec<TestWatch>,
     views: Arc<Views>,
-    /// Per key: the position after the plugin's own last write.
-    own: BTreeMap<ObjectKey, usize>,
+    /// By key: the server's position after the plugin's last write.
+    own_positions: BTreeMap<ObjectKey, usize>,
 }
 
 impl Run {
@@ -69,46 +69,51 @@ impl Run {
         let mut views = Views::default();
         let mut watches = Vec::new();
         for selector in selectors {
-            let watch = Watched::open(selector).await;
-            let own_writes = views.writes.of(&resource());
+            let watch = TestWatch::open(selector).await;
+            let own_writes = views.writes.for_resource(&resource());
             views.by_name.insert(format!("watch {selector:?}").into(), Box::new(watch.view(own_writes)));
             watches.push(watch);
         }
-        Self { world: World::new(decimal), watches, views: Arc::new(views), own: BTreeMap::new() }
+        Self {
+            server: ModelServer::new(decimal),
+            watches,
+            views: Arc::new(views),
+            own_positions: BTreeMap::new(),
+        }
     }
 
     /// The views in the order of the watches.
     fn views(&self) -> Vec<&View> {
-        let name = |watch: &Watched| format!("watch {:?}", watch.selector.to_string());
+        let name = |watch: &TestWatch| format!("watch {:?}", watch.selector.to_string());
         self.watches.iter().map(|watch| &*self.views.by_name[name(watch).as_str()]).collect()
     }
 
     async fn put(&mut self, own: bool, name: usize, team: usize, value: u8) {
         let before = self.views.writes.uid(&resource(), &key(name));
-        let object = self.world.put(name, team, value);
+        let object = self.server.put(name, team, value);
         self.wrote(own, name, Written::Object(resource(), object), &before).await;
     }
 
     async fn delete(&mut self, own: bool, name: usize) {
         let before = self.views.writes.uid(&resource(), &key(name));
-        // The plugin deletes what it knows of. Of an object that it never saw it cannot tell which came before that one.
-        let present = self.world.now(&key(name));
+        // The plugin deletes only objects that it knows. For others, it does not know which object was before.
+        let present = self.server.now(&key(name));
         if own && present.is_some_and(|present| present.uid() != before) {
             return;
         }
-        let Some(uid) = self.world.delete(name) else { return };
+        let Some(uid) = self.server.delete(name) else { return };
         self.wrote(own, name, Written::Deleted(resource(), key(name), uid), &before).await;
     }
 
     async fn wrote(&mut self, own: bool, name: usize, written: Written, before: &str) {
         if own {
-            self.own.insert(key(name), self.world.events.len());
+            self.own_positions.insert(key(name), self.server.events.len());
             self.views.record(&written, before).await;
             self.compute(&[key(name)]);
         }
     }
 
-    /// What the indexer's task does.
+    /// Does what the indexer's task does.
     fn compute(&self, keys: &[ObjectKey]) {
         for view in self.views.by_name.values() {
             for key in keys {
@@ -130,7 +135,7 @@ impl Run {
         let name = format!("watch {:?}", self.watches[watch].selector.to_string());
         while let Some(Some(batch)) = self.watches[watch].subscription.next_batch().now_or_never() {
             self.compute(&batch.iter().map(|notification| notification.key().clone()).collect::<Vec<_>>());
-            self.views.hear(&name, &batch);
+            self.views.confirm_own_writes(&name, &batch);
         }
     }
 
@@ -142,9 +147,9 @@ impl Run {
                 self.delete(own, name).await;
                 self.put(own, name, team, 0).await;
             }
-            Step::Bring { watch, count, dispatch } => {
+            Step::Deliver { watch, count, dispatch } => {
                 let watch = watch % self.watches.len();
-                self.watches[watch].bring(&self.world, count).await;
+                self.watches[watch].deliver(&self.server, count).await;
                 if dispatch {
                     self.dispatch(watch);
                 }
@@ -152,10 +157,10 @@ impl Run {
         }
     }
 
-    /// What the model says that a watch's reader sees.
-    fn expected(&self, watch: &Watched, key: &ObjectKey) -> Option<Object> {
-        let position = watch.position.max(self.own.get(key).copied().unwrap_or_default());
-        self.world.at(key, position).filter(|object| watch.selector.matches_object(object))
+    /// What a reader of the watch must see, according to the model.
+    fn expected(&self, watch: &TestWatch, key: &ObjectKey) -> Option<Object> {
+        let position = watch.position.max(self.own_positions.get(key).copied().unwrap_or_default());
+        self.server.at(key, position).filter(|object| watch.selector.matches_object(object))
     }
 
     fn check_exactly(&self) {
@@ -171,17 +176,18 @@ impl Run {
         }
     }
 
-    /// Without an order of versions: nothing older than the own last write, nor the object that it deleted.
-    fn check_no_older(&self) {
+    /// If resource versions have no order, the plugin may see nothing older than its last write, nor the object that it deleted.
+    fn check_not_older(&self) {
         for (watch, view) in self.watches.iter().zip(self.views()) {
-            for (name, own) in (0..NAMES.len()).filter_map(|name| Some((name, *self.own.get(&key(name))?))) {
+            let own = |name: usize| Some((name, *self.own_positions.get(&key(name))?));
+            for (name, own) in (0..NAMES.len()).filter_map(own) {
                 match view.object(&key(name)) {
-                    // Which object of the name came first, nothing tells; only that one must not show.
-                    Some(seen) if self.world.events[own - 1].after.is_none() => {
-                        let deleted = self.world.events[own - 1].before.as_ref().map(Object::uid);
-                        assert_ne!(Some(seen.uid()), deleted, "{seen:?} was deleted");
+                    // After a deletion, objects of the same name cannot be ordered; only the deleted one must not be seen.
+                    Some(object) if self.server.events[own - 1].after.is_none() => {
+                        let deleted = self.server.events[own - 1].before.as_ref().map(Object::uid);
+                        assert_ne!(Some(object.uid()), deleted, "{object:?} was deleted");
                     }
-                    Some(seen) => assert!(number(&seen) >= own, "{seen:?} is older than event {own}"),
+                    Some(object) => assert!(number(&object) >= own, "{object:?} is older than event {own}"),
                     None => assert!(
                         watch.position >= own || self.expected(watch, &key(name)).is_none(),
                         "{} is hidden",
@@ -192,26 +198,26 @@ impl Run {
         }
     }
 
-    async fn bring_everything(&mut self) {
+    async fn deliver_everything(&mut self) {
         for watch in 0..self.watches.len() {
-            self.watches[watch].bring(&self.world, usize::MAX / 2).await;
+            self.watches[watch].deliver(&self.server, usize::MAX / 2).await;
             self.dispatch(watch);
         }
-        self.views.forget_all();
+        self.views.prune_own_writes();
     }
 }
 
-/// What an index says of an object.
+/// Returns the index value of an object.
 type ValueOf<'a> = &'a dyn Fn(&Object) -> Option<String>;
 
 fn check_indexes(view: &View, expected: &[Object]) {
     let team = |object: &Object| object.label("team").map(Cow::into_owned);
     let owner =
         |object: &Object| object.owner_references().into_iter().next().map(|owner| owner.uid.to_string());
-    let ways: [(&str, ValueOf<'_>); 4] =
+    let indexes: [(&str, ValueOf<'_>); 4] =
         [("team", &team), ("value", &value), ("owner", &owner), ("computed", &value)];
-    for (index, value_of) in ways {
-        // The plugin's own index knows of a change of others once its notification is dispatched.
+    for (index, value_of) in indexes {
+        // The computed index contains a change by others only after its notification was dispatched.
         if index == "computed"
             && expected.iter().any(|object| !view.computed.is_current(object.key(), Some(object)))
         {
@@ -221,14 +227,14 @@ fn check_indexes(view: &View, expected: &[Object]) {
         let found = view.index_values(index).expect("a known index");
         assert_eq!(found, values.iter().cloned().collect::<Vec<_>>(), "index-values of {index}");
         for value in ["red", "blue", "0", "1", "2", "o0", "o1", "o2"] {
-            let having: Vec<Object> = expected
+            let matching: Vec<Object> = expected
                 .iter()
                 .filter(|object| value_of(object).as_deref() == Some(value))
                 .cloned()
                 .collect();
             let found = view.by_index(index, value).expect("a known index");
-            assert_eq!(texts(&found), texts(&having), "by {index}, {value}");
-            let keys: Vec<_> = having.iter().map(|object| object.key().clone()).collect();
+            assert_eq!(texts(&found), texts(&matching), "by {index}, {value}");
+            let keys: Vec<_> = matching.iter().map(|object| object.key().clone()).collect();
             assert_eq!(view.index_keys(index, value).expect("a known index"), keys);
         }
     }
@@ -260,7 +266,7 @@ fn value(object: &Object) -> Option<String> {
     object.text("/data/value").map(Cow::into_owned)
 }
 
-/// The number of its version: the event's position is two less.
+/// The number of the event that wrote this state, from 1 on.
 fn number(object: &Object) -> usize {
     object.text("/data/number").and_then(|number| number.parse::<usize>().ok()).expect("a number") - 1
 }
@@ -274,47 +280,47 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_are_as_of_the_own_last_write_or_of_the_watch_whichever_is_later(steps in steps()) {
+    fn reads_are_as_of_the_own_last_write_or_of_the_watch_position_whichever_is_later(steps in steps()) {
         run(async {
             let mut run = Run::start(true, &["", "team=red"]).await;
             for step in &steps {
                 run.step(step).await;
                 run.check_exactly();
             }
-            run.bring_everything().await;
+            run.deliver_everything().await;
             run.check_exactly();
             tokio::time::advance(Duration::from_mins(20)).await;
-            run.views.forget_all();
+            run.views.prune_own_writes();
             assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
-            assert_eq!(run.views()[0].computed.objects().len(), run.views()[0].cache.keys().count());
+            assert_eq!(run.views()[0].computed.indexed_keys().len(), run.views()[0].cache.keys().count());
         });
     }
 
     #[test]
-    fn the_overlay_is_empty_once_a_watch_of_everything_has_told_everything(steps in steps()) {
+    fn the_overlay_is_empty_once_a_watch_without_selectors_has_delivered_everything(steps in steps()) {
         run(async {
             let mut run = Run::start(true, &[""]).await;
             for step in &steps {
                 run.step(step).await;
                 run.check_exactly();
             }
-            run.bring_everything().await;
+            run.deliver_everything().await;
             assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
         });
     }
 
     #[test]
-    fn without_an_order_of_versions_nothing_older_than_the_own_last_write_is_seen(steps in steps()) {
+    fn without_an_order_of_versions_nothing_older_than_the_own_last_write_is_read(steps in steps()) {
         run(async {
             let mut run = Run::start(false, &["", "team=red"]).await;
             for step in &steps {
                 run.step(step).await;
-                run.check_no_older();
+                run.check_not_older();
             }
-            run.bring_everything().await;
-            run.check_no_older();
+            run.deliver_everything().await;
+            run.check_not_older();
             tokio::time::advance(Duration::from_mins(20)).await;
-            run.views.forget_all();
+            run.views.prune_own_writes();
             assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
         });
     }

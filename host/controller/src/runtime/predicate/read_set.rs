@@ -1,4 +1,4 @@
-//! What a CEL expression reads of a variable that is an object, so that a tree is made of that, and not of all the object.
+//! The fields that a CEL expression reads of an object, so that only those are converted to CEL values.
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use pilothouse_model::Object;
@@ -6,66 +6,70 @@ use serde_json::Value;
 
 /// What is read of a value.
 #[derive(Debug, PartialEq)]
-pub(super) struct Reads {
-    /// Where the value is in the object.
+pub(super) struct ReadSet {
+    /// The JSON pointer to the value in the object.
     pointer: String,
-    part: Part,
+    extent: Extent,
 }
 
 #[derive(Debug, PartialEq)]
-enum Part {
-    All,
-    /// These, if it is an object; else it is read as it is.
-    Members(Vec<(String, Reads)>),
+enum Extent {
+    Whole,
+    /// These members if the value is an object; otherwise the whole value.
+    Members(Vec<(String, ReadSet)>),
 }
 
-impl Reads {
-    /// What the expression reads of the variable; `None` if it does not have it.
+impl ReadSet {
+    /// Returns what the expression reads of the variable; `None` if it does not use the variable.
     pub(super) fn of(expression: &IdedExpr, variable: &str) -> Option<Self> {
-        let mut reads = Self { pointer: String::new(), part: Part::Members(Vec::new()) };
-        reads.collect(expression, variable).then_some(reads)
+        let mut read_set = Self { pointer: String::new(), extent: Extent::Members(Vec::new()) };
+        read_set.collect(expression, variable).then_some(read_set)
     }
 
-    /// Takes in what the expression reads; whether it reads anything. A variable of a macro that has the same name is taken for this one:
-    /// that is more than is read, and never less.
+    /// Adds what the expression reads, and returns whether that is anything. A macro's variable of the same name is mistaken for this one,
+    /// which can only make the set larger than necessary.
     fn collect(&mut self, expression: &IdedExpr, variable: &str) -> bool {
         if let Some(path) = path(expression, variable) {
             self.add(&path);
             return true;
         }
-        inner(&expression.expr).into_iter().fold(false, |found, part| self.collect(part, variable) | found)
+        subexpressions(&expression.expr)
+            .into_iter()
+            .fold(false, |found, subexpression| self.collect(subexpression, variable) | found)
     }
 
     fn add(&mut self, path: &[&str]) {
-        let Some((name, further)) = path.split_first() else {
-            self.part = Part::All;
+        let Some((name, rest)) = path.split_first() else {
+            self.extent = Extent::Whole;
             return;
         };
-        // In a pointer that would be an element of an array, too.
+        // In a JSON pointer, a number would also match an element of an array.
         if name.bytes().all(|byte| byte.is_ascii_digit()) {
-            self.part = Part::All;
+            self.extent = Extent::Whole;
         }
-        let Part::Members(members) = &mut self.part else { return };
-        let known = members.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        let Extent::Members(members) = &mut self.extent else { return };
+        let position = members.iter().position(|(member, _)| member == name).unwrap_or_else(|| {
             let pointer = format!("{}/{}", self.pointer, name.replace('~', "~0").replace('/', "~1"));
-            members.push(((*name).to_owned(), Self { pointer, part: Part::Members(Vec::new()) }));
+            members.push(((*name).to_owned(), Self { pointer, extent: Extent::Members(Vec::new()) }));
             members.len() - 1
         });
-        members[known].1.add(further);
+        members[position].1.add(rest);
     }
 
-    /// The object as far as it is read.
-    pub(super) fn tree(&self, object: &Object) -> Value {
+    /// Returns the part of the object that is read.
+    pub(super) fn extract(&self, object: &Object) -> Value {
         self.value(object).unwrap_or_default()
     }
 
     fn value(&self, object: &Object) -> Option<Value> {
-        // The text was validated when the object was made.
+        // The text is valid JSON: the object was parsed before.
         let whole = || object.field(&self.pointer).map(|text| serde_json::from_str(text).unwrap_or_default());
-        let Part::Members(members) = &self.part else { return whole() };
-        let found: serde_json::Map<_, _> =
-            members.iter().filter_map(|(name, reads)| Some((name.clone(), reads.value(object)?))).collect();
-        // Without one of them it may be no object at all.
+        let Extent::Members(members) = &self.extent else { return whole() };
+        let found: serde_json::Map<_, _> = members
+            .iter()
+            .filter_map(|(name, read_set)| Some((name.clone(), read_set.value(object)?)))
+            .collect();
+        // Without any of the members, the value may not be an object at all.
         if found.is_empty() && !object.field(&self.pointer)?.starts_with('{') {
             return whole();
         }
@@ -73,7 +77,7 @@ impl Reads {
     }
 }
 
-/// The names by which an expression goes from the variable to what it reads.
+/// Returns the path of member names if the expression is a chain of selections that starts at the variable.
 fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>> {
     let mut names = Vec::new();
     loop {
@@ -91,23 +95,29 @@ fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>
     }
 }
 
-/// The expressions that one is made of.
-pub(super) fn inner(expression: &Expr) -> Vec<&IdedExpr> {
+/// Returns the direct subexpressions.
+pub(super) fn subexpressions(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Select(select) => vec![&select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(|entry| parts(&entry.expr)).collect(),
-        Expr::Struct(made) => made.entries.iter().flat_map(|entry| parts(&entry.expr)).collect(),
-        Expr::Comprehension(made) => {
-            vec![&made.iter_range, &made.accu_init, &made.loop_cond, &made.loop_step, &made.result]
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect(),
+        Expr::Struct(message) => {
+            message.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect()
         }
+        Expr::Comprehension(macro_call) => vec![
+            &macro_call.iter_range,
+            &macro_call.accu_init,
+            &macro_call.loop_cond,
+            &macro_call.loop_step,
+            &macro_call.result,
+        ],
     }
 }
 
-/// The expressions that an entry of a map is made of.
-pub(super) fn parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+/// Returns the expressions of an entry of a map or a message.
+pub(super) fn entry_expressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
     match entry {
         EntryExpr::StructField(field) => vec![&field.value],
         EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
@@ -121,12 +131,12 @@ mod tests {
 
     use super::*;
 
-    fn reads(text: &str) -> Option<Reads> {
-        Reads::of(Program::compile(text).expect(text).expression(), "object")
+    fn read_set(text: &str) -> Option<ReadSet> {
+        ReadSet::of(Program::compile(text).expect(text).expression(), "object")
     }
 
     #[test]
-    fn no_more_is_read_than_the_expression_names() {
+    fn only_the_fields_that_an_expression_names_are_read() {
         let whole = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "a", "generation": 3, "labels": {"app/x": "web", "tier": "b"}},
@@ -170,8 +180,8 @@ mod tests {
             ("object['kind'] == 'Pod'", whole.clone()),
             ("object.kind == 'Pod' && object == object", whole.clone()),
         ] {
-            assert_eq!(reads(expression).expect(expression).tree(&object), read, "{expression}");
+            assert_eq!(read_set(expression).expect(expression).extract(&object), read, "{expression}");
         }
-        assert_eq!(reads("event == 'added' && [1].all(i, i > 0)"), None);
+        assert_eq!(read_set("event == 'added' && [1].all(i, i > 0)"), None);
     }
 }

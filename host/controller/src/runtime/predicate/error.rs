@@ -1,14 +1,15 @@
-//! Why an evaluation failed. No text has a value of an object in it: objects may be Secrets, and the text is logged.
+//! The error of an evaluation.
 
 use super::budget::COST_LIMIT;
 
+/// Why an evaluation failed. Its text never contains a value of an object, because it is logged, and the object may be a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum EvaluationError {
     #[error(
         "it costs more than {COST_LIMIT} units, the limit of one evaluation; decide in the plugin instead"
     )]
     Cost,
-    /// A name that is written in the expression.
+    /// Contains a name from the expression.
     #[error("there is no member {0:?}")]
     Member(String),
     #[error("a key is not in its map")]
@@ -21,10 +22,10 @@ pub(super) enum Failure {
     Arithmetic,
     #[error("the function {0}() refuses its arguments")]
     Function(String),
-    #[error("the pattern of {0}() is not a regular expression, or is too large a one")]
+    #[error("the pattern of {0}() is not a regular expression, or is too large")]
     Pattern(String),
-    #[error("the predicate gave a value of the type {0}, not a boolean")]
+    #[error("the predicate has a value of the type {0}, not a boolean")]
     NotBoolean(String),
-    #[error("it has something that this host does not evaluate")]
+    #[error("it contains something that this host cannot evaluate")]
     Unsupported,
 }

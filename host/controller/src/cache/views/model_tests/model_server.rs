@@ -1,4 +1,4 @@
-//! The server of the model, and watches of it that bring what happened when they are told to.
+//! A model of the API server, and watches of it that deliver events when a test asks for them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use pilothouse_model::{FieldSelector, LabelSelector, Object, ObjectKey, Projecti
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::cache::computed::Computed;
+use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::OwnWrites;
 use crate::cache::views::{SharedIndex, View, ViewIndex, WatchCache};
 
@@ -41,7 +41,7 @@ pub(crate) fn key(name: usize) -> ObjectKey {
     ObjectKey::new("n", NAMES[name])
 }
 
-/// What the server did at one resource version.
+/// The change at one resource version.
 #[derive(Clone)]
 pub(crate) struct Event {
     pub(crate) key: ObjectKey,
@@ -49,14 +49,15 @@ pub(crate) struct Event {
     pub(crate) after: Option<Object>,
 }
 
-/// The server: what happened, one event per resource version from 2 on.
-pub(crate) struct World {
+/// The history of the server: one event per resource version, from 2 on.
+pub(crate) struct ModelServer {
+    /// Whether resource versions are decimal numbers, and so have an order.
     pub(crate) decimal: bool,
     pub(crate) events: Vec<Event>,
     pub(crate) uids: usize,
 }
 
-impl World {
+impl ModelServer {
     pub(crate) fn new(decimal: bool) -> Self {
         Self { decimal, events: Vec::new(), uids: 0 }
     }
@@ -65,7 +66,7 @@ impl World {
         if self.decimal { number.to_string() } else { format!("v{number}x") }
     }
 
-    /// The state at a position: after so many events.
+    /// Returns the state at a position, which is a number of events.
     pub(crate) fn at(&self, key: &ObjectKey, position: usize) -> Option<Object> {
         let events = self.events[..position].iter().rev();
         events.filter(|event| event.key == *key).map(|event| event.after.clone()).next().flatten()
@@ -80,7 +81,7 @@ impl World {
         self.events.push(Event { key, before, after });
     }
 
-    /// Creates, updates or replaces; `None` where that changes nothing.
+    /// Creates or updates an object, and returns its new state.
     pub(crate) fn put(&mut self, name: usize, team: usize, value: u8) -> Object {
         let uid = match self.now(&key(name)) {
             Some(object) => object.uid().to_owned(),
@@ -111,17 +112,17 @@ impl World {
     }
 }
 
-/// One watch of the plugin with its own stream.
-pub(crate) struct Watched {
+/// One watch of the plugin, with a stream of its own.
+pub(crate) struct TestWatch {
     pub(crate) selector: LabelSelector,
     pub(crate) stream: mpsc::UnboundedSender<Bytes>,
     pub(crate) subscription: Arc<Subscription>,
-    /// How many of the world's events its stream has brought.
+    /// The number of the server's events that the stream has delivered.
     pub(crate) position: usize,
 }
 
-impl Watched {
-    /// Subscribes to a server whose list is empty and whose watch says what it is given.
+impl TestWatch {
+    /// Subscribes to a server with an empty list, whose watch stream the test controls.
     pub(crate) async fn open(selector: &str) -> Self {
         let selector = LabelSelector::parse(selector).expect("a selector");
         let (stream, receiver) = mpsc::unbounded_channel::<Bytes>();
@@ -144,9 +145,9 @@ impl Watched {
         });
         let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
         let informers = InformerRegistry::new(KubeListWatches::new(kube::Client::new(service, "n")), options);
-        let wanted = InformerKey::new(resource()).with_labels(selector.clone());
+        let key = InformerKey::new(resource()).with_labels(selector.clone());
         let subscription =
-            Arc::new(informers.subscribe(wanted, SubscribeOptions::default()).expect("the registry is open"));
+            Arc::new(informers.subscribe(key, SubscribeOptions::default()).expect("the registry is open"));
         while !subscription.status().synced {
             tokio::task::yield_now().await;
         }
@@ -170,8 +171,8 @@ impl Watched {
             readers: vec![self.subscription.store()],
             is_selective: !self.selector.is_empty(),
         });
-        let known: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
-        own_writes.serve(known);
+        let weak: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
+        own_writes.add_cache(weak);
         View {
             resource: resource(),
             label_selector: self.selector.clone(),
@@ -180,20 +181,23 @@ impl Watched {
             subscriptions: vec![Arc::clone(&self.subscription)],
             cache,
             indexes,
-            _held_indexes: Vec::new(),
-            computed: Computed::new(vec!["computed".to_owned()], pilothouse_plugin::HostMemory::default()),
+            _index_handles: Vec::new(),
+            computed: ComputedIndexes::new(
+                vec!["computed".to_owned()],
+                pilothouse_plugin::HostMemory::default(),
+            ),
             is_target: true,
             own_writes,
         }
     }
 
-    /// Brings up to `count` of the world's events, and waits until the cache has them.
-    pub(crate) async fn bring(&mut self, world: &World, count: usize) {
-        let until = (self.position + count).min(world.events.len());
+    /// Delivers up to `count` of the server's events, and waits until the cache has them.
+    pub(crate) async fn deliver(&mut self, server: &ModelServer, count: usize) {
+        let until = (self.position + count).min(server.events.len());
         let matches = |object: &&Object| self.selector.matches_object(object);
         for position in self.position..until {
-            let Event { before, after, .. } = &world.events[position];
-            let version = world.version(position + 2);
+            let Event { before, after, .. } = &server.events[position];
+            let version = server.version(position + 2);
             let line = match (before.as_ref().filter(matches), after.as_ref().filter(matches)) {
                 (None, Some(object)) => event("ADDED", object, &version),
                 (Some(_), Some(object)) => event("MODIFIED", object, &version),
@@ -206,8 +210,8 @@ impl Watched {
             self.stream.send(format!("{line}\n").into()).expect("the watch goes on");
         }
         if until > self.position {
-            let wanted = world.version(until + 1);
-            while self.subscription.store().resource_version() != wanted {
+            let expected = server.version(until + 1);
+            while self.subscription.store().resource_version() != expected {
                 tokio::task::yield_now().await;
             }
         }
@@ -215,7 +219,7 @@ impl Watched {
     }
 }
 
-/// An event carries the version at which it happened.
+/// A watch event. Its object has the resource version of the change, as a deleted object has.
 fn event(kind: &str, object: &Object, version: &str) -> Value {
     let mut object = object.to_value();
     object["metadata"]["resourceVersion"] = version.into();

@@ -1,3 +1,5 @@
+//! The evaluation compared with that of the library, its cost limit, and its use of the stack.
+
 use kube_cel::KubeCelExt;
 use kube_cel::cel::Context;
 use proptest::prelude::*;
@@ -16,21 +18,21 @@ fn compiled(text: &str) -> Compiled {
     Predicate::compile(text).unwrap_or_else(|error| panic!("{text}: {error}")).0.expect("an expression")
 }
 
-fn ours(text: &str) -> Result<Value, Failure> {
+fn ours(text: &str) -> Result<Value, EvaluationError> {
     let compiled = compiled(text);
-    let variables = vec![("object", values::of_json(sample()))];
+    let variables = vec![("object", values::from_json(sample()))];
     compiled.evaluate(compiled.program.expression(), variables, &|_| None)
 }
 
-fn librarys(text: &str) -> Option<Value> {
+fn by_library(text: &str) -> Option<Value> {
     let root = Context::default().with_all();
     let mut context = root.new_inner_scope();
-    context.add_variable_from_value("object", values::of_json(sample()));
+    context.add_variable_from_value("object", values::from_json(sample()));
     Program::compile(text).expect(text).execute(&context).ok()
 }
 
 #[test]
-fn expressions_have_the_value_that_the_library_gives_them() {
+fn expressions_have_the_same_value_as_in_the_library() {
     for text in [
         "object.n + 1 - 2 * 3 / 2 % 4",
         "-object.n < 0 && -object.f < 0.0 && -1 != 1",
@@ -98,11 +100,11 @@ fn expressions_have_the_value_that_the_library_gives_them() {
         "[1, [2]] == [1, [2]] && {'a': [1]} == {'a': [1]} && [1] != [2] && {'a': 1} != {'b': 1}",
         "1 < 2.5 && 2u > 1 && 1.5 <= 2u",
     ] {
-        assert_eq!(ours(text).ok(), librarys(text), "{text}: {:?}", ours(text));
+        assert_eq!(ours(text).ok(), by_library(text), "{text}: {:?}", ours(text));
     }
 }
 
-/// The library takes every whole number of an object for a uint, and a uint for no int.
+/// The library reads every whole number of an object as a uint, which never equals an int.
 #[test]
 fn whole_numbers_of_objects_are_ints_and_equal_to_numbers_of_other_types() {
     for text in [
@@ -123,7 +125,7 @@ fn nested_all(levels: usize) -> String {
 }
 
 #[test]
-fn an_evaluation_ends_at_its_cost_limit() {
+fn an_evaluation_stops_at_its_cost_limit() {
     let doubled = |start: &str, step: &str| start.to_owned() + &step.repeat(28);
     let long = "'0123456789'.replace('', '0123456789').replace('', '0123456789').replace('', '0123456789')";
     for text in [
@@ -149,12 +151,12 @@ fn an_evaluation_ends_at_its_cost_limit() {
         format!("{long}.split('').all(x, b'a' + bytes({long}) != b'')"),
         format!("{long}.split('').all(x, !x.matches('z' + x))"),
     ] {
-        assert_eq!(ours(&text), Err(Failure::Cost), "{text:.100}");
+        assert_eq!(ours(&text), Err(EvaluationError::Cost), "{text:.100}");
     }
 }
 
 #[test]
-fn a_cost_that_is_exceeded_is_no_operand() {
+fn logical_operators_do_not_ignore_an_exceeded_cost_limit() {
     let cost = nested_all(9);
     for text in [
         format!("{cost} || true"),
@@ -163,12 +165,12 @@ fn a_cost_that_is_exceeded_is_no_operand() {
         format!("[1].exists(x, !({cost}) || true)"),
         format!("{cost} ? true : false"),
     ] {
-        assert_eq!(ours(&text), Err(Failure::Cost), "{text:.60}");
+        assert_eq!(ours(&text), Err(EvaluationError::Cost), "{text:.60}");
     }
 }
 
 #[test]
-fn what_the_library_would_do_without_a_bound_or_panic_at_is_refused() {
+fn calls_with_unbounded_cost_or_a_panic_in_the_library_are_refused() {
     for text in [
         "'%.70000f'.format([1.0])",
         "'%.999999999e'.format([1.0])",
@@ -177,7 +179,7 @@ fn what_the_library_would_do_without_a_bound_or_panic_at_is_refused() {
         "object.s.matches(object.s + '(')",
     ] {
         assert!(
-            matches!(ours(text), Err(Failure::Function(_) | Failure::Pattern(_))),
+            matches!(ours(text), Err(EvaluationError::Function(_) | EvaluationError::Pattern(_))),
             "{text}: {:?}",
             ours(text)
         );
@@ -192,7 +194,7 @@ fn what_the_library_would_do_without_a_bound_or_panic_at_is_refused() {
     }
 }
 
-/// The usual predicates are far from the limit: this one costs some hundred units for each of a thousand elements.
+/// Typical predicates stay far below the limit: this one costs a few hundred units for each of a thousand elements.
 #[test]
 fn a_predicate_over_a_large_object_is_within_the_limit() {
     let items: Vec<_> =
@@ -200,13 +202,13 @@ fn a_predicate_over_a_large_object_is_within_the_limit() {
     let text = "object.items.all(i, i.ready && i.name.matches('^item-[0-9]+$') && i.name.startsWith('item')) && \
                 object.items.filter(i, i.name.endsWith('7')).map(i, i.name + '!').size() == 100";
     let compiled = compiled(text);
-    let variables = vec![("object", values::of_json(json!({"items": items})))];
+    let variables = vec![("object", values::from_json(json!({"items": items})))];
     let value = compiled.evaluate(compiled.program.expression(), variables, &|_| None);
     assert_eq!(value, Ok(Value::Bool(true)));
 }
 
 #[test]
-fn an_error_has_no_value_of_the_object() {
+fn an_error_does_not_contain_values_of_the_object() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
         "data": {"password": "c2VjcmV0"}, "list": ["c2VjcmV0"]});
     let object = Object::from_json(secret.to_string()).expect("an object");
@@ -244,8 +246,8 @@ fn an_error_has_no_value_of_the_object() {
     }
 }
 
-/// A text that is the same for values that differ only in the order of their elements: the library iterates over maps in
-/// the order of their hashes.
+/// A text that is equal for values that differ only in the order of their elements, because the library iterates over maps in the order of
+/// their hashes.
 fn unordered(value: &Value) -> String {
     let mut parts: Vec<String> = match value {
         Value::List(list) => list.iter().map(unordered).collect(),
@@ -258,7 +260,7 @@ fn unordered(value: &Value) -> String {
     format!("{:?} of {}", value.type_of(), parts.join(", "))
 }
 
-/// What an evaluation yields, costs and fails with does not depend on the order of hashes.
+/// The result, cost and error of an evaluation do not depend on hashes.
 #[test]
 fn macros_iterate_over_maps_in_the_order_of_their_keys() {
     let keys: Vec<String> = (0..20).map(|number| format!("'k{number:02}'")).collect();
@@ -316,16 +318,16 @@ fn value() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn random_expressions_have_the_value_that_the_library_gives_them(text in value()) {
-        // The library sums texts, too, and joins what is no text.
+    fn random_expressions_have_the_same_value_as_in_the_library(text in value()) {
+        // The library also sums texts, and joins elements that are not texts.
         prop_assume!(!text.contains("sum()") && !text.contains("join()"));
         prop_assume!(cel::check(&text).is_ok());
-        prop_assert_eq!(ours(&text).ok().as_ref().map(unordered), librarys(&text).as_ref().map(unordered));
+        prop_assert_eq!(ours(&text).ok().as_ref().map(unordered), by_library(&text).as_ref().map(unordered));
     }
 
-    /// On the stack of a small thread: neither the parser nor what walks its expression overflows it.
+    /// Neither the parser nor the evaluation overflows a small stack.
     #[test]
-    fn token_soups_within_the_bounds_are_parsed_and_evaluated(
+    fn random_tokens_within_the_bounds_do_not_overflow_the_stack(
         tokens in prop::collection::vec(prop::sample::select(vec![
             "(", "[", "{", "!", "!!", "-", "--", "a", ".a", ".f(", "size(", "?", ":", ",", "+", "==", "&&", "||", ")", "]", "}", "1",
             "'s'", " in ", "object", ".all(x,", "{1:", "x", "a?", "a.b{", "1+(", "true?", ").a",
@@ -342,7 +344,7 @@ proptest! {
         }
         let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(move || {
             if let Ok(Predicate(Some(compiled))) = Predicate::compile(&text) {
-                let variables = vec![("object", values::of_json(sample()))];
+                let variables = vec![("object", values::from_json(sample()))];
                 drop(compiled.evaluate(compiled.program.expression(), variables, &|_| None));
             }
         });
@@ -350,7 +352,7 @@ proptest! {
     }
 }
 
-/// The deepest that the bounds let through, in each way to nest.
+/// Each kind of nesting, as deep as the bounds allow.
 #[test]
 fn the_deepest_expressions_fit_on_a_small_stack() {
     let nested = |open: &str, inner: &str, close: &str| -> String {
@@ -384,7 +386,7 @@ fn the_deepest_expressions_fit_on_a_small_stack() {
     let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(move || {
         for text in all {
             let compiled = compiled(&text);
-            let variables = vec![("object", values::of_json(sample()))];
+            let variables = vec![("object", values::from_json(sample()))];
             let _ = compiled.evaluate(compiled.program.expression(), variables, &|_| None);
         }
     });

@@ -1,0 +1,114 @@
+//! The version that is being loaded, until it replaces the running one.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::swap::{ExclusiveVersion, Progress, Swap};
+use crate::directory::PluginFiles;
+use crate::lifecycle::backoff;
+use crate::load::version::Version;
+use crate::load::{LoadProblem, Loaded};
+
+/// The task of a load.
+pub(super) type LoadTask = JoinHandle<Result<Loaded, LoadProblem>>;
+
+/// The version that is to run next, if any. A plugin has at most one.
+#[derive(Default)]
+pub(super) struct PendingVersion {
+    stage: Stage,
+    /// How often these files failed to load for a transient reason; determines the backoff.
+    failures: u32,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    None,
+    Loading(PluginFiles, LoadTask),
+    Swapping(Box<Swap>),
+    RetryAt(PluginFiles, Instant),
+}
+
+/// What happened to the pending version.
+pub(super) enum LoadEvent {
+    /// The load of these files ended.
+    Finished(PluginFiles, Result<Loaded, LoadProblem>),
+    /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
+    Ready(Box<Version>, ExclusiveVersion),
+    /// [`PendingVersion::pauses_dispatch`] changed.
+    DispatchToggled,
+    /// The backoff is over: these files are to be loaded again.
+    RetryDue(PluginFiles),
+}
+
+impl PendingVersion {
+    /// Cancels the load or the swap, because the files changed again or were removed.
+    pub(super) fn cancel(&mut self) {
+        if let Stage::Loading(_, task) = std::mem::take(&mut self.stage) {
+            task.abort();
+        }
+        self.failures = 0;
+    }
+
+    /// Waits for this load from now on.
+    pub(super) fn load(&mut self, files: PluginFiles, task: LoadTask) {
+        self.stage = Stage::Loading(files, task);
+    }
+
+    /// Drives this swap from now on.
+    pub(super) fn swap(&mut self, swap: Swap) {
+        self.stage = Stage::Swapping(Box::new(swap));
+    }
+
+    /// Whether nothing may be dispatched to the running version.
+    pub(super) fn pauses_dispatch(&self) -> bool {
+        matches!(&self.stage, Stage::Swapping(swap) if swap.pauses_dispatch())
+    }
+
+    /// Schedules another load of the files, and returns the delay until then.
+    pub(super) fn schedule_retry(&mut self, files: PluginFiles) -> Duration {
+        let delay = backoff::wait(self.failures, rand::random());
+        self.failures = self.failures.saturating_add(1);
+        self.stage = Stage::RetryAt(files, Instant::now() + delay);
+        delay
+    }
+
+    /// Waits for the next event; for ever while there is no pending version.
+    ///
+    /// # Cancellation safety
+    /// Safe.
+    pub(super) async fn next(&mut self) -> LoadEvent {
+        match &mut self.stage {
+            Stage::None => pending().await,
+            Stage::Loading(_, task) => {
+                let outcome = task.await;
+                let outcome = outcome.unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())));
+                let Stage::Loading(files, _) = std::mem::take(&mut self.stage) else { unreachable!() };
+                LoadEvent::Finished(files, outcome)
+            }
+            Stage::Swapping(swap) => {
+                let progress = swap.next().await;
+                if matches!(progress, Progress::DispatchToggled) {
+                    return LoadEvent::DispatchToggled;
+                }
+                let Stage::Swapping(swap) = std::mem::take(&mut self.stage) else { unreachable!() };
+                match progress {
+                    Progress::Ready(running) => {
+                        self.failures = 0;
+                        LoadEvent::Ready(Box::new(swap.version), running)
+                    }
+                    Progress::Failed(problem) => LoadEvent::Finished(swap.files, Err(problem)),
+                    Progress::DispatchToggled => unreachable!(),
+                }
+            }
+            Stage::RetryAt(_, at) => {
+                sleep_until(*at).await;
+                let Stage::RetryAt(files, _) = std::mem::take(&mut self.stage) else { unreachable!() };
+                LoadEvent::RetryDue(files)
+            }
+        }
+    }
+}
