@@ -90,7 +90,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         grants: pilothouse_controller::GrantMode::Declared,
         instance: "bench".into(),
         settle: Duration::from_millis(50),
-        review_every: Duration::from_secs(30),
+        access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
         compress_caches: false,
         streaming_lists: true,

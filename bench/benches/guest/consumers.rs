@@ -108,7 +108,7 @@ impl Plugin {
             grants: pilothouse_controller::GrantMode::Declared,
             instance: "bench".into(),
             settle: Duration::from_millis(50),
-            review_every: Duration::from_secs(30),
+            access_review_interval: Duration::from_secs(30),
             requeue_on_reload: true,
             file_events: true,
             informer_runtime: None,

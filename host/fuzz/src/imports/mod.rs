@@ -100,7 +100,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
         namespace: "default".into(),
         settle: Duration::from_millis(5),
         file_events: false,
-        review_every: Duration::from_secs(30),
+        access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
         compress_caches: false,
         streaming_lists: true,

@@ -63,14 +63,14 @@ pub(crate) async fn run(
         namespace: namespace(),
         settle: SETTLE_TIME,
         file_events: true,
-        review_every: flags.test.test_review_every.map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
+        access_review_interval: flags.test.test_review_every.map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
         informer_runtime: Some(ingest.runtime()),
         compress_caches: flags.cache_compression == CacheCompression::Zstd,
         streaming_lists: flags.streaming_lists,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let host = PluginHost::new(options, clients, engine, metrics);
-    host.register_informers(&mut registry);
+    host.register_collectors(&mut registry);
     let state = http::AppState::new(host.clone(), registry);
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
     let serving = tokio::spawn(http::serve(listener, state, guard, shutdown.clone()));

@@ -103,7 +103,7 @@ async fn ready(State(state): State<AppState>) -> Response {
 }
 
 async fn metrics(State(state): State<AppState>) -> Response {
-    state.host.observe_queues();
+    state.host.update_plugin_gauges();
     let mut text = String::new();
     if let Err(error) = encode(&mut text, &state.registry) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();

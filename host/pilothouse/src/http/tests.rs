@@ -27,7 +27,7 @@ fn test_routes(folder: &Path) -> Router {
         namespace: "default".to_owned(),
         settle: Duration::from_millis(1),
         file_events: false,
-        review_every: Duration::from_secs(30),
+        access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
         compress_caches: false,
         streaming_lists: true,
