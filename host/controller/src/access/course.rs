@@ -1,3 +1,5 @@
+//! When the rights of a service account are reviewed, and what follows from the answer. Pure.
+
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -5,34 +7,35 @@ use tokio::time::Instant;
 use super::permission::Missing;
 use super::reviewer::Reviewed;
 
-/// How soon something that is missing is looked at again.
+/// How soon a missing right is checked again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2);
-/// How long an answer counts while the server cannot be asked: as kube-apiserver keeps those of an authorization webhook.
+/// How long an answer remains valid while the server cannot be asked. kube-apiserver caches the answers of an
+/// authorization webhook for as long.
 const COUNTS: Duration = Duration::from_mins(5);
 
-/// When to review, and what to make of the answer.
+/// When to review, and what follows from the answer.
 #[derive(Debug)]
 pub(super) struct Course {
     every: Duration,
-    /// When the server answered last.
+    /// When the server last answered.
     known: Instant,
 }
 
-/// What follows from a review.
+/// What to do after a review.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// What is missing from now on; `None` leaves it as it is.
+    /// The missing rights from now on; `None` leaves them unchanged.
     pub(super) missing: Option<Vec<Missing>>,
     pub(super) next: Duration,
 }
 
 impl Course {
-    /// After a review that allowed everything.
+    /// A schedule after a review that allowed everything.
     pub(super) fn new(every: Duration, now: Instant) -> Self {
         Self { every, known: now }
     }
 
-    /// The next step. `jitter` is drawn from 0 to 1, so that the reviews of a hundred plugins spread.
+    /// Returns the next step. `jitter` is random, from 0 to 1, and spreads the reviews of many plugins.
     pub(super) fn step(&mut self, reviewed: Reviewed, now: Instant, jitter: f64) -> Step {
         let soon = AGAIN.min(self.every);
         match reviewed {
@@ -44,7 +47,7 @@ impl Course {
                 self.known = now;
                 Step { missing: Some(missing), next: soon }
             }
-            // Nothing that the server said is taken back because it is away; but not for ever.
+            // An unreachable server does not invalidate its last answer, but only for a limited time.
             Reviewed::Unknown(_) if now.duration_since(self.known) < COUNTS => {
                 Step { missing: None, next: soon }
             }
@@ -56,7 +59,7 @@ impl Course {
         }
     }
 
-    /// The time to the next review while nothing is missing: between four and six fifths of the period.
+    /// The time to the next review while nothing is missing: 80 % to 120 % of the interval.
     pub(super) fn period(&self, jitter: f64) -> Duration {
         self.every.mul_f64(0.8 + 0.4 * jitter)
     }
@@ -102,7 +105,7 @@ mod tests {
         assert_eq!(course.step(away(), almost, 0.0), Step { missing: None, next: AGAIN });
         let step = course.step(away(), start + COUNTS, 0.0);
         assert!(step.missing.is_some_and(|missing| missing[0].text.contains("refused")));
-        // An answer begins the time anew.
+        // An answer restarts the time.
         course.step(Reviewed::Allowed, start + COUNTS, 0.0);
         assert_eq!(course.step(away(), start + COUNTS + EVERY, 0.0).missing, None);
     }

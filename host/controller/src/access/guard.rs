@@ -1,3 +1,5 @@
+//! The task that keeps a version's access up to date.
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,27 +16,29 @@ use super::reviewer::{Reviewed, Reviewer};
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
-/// How often the host's own watches are looked at: a right that it loses ends no watch that is open.
+/// How often the host's own watches are checked: a right that the host loses does not end an open watch.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Keeps the permission of one version up to date, beside all work.
+/// Keeps the access of one version up to date, in a task of its own.
 pub(crate) struct Guard {
     pub(crate) plugin: PluginName,
     pub(crate) log: PluginLog,
     pub(crate) permission: Arc<Permission>,
-    /// What the host watches for the plugin. Only to look at: the version keeps it alive.
+    /// The host's watches for the plugin. Weak references, because the version owns the subscriptions.
     pub(crate) watched: Vec<(Arc<str>, Weak<Subscription>)>,
-    /// As whom the plugin reads, and how often that is reviewed; none reads as the host.
+    /// The reviewer of the plugin's service account, and the review interval; `None` if the plugin reads as
+    /// the host.
     pub(crate) reviews: Option<(Reviewer, Duration)>,
 }
 
 impl Guard {
-    /// Starts the task, after a review that allowed everything. It ends with the handle.
+    /// Starts the task, after a review that allowed everything. The task ends when the handle is dropped.
     pub(crate) fn start(self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut guard = self;
             let plugin = guard.plugin.clone();
-            let report = |panic: &Panic| tracing::error!(%plugin, "the watch over its rights {panic}");
+            let report =
+                |panic: &Panic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
             supervise(&mut guard, |guard| Box::pin(guard.run()), report).await;
         }))
     }
@@ -53,7 +57,7 @@ impl Guard {
             if let (Some((course, at)), Some((reviewer, _))) = (&mut review, &self.reviews)
                 && *at <= Instant::now()
             {
-                // In a box of its own: most plugins have nothing to review, and all have this task.
+                // Boxed: every plugin has this task, and most have nothing to review.
                 let reviewed = Box::pin(reviewer.review()).await;
                 if let Reviewed::Unknown(error) = &reviewed {
                     tracing::debug!(plugin = %self.plugin, "its rights cannot be reviewed: {error}");
@@ -90,7 +94,7 @@ impl Guard {
     }
 }
 
-/// What the host says of a watch that the API server forbids it.
+/// The message for a watch that the API server forbids the host.
 pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> String {
     format!("watch {watch:?}: {error}, with {}", command(plugin))
 }

@@ -1,8 +1,9 @@
-//! Whose rights a plugin acts and reads under, and what happens while one is missing.
+//! The rights that a plugin acts and reads under, and what happens while one is missing.
 //!
-//! A plugin with a service account sends its requests as that account, and the API server judges them. The cache is the host's
-//! and shared: before a version runs, and then again and again, the server is asked whether the account may read what
-//! the version watches, so that the cache shows it nothing that a request would not.
+//! A plugin with a service account sends its requests as that account, and the API server authorizes them.
+//! The cache is the host's and shared. So before a version runs, and periodically afterwards, the host asks
+//! the server whether the account may read what the version watches: the cache shows the plugin nothing that
+//! a request would not.
 
 mod account;
 mod course;
@@ -22,12 +23,12 @@ pub(crate) use reviewer::{Read, Reviewer, only_name};
 
 use crate::name::PluginName;
 
-/// The command that grants a plugin what it lacks.
+/// The command that grants a plugin its missing rights.
 pub(crate) fn command(plugin: &PluginName) -> String {
     format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
 }
 
-/// What an operator does about a right that is missing.
+/// What an operator does about a missing right.
 pub(crate) fn remedy(plugin: &PluginName) -> String {
     format!("grant it: {}", command(plugin))
 }

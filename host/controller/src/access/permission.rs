@@ -1,32 +1,35 @@
+//! Whether a version may work now.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// Whether a version may work now. Loading makes it, its guard keeps it up to date, and whatever shows the plugin an object
-/// asks it first: while a right is missing, nothing is reconciled, observed or indexed, and the cache cannot be read.
+/// Whether a version may work now. Loading creates it and the version's monitor keeps it up to date. It is
+/// checked before an object is shown to the plugin: while a right is missing, nothing is reconciled, observed
+/// or indexed, and the cache cannot be read.
 #[derive(Default)]
 pub(crate) struct Permission {
-    /// The same as in `state`: reads of the cache are many, and mostly nothing is missing.
+    /// A copy of `AccessState::is_withheld`: the cache is read often, and mostly nothing is missing.
     held: AtomicBool,
     retired: AtomicBool,
     state: watch::Sender<State>,
 }
 
-/// A right that is missing.
+/// A missing right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// The watch whose objects it keeps back; none, where it is all of them.
+    /// The watch whose objects are withheld; `None` for all watches.
     pub(crate) watch: Option<Arc<str>>,
     /// What is missing, and what to do about it.
     pub(crate) text: String,
 }
 
-/// What a [`Permission`] knows; only to be told of its changes.
+/// The state of an [`Access`]; public only so that its changes can be awaited.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The operator's word for this version is another now, and its successor waits.
+    /// The operator's terms have changed since this version was loaded, and its successor is not ready yet.
     operator: Option<Missing>,
     rights: Vec<Missing>,
     retired: bool,
@@ -43,7 +46,7 @@ impl State {
 }
 
 impl Permission {
-    /// What keeps this watch's objects from the plugin.
+    /// Why this watch's objects are withheld from the plugin; `None` if they are not.
     pub(crate) fn missing(&self, watch: &str) -> Option<String> {
         if !self.is_held() {
             return None;
@@ -54,7 +57,8 @@ impl Permission {
         Some(missing.text.clone())
     }
 
-    /// What the operator took away: then requests are not for the API server alone to judge.
+    /// What the operator took away. The host must then refuse requests itself, because the API server would
+    /// allow them.
     pub(crate) fn withdrawn(&self) -> Option<String> {
         if !self.is_held() {
             return None;
@@ -62,41 +66,42 @@ impl Permission {
         self.state.borrow().operator.as_ref().map(|missing| missing.text.clone())
     }
 
-    /// Whether anything is missing, so that no work may start.
+    /// Whether a right is missing, so that no work may start.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// All that is missing, in one line.
+    /// All missing rights in one line; `None` if nothing is missing.
     pub(crate) fn why(&self) -> Option<String> {
         let state = self.state.borrow();
         state.is_held().then(|| list(state.missing()).to_string())
     }
 
-    /// Waits until nothing is missing. `false` when the version was retired meanwhile. Cancellation safe.
+    /// Waits until nothing is missing. Returns `false` if the version was retired meanwhile. Cancellation
+    /// safe.
     pub(crate) async fn granted(&self) -> bool {
         if !self.is_held() && !self.retired.load(Ordering::Relaxed) {
             return true;
         }
         let mut state = self.state.subscribe();
-        // The sender is this one's own: it is there for as long as this runs.
+        // `self` owns the sender, so the channel is not closed.
         let settled = state.wait_for(|state| state.retired || !state.is_held()).await;
         settled.is_ok_and(|state| !state.retired)
     }
 
-    /// Waits until something is missing; not for a version that was retired. Cancellation safe.
+    /// Waits until a right is missing; forever for a version that was retired. Cancellation safe.
     pub(crate) async fn lost(&self) {
         let mut state = self.state.subscribe();
-        // An error cannot be: the sender is this one's own.
+        // Cannot fail: `self` owns the sender.
         let _ = state.wait_for(|state| !state.retired && state.is_held()).await;
     }
 
-    /// Tells of each change of what [`why`](Self::why) answers.
+    /// Notified when the answer of [`reason`](Self::reason) changes.
     pub(crate) fn changes(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// What the API server says. Returns whether that is another than before.
+    /// Sets the rights that the API server denies. Returns whether they have changed.
     pub(crate) fn set_rights(&self, rights: Vec<Missing>) -> bool {
         self.change(|state| {
             let changed = state.rights != rights;
@@ -105,7 +110,7 @@ impl Permission {
         })
     }
 
-    /// What the operator says: with a reason, the version is held until it is called again without.
+    /// Withholds everything for a reason of the operator's, until it is called with `None`.
     pub(crate) fn set_operator(&self, reason: Option<String>) {
         let missing = reason.map(|text| Missing { watch: None, text });
         self.change(|state| {
@@ -115,7 +120,7 @@ impl Permission {
         });
     }
 
-    /// Another version has taken the place of this one: nobody waits for it any more.
+    /// Retires a version that was replaced: nobody waits for its access any more.
     pub(crate) fn retire(&self) {
         self.change(|state| !std::mem::replace(&mut state.retired, true));
     }
@@ -123,7 +128,7 @@ impl Permission {
     fn change(&self, change: impl FnOnce(&mut State) -> bool) -> bool {
         self.state.send_if_modified(|state| {
             let changed = change(state);
-            // Nobody waits for a version that was retired; what it lacked stays out of its reach.
+            // A retired version never gets back a right that it lacked.
             self.held.store(state.is_held(), Ordering::Relaxed);
             self.retired.store(state.retired, Ordering::Relaxed);
             changed
@@ -131,7 +136,7 @@ impl Permission {
     }
 }
 
-/// Several missing rights in one line, of which only the first are told.
+/// Several missing rights in one line, of which only the first few are listed.
 pub(super) fn list<'a>(missing: impl Iterator<Item = &'a Missing> + Clone) -> impl fmt::Display {
     const TOLD: usize = 3;
     let told: Vec<_> = missing.clone().take(TOLD).map(|missing| missing.text.as_str()).collect();

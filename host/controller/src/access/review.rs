@@ -1,27 +1,30 @@
+//! One access review: a question to the API server about one verb on one resource.
+
 use http::Method;
 use serde_json::{Value, json};
 
 use super::ServiceAccount;
 use crate::client::{Payload, Server, ServerError};
 
-/// One verb on one resource, as the API server is asked about it.
+/// The attributes of one request, as in a SubjectAccessReview's `resourceAttributes`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a> {
-    /// The API group, "" for core.
+    /// The API group; "" for core.
     pub(crate) group: &'a str,
-    /// The plural name, with `/status` or another subresource where there is one.
+    /// The plural name, with `/status` or another subresource if there is one.
     pub(crate) resource: &'a str,
     pub(crate) verb: &'a str,
-    /// "" for all namespaces and for cluster scope.
+    /// "" for all namespaces, and for cluster-scoped resources.
     pub(crate) namespace: &'a str,
-    /// One object; "" for any.
+    /// The name of one object; "" for any.
     pub(crate) name: &'a str,
 }
 
-/// Whether the API server allows it: to the service account, or to the host itself where there is none.
+/// Asks the API server whether it allows a request: to the service account, or to the host itself without
+/// one.
 ///
 /// # Errors
-/// The server could not be asked; nothing is known then.
+/// Errors if the server could not be asked; nothing is known then.
 pub(crate) async fn may(
     server: &Server,
     account: Option<&ServiceAccount>,
@@ -37,7 +40,8 @@ pub(crate) async fn may(
             let spec = json!({"resourceAttributes": attributes});
             ("SelfSubjectAccessReview", "selfsubjectaccessreviews", spec)
         }
-        // The server adds no groups here as it does to a request: without them, what is bound to a group is not found.
+        // Unlike for a request, the server adds no groups here: without them, bindings to a group would not
+        // count.
         Some(account) => {
             let spec =
                 json!({"user": account.user(), "groups": account.groups(), "resourceAttributes": attributes});

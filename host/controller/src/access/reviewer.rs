@@ -1,3 +1,5 @@
+//! Reviews whether a plugin's service account may read what the plugin watches.
+
 use std::sync::Arc;
 
 use pilothouse_model::{FieldSelector, ResourceType};
@@ -7,11 +9,12 @@ use super::{Attributes, ServiceAccount, may, remedy};
 use crate::client::{Server, ServerError};
 use crate::name::PluginName;
 
-/// What reading a watch's objects takes: a cache answers what `get` and `list` would, and tells what `watch` would.
+/// The verbs that reading a watch's objects needs: a cache answers `get` and `list`, and delivers what
+/// `watch` would.
 const READ: [&str; 3] = ["get", "list", "watch"];
 
-/// Asks the API server whether a plugin's service account may read what the plugin watches, by SubjectAccessReviews, and whether
-/// the host may act in its name.
+/// Asks the API server, by SubjectAccessReviews, whether a plugin's service account may read what the plugin
+/// watches, and whether the host may impersonate that account.
 pub(crate) struct Reviewer {
     pub(crate) server: Server,
     pub(crate) plugin: PluginName,
@@ -21,31 +24,31 @@ pub(crate) struct Reviewer {
     pub(crate) impersonates: bool,
 }
 
-/// One watch in one namespace.
+/// The read access that one watch needs in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     watch: Arc<str>,
     group: String,
     plural: String,
-    /// "" for all of them and for cluster scope.
+    /// "" for all namespaces, and for cluster-scoped resources.
     namespace: String,
-    /// The only object that is selected; "" for any.
+    /// The only object that the watch selects; "" for any.
     name: String,
 }
 
-/// What came of a review.
+/// The outcome of a review.
 #[derive(Debug)]
 pub(crate) enum Reviewed {
     /// Nothing is missing.
     Allowed,
-    /// The server's word on what is.
+    /// What is missing, according to the server.
     Missing(Vec<Missing>),
     /// The server could not be asked.
     Unknown(ServerError),
 }
 
 impl Read {
-    /// All that reading a watch of these namespaces takes.
+    /// The reads that a watch of these namespaces needs.
     pub(crate) fn of(
         watch: &Arc<str>,
         resource: &ResourceType,
@@ -66,7 +69,8 @@ impl Read {
     }
 }
 
-/// The one name that a selector leaves, "" for any: RBAC's `resourceNames` then count for lists and watches, too.
+/// The only name that a field selector allows; "" for any. RBAC's `resourceNames` then apply to lists and
+/// watches, too.
 pub(crate) fn only_name(selector: &FieldSelector) -> String {
     let mut requirements = selector.requirements().iter();
     let name = requirements.find(|requirement| requirement.equal && requirement.path == "metadata.name");
@@ -74,7 +78,7 @@ pub(crate) fn only_name(selector: &FieldSelector) -> String {
 }
 
 impl Reviewer {
-    /// Asks for everything, one after the other.
+    /// Asks for each read in turn.
     pub(crate) async fn review(&self) -> Reviewed {
         let mut missing = Vec::new();
         for read in &self.reads {
@@ -151,7 +155,7 @@ impl Reviewer {
 }
 
 impl Reviewed {
-    /// What keeps the plugin from running, for people; none when nothing does.
+    /// What keeps the plugin from running; `None` if nothing does.
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
             Self::Allowed => None,

@@ -1,4 +1,4 @@
-//! `pilothouse check`: what loading a plugin would find, without running it.
+//! Implements `pilothouse check`: reports what loading a plugin would find, without running it.
 
 mod report;
 mod review;
@@ -29,26 +29,27 @@ use crate::name::PluginName;
 use report::{exports, world};
 use scopes::Scopes;
 
-/// Which servers a plugin is held against.
+/// The API servers that a plugin is checked against.
 #[derive(Clone)]
 pub struct CheckServers {
-    /// An embedded one, of its own for each plugin: what serves the built-in kinds, and takes the plugin's CRDs.
+    /// An embedded server, a new one for each plugin. It serves the built-in kinds, and accepts the plugin's
+    /// CRDs.
     pub embedded: kube::Client,
-    /// The one where the plugin shall run: it is asked, and nothing is written to it.
+    /// The cluster where the plugin is to run. It is only queried; nothing is written to it.
     pub cluster: Option<kube::Client>,
-    /// Whether the cluster is also asked what its client's user may do.
+    /// Whether to ask the cluster what its client's user may do.
     pub review_rights: bool,
-    /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
+    /// Whether the host that runs the plugin applies CRDs if a sidecar does not say.
     pub grant_crds: bool,
-    /// What that host gives of what a sidecar does not mention.
+    /// What that host grants where a sidecar says nothing.
     pub grants: GrantMode,
 }
 
-/// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
-/// [`problems`](CheckReport::problems).
+/// Loads and describes the plugin at `path`, and checks it against the servers. A plugin that would load but
+/// not run has [`problems`](CheckReport::problems).
 ///
 /// # Errors
-/// The one line that `status` would show, were the file in the plugins directory.
+/// Returns the line that `status` would show for the file in the plugins directory.
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
     let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
     let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
@@ -148,8 +149,9 @@ fn crd_names(descriptor: &Descriptor) -> Vec<String> {
     descriptor.crds.iter().filter_map(name).collect()
 }
 
-/// Looks each kind up. Called while the embedded server has its built-in kinds only: of those it knows all, so that a kind
-/// that a built-in group lacks is a mistake; any other group may be some CRD's.
+/// Resolves the kind of each watch. Must be called before the plugin's CRDs are applied to the embedded
+/// server: it then serves exactly the built-in kinds, so that a missing kind in a built-in group is a
+/// mistake. Other groups may come from CRDs.
 async fn checked_watches(
     descriptor: &Descriptor,
     servers: &CheckServers,
@@ -198,7 +200,7 @@ fn listed(kinds: &[String]) -> String {
     if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
 }
 
-/// The plural of the kind and whether it is in namespaces, if this manifest serves it.
+/// Returns the plural name and whether the kind is namespaced, if this manifest serves the kind.
 fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
     let (group, version) = api_version.split_once('/')?;
     let versions = crd.pointer("/spec/versions")?.as_array()?;

@@ -1,10 +1,10 @@
-//! Asking a server about the rights that a plugin needs.
+//! Asks a server whether the rights that a plugin needs are granted.
 
 use super::{Right, Verdict};
 use crate::access::{Attributes, may};
 use crate::client::{Server, ServerError};
 
-/// Asks the server about each right. A denied one is a problem; where the server cannot be asked, that is one.
+/// Reviews each right. A denied right is a problem, and so is a review that fails.
 pub(super) async fn review(server: &Server, rights: &mut [Right], problems: &mut Vec<String>) {
     for right in rights {
         match is_allowed(server, right).await {

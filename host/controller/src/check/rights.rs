@@ -1,4 +1,4 @@
-//! What the host, and a plugin's service account, must be allowed to do on the API server for a plugin.
+//! The rights on the API server that the host, and a plugin's service account, need for a plugin.
 
 use pilothouse_model::FieldSelector;
 use pilothouse_model::names::guess_plural;
@@ -11,27 +11,27 @@ use crate::client::grants::{narrowed, watched_namespaces};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::{Sidecar, WatchRule};
 
-/// One verb on one resource, as RBAC sees it.
+/// One verb on one resource, as in an RBAC rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Right {
-    /// Who needs it: the plugin's service account; none stands for the host.
+    /// The plugin's service account, if that needs the right; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub service_account: Option<ServiceAccount>,
-    /// The API group, "" for core.
+    /// The API group; "" for core.
     pub group: String,
-    /// The plural name, with `/status` or another subresource where there is one; `*` for all.
+    /// The plural name, with `/status` or another subresource if there is one; `*` for all.
     pub resource: String,
     /// The verb; `*` for all.
     pub verb: String,
-    /// The namespace, "" for all of them or for cluster scope.
+    /// The namespace; "" for all namespaces and for cluster scope.
     pub namespace: String,
-    /// The names of the only objects that it is about; empty for all.
+    /// The names of the only objects that the right is needed for; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What of the plugin needs it.
+    /// The part of the plugin that needs the right.
     pub needed_for: String,
-    /// Whether the resource's name is only derived from its kind, because no server was found that knows it.
+    /// Whether the resource name is only guessed from the kind, because no server could resolve it.
     pub is_guess: bool,
     /// Whether the server allows it.
     pub allowed: Verdict,
@@ -41,13 +41,13 @@ fn as_text<S: serde::Serializer>(account: &Option<ServiceAccount>, serializer: S
     serializer.collect_str(&account.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
-/// What reading a watch takes.
+/// The verbs that reading a watch needs.
 const READ: [&str; 3] = ["get", "list", "watch"];
-/// What the host's cache takes, where the plugin's own reads are another's.
+/// The verbs that the host's cache needs if the plugin reads as a service account.
 const CACHE: [&str; 2] = ["list", "watch"];
-/// What applying a CRD and waiting until it is served takes.
+/// The verbs that applying a CRD and waiting until it is served needs.
 const APPLY: [&str; 3] = ["get", "create", "patch"];
-/// What recording Events takes.
+/// The verbs that recording Events needs.
 const RECORD: [&str; 2] = ["create", "patch"];
 
 /// Some verbs on one resource.
@@ -55,7 +55,7 @@ struct Asked<'a> {
     group: &'a str,
     resource: &'a str,
     verbs: &'a [&'a str],
-    /// None for all of them.
+    /// Empty for all namespaces.
     namespaces: &'a [String],
     names: &'a [String],
     is_guess: bool,
@@ -85,8 +85,8 @@ impl Needed {
     }
 }
 
-/// Every right that is needed for the plugin under its sidecar, and no other, in the order of its descriptor. A watch that the
-/// sidecar does not grant needs none.
+/// Returns exactly the rights that the plugin needs with its sidecar, in the order of its descriptor. A watch
+/// that the sidecar does not grant needs none.
 pub(super) fn needed(
     descriptor: &Descriptor,
     watches: &[CheckedWatch],
@@ -159,7 +159,7 @@ pub(super) fn needed(
     needed.0
 }
 
-/// What the host needs to act as a service account and to learn what that may read.
+/// Adds the rights that the host needs to impersonate a service account and to review what that may read.
 fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bool) {
     let asked = |group, resource, verbs, namespaces, names| Asked {
         group,
@@ -178,7 +178,7 @@ fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bo
     needed.add(None, "serviceAccount", &reviews);
 }
 
-/// Where Events about the plugin's objects go.
+/// The namespaces of the Events about the plugin's objects.
 #[derive(Default)]
 struct Places {
     everywhere: bool,
@@ -188,7 +188,7 @@ struct Places {
 impl Places {
     fn add(&mut self, namespaces: &[String], namespaced: Option<bool>) {
         if namespaced == Some(false) {
-            // Where Events about what is in no namespace go.
+            // Events about cluster-scoped objects go to `default`.
             self.named.push("default".to_owned());
         } else if namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*") {
             self.everywhere = true;
@@ -208,13 +208,13 @@ impl Places {
 }
 
 impl CheckedWatch {
-    /// Its group and plural.
+    /// The API group and the plural name.
     pub(super) fn resource(&self) -> (&str, String) {
         let group = self.watch.api_version.split_once('/').map_or("", |(group, _)| group);
         (group, self.watch.resource.clone().unwrap_or_else(|| guess_plural(&self.watch.kind)))
     }
 
-    /// What the sidecar leaves of its namespaces.
+    /// The namespaces of the watch that the sidecar grants.
     pub(super) fn granted_namespaces(&self, sidecar: &Sidecar) -> Result<Vec<String>, WatchRule> {
         let (group, plural) = self.resource();
         let kind = (group, plural.as_str(), self.namespaced != Some(false));
@@ -222,6 +222,7 @@ impl CheckedWatch {
     }
 }
 
+/// Returns each pair of an API group and a resource in a rule.
 pub(super) fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
@@ -365,7 +366,7 @@ mod tests {
         let nodes = CheckedWatch { namespaced: Some(false), ..checked(&members, Some("nodes")) };
         let rights = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
         assert_eq!(texts(&rights)[0], "watch w: get nodes. [\"n1\"] in \"\"");
-        // Events about what is in no namespace.
+        // Events about cluster-scoped objects.
         assert_eq!(texts(&rights)[3], "events: create events.events.k8s.io in \"default\"");
     }
 

@@ -1,12 +1,12 @@
-//! Rules of `writes` that allow nothing, because no request can match them.
+//! Warns about rules of `writes` that allow nothing, because no request can match them.
 
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
 
-/// The verbs under which the host asks for a plugin's requests.
+/// The verbs of the requests that a plugin can send.
 const VERBS: [&str; 7] = ["get", "list", "create", "update", "patch", "delete", "*"];
 
-/// A line for each rule, or part of one, that can never match.
+/// Returns a warning for each rule, or part of one, that can never match.
 pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
     let declared = descriptor.writes.iter().enumerate().map(|(at, rule)| (format!("writes[{at}]"), rule));
     let narrowed = sidecar.grants.writes.iter().flatten().enumerate();
@@ -51,7 +51,7 @@ fn of(place: &str, rule: &Rule) -> Vec<String> {
     faults.map(|fault| format!("{place}: {fault}")).collect()
 }
 
-/// Whether some request is allowed by both.
+/// Whether some request is allowed by both rules.
 fn overlap(one: &Rule, other: &Rule) -> bool {
     let common = |one: &[String], other: &[String]| {
         one.iter().any(|item| item == "*" || other.iter().any(|known| known == "*" || known == item))

@@ -1,4 +1,5 @@
-//! Which resources of a plugin's write rules are in no namespace: a rule with namespaces grants nothing on them.
+//! Finds the cluster-scoped resources in a plugin's write rules: a rule with namespaces grants nothing on
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +9,15 @@ use crate::client::{Discovery, ServerError};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
 
-/// The cluster-scoped resources, by group and plural name, as far as a server knows them.
+/// The cluster-scoped resources, by API group and plural name, as far as a server knows them.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     cluster: BTreeSet<(String, String)>,
 }
 
 impl Scopes {
-    /// Asks the server about each resource that a rule with namespaces names; of the plugin's own CRDs the manifests tell.
+    /// Queries the server about each resource in a rule with namespaces; the plugin's own CRDs are known from
+    /// their manifests.
     pub(super) async fn of(
         descriptor: &Descriptor,
         sidecar: &Sidecar,
@@ -46,13 +48,14 @@ impl Scopes {
         Ok(Self { cluster: cluster.map(|(name, _)| name).collect() })
     }
 
-    /// Whether the rule grants nothing on the resource, because that is in no namespace and the rule is of some.
+    /// Whether the rule grants nothing on the resource, because that is cluster-scoped and the rule has
+    /// namespaces.
     pub(super) fn leave_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
         let name = (group.to_owned(), plural(resource).to_owned());
         !is_everywhere(&rule.namespaces) && self.cluster.contains(&name)
     }
 
-    /// A line for each resource of which a rule leaves nothing.
+    /// Returns a warning for each resource on which a rule grants nothing.
     pub(super) fn warnings(&self, descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
         let mut warnings = Vec::new();
         for (position, rule) in rules(descriptor, sidecar) {
@@ -69,14 +72,14 @@ impl Scopes {
     }
 }
 
-/// The rules of the descriptor as the sidecar leaves them, with their position in the descriptor.
+/// The rules of the descriptor, restricted by the sidecar, with their positions in the descriptor.
 fn rules(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<(usize, Rule)> {
     let granted = sidecar.grants.writes.as_deref();
     let declared = descriptor.writes.iter().enumerate();
     declared.flat_map(|(at, rule)| narrowed(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
 }
 
-/// Without its subresource.
+/// Returns the name without its subresource.
 fn plural(resource: &str) -> &str {
     resource.split_once('/').map_or(resource, |(plural, _)| plural)
 }

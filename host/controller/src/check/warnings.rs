@@ -1,4 +1,4 @@
-//! What is allowed and probably not meant.
+//! Warns about what is allowed but probably a mistake.
 
 use super::{CheckedWatch, Verdict, rules};
 use crate::config::descriptor::{Descriptor, Trigger};
@@ -24,7 +24,7 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     warnings
 }
 
-/// What the sidecar leaves of the plugin's HTTP requests.
+/// Warns if the plugin imports wasi:http but no request can be granted.
 pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
     if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
         return None;
@@ -43,10 +43,12 @@ pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sid
     }
 }
 
+/// Returns the warning about a watch, if there is one.
 pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
     let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
-    // Only kinds whose server counts generations: a ConfigMap or a Pod would never pass generationChanged().
+    // Only for kinds whose server tracks `metadata.generation`: a ConfigMap or a Pod would never pass
+    // generationChanged().
     let counts_generations = watch.api_version != "v1";
     if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() && counts_generations {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! The CRDs that a plugin brings: applied server-side by one field manager, never deleted.
+//! Applies the CRDs of a plugin: server-side, with one field manager. They are never deleted.
 
 use http::Method;
 use serde_json::Value;
@@ -8,22 +8,22 @@ use super::{APPLY_PATCH, Payload, Server, ServerError, query};
 /// The field manager of every CRD that the host applies.
 pub(crate) const FIELD_MANAGER: &str = "pilothouse-crds";
 
-/// Why a CRD could not be put in place.
+/// Why a CRD could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrdError {
     /// The manifest has no name.
     #[error("crds[{position}] has no metadata.name; name it PLURAL.GROUP")]
     NoName { position: usize },
-    /// The server refused it.
+    /// The server refused the CRD.
     #[error("the CRD {name:?} was refused: {source}{}", remedy(.source))]
     Refused { name: String, source: ServerError },
-    /// Applying it would take a version away in which objects are stored.
+    /// The new manifest lacks a version in which objects are stored.
     #[error(
         "the CRD {name:?} has objects stored in version {version:?}, which the plugin's manifest does not have; migrate \
          them, or keep the version in the manifest"
     )]
     StoredVersion { name: String, version: String },
-    /// Somebody else applied it, and the plugin's manifest says something else.
+    /// Another manager applied the CRD, and the plugin's manifest differs from it.
     #[error(
         "the CRD {name:?} is managed by {manager:?} and differs from the plugin's manifest; make the manifest agree, or apply it \
          by hand"
@@ -42,10 +42,10 @@ fn remedy(source: &ServerError) -> &'static str {
 }
 
 impl CrdError {
-    /// Whether the server may take it later without anybody changing anything.
+    /// Whether the server may accept the same manifest later.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            // kube-apiserver answers 500 to a manifest with a field that its type has not.
+            // kube-apiserver answers 500 to a manifest with an unknown field.
             Self::Refused { source, .. }
                 if source.to_string().contains("failed to create typed patch object") =>
             {
@@ -57,7 +57,8 @@ impl CrdError {
     }
 }
 
-/// Applies the manifests in order. Adds the names of those that it made or changed, up to the one that fails.
+/// Applies the manifests in order, up to the first that fails. Adds the names of those that were created or
+/// changed to `changed`.
 pub(crate) async fn apply_crds(
     server: &Server,
     crds: &[Value],
@@ -74,7 +75,7 @@ pub(crate) async fn apply_crds(
             return Err(CrdError::StoredVersion { name: name(), version });
         }
         if let Some(manager) = other_manager(&present) {
-            // To apply it would make the host a manager, too, even of what it does not change.
+            // A real apply would make the host a manager, too, even of fields that it does not change.
             let would_be = apply(server, &name(), crd, DryRun::Yes).await.map_err(refused)?;
             if would_be["spec"] == present["spec"] {
                 continue;
@@ -99,7 +100,7 @@ enum DryRun {
     No,
 }
 
-/// Server-side apply, without force: what another manager owns is left to it.
+/// Server-side apply without force: fields that another manager owns are left to it.
 async fn apply(server: &Server, name: &str, crd: &Value, dry_run: DryRun) -> Result<Value, ServerError> {
     let dry_run = if dry_run == DryRun::Yes { "All" } else { "" };
     let path = path(name) + &query(&[("fieldManager", FIELD_MANAGER), ("dryRun", dry_run)]);
@@ -108,7 +109,7 @@ async fn apply(server: &Server, name: &str, crd: &Value, dry_run: DryRun) -> Res
     Ok(serde_json::from_slice(&answer).unwrap_or_default())
 }
 
-/// Who manages the CRD's spec, if the host is not among them.
+/// Returns the manager of the CRD's spec, unless the host is one of them.
 fn other_manager(present: &Value) -> Option<&str> {
     let managers = present.pointer("/metadata/managedFields")?.as_array()?;
     if managers.iter().any(|entry| entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply") {
@@ -118,7 +119,7 @@ fn other_manager(present: &Value) -> Option<&str> {
     of_spec["manager"].as_str()
 }
 
-/// A version in which objects may be stored and that the new manifest lacks.
+/// Returns a version in which objects may be stored and which the new manifest lacks.
 fn lost_version(present: &Value, manifest: &Value) -> Option<String> {
     let kept: Vec<_> = manifest
         .pointer("/spec/versions")
@@ -129,7 +130,8 @@ fn lost_version(present: &Value, manifest: &Value) -> Option<String> {
     stored.iter().filter_map(Value::as_str).find(|version| !kept.contains(version)).map(str::to_owned)
 }
 
-/// The name of the first of the CRDs that is not Established yet, with the server's reason.
+/// Returns the name of the first CRD that is not yet Established, with the server's reason; `None` if all
+/// are.
 pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Option<String>, CrdError> {
     for crd in crds {
         let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -154,7 +156,7 @@ pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Optio
     Ok(None)
 }
 
-/// The name of the first of the CRDs that is not there.
+/// Returns the name of the first CRD that does not exist; `None` if all do.
 pub(crate) async fn absent(server: &Server, crds: &[Value]) -> Result<Option<String>, ServerError> {
     for crd in crds {
         let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();

@@ -1,3 +1,5 @@
+//! Errors of requests to the API server.
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -6,8 +8,8 @@ use hyper_util::client::legacy::Error as HttpError;
 use kube::core::Status;
 use pilothouse_plugin::{ApiError, Cause};
 
-/// The least and the most seconds that a plugin is told to wait after a 429, whatever `Retry-After` says: 0 would have it ask again in a
-/// loop, and a year would stop its work.
+/// Bounds in seconds for how long a plugin is told to wait after a 429, whatever `Retry-After` says: with 0
+/// it would retry in a busy loop, and with a year its work would stop.
 const RETRY_AFTER: RangeInclusive<u32> = 1..=60;
 
 /// Why a request failed.
@@ -20,14 +22,15 @@ pub(crate) enum ServerError {
         message: String,
         causes: Vec<Cause>,
         retry_after_seconds: Option<u32>,
-        /// Whether the server names the object that the error is about. One that does not serve the resource has none to name.
+        /// Whether the server names the object that the error is about. A 404 for a resource that is not
+        /// served names none.
         names_object: bool,
     },
-    /// The server answered that all went well, with more bytes than are read.
+    /// The request succeeded, but the response exceeds the limit of `most` bytes.
     Unread { most: usize },
-    /// No connection, so nothing was sent.
+    /// No connection could be made, so nothing was sent.
     Unsent(String),
-    /// No answer: the connection failed, or the answer was cut.
+    /// No complete response: the connection failed, or the response was cut off.
     Transport(String),
 }
 
@@ -87,7 +90,7 @@ impl ServerError {
         }
     }
 
-    /// The HTTP status, where the server answered.
+    /// The HTTP status, if the server answered.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
@@ -96,8 +99,8 @@ impl ServerError {
         }
     }
 
-    /// Whether the request may have been carried out all the same: there was no answer, or one that a server or a proxy
-    /// gives when it does not know either. A connection that was never made has carried nothing.
+    /// Whether the request may have been carried out despite the error: there was no response, or one that a
+    /// server or a proxy sends when it does not know either. A request that was not sent was not carried out.
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500,
@@ -106,7 +109,7 @@ impl ServerError {
         }
     }
 
-    /// Whether the same request may be answered another time.
+    /// Whether the same request may succeed later.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500 || *code == 429,
@@ -115,12 +118,12 @@ impl ServerError {
         }
     }
 
-    /// Whether the server has no such resource, or not at that place; as opposed to an object that is not there.
+    /// Whether the server does not serve the resource; `false` if only the object does not exist.
     pub(crate) fn is_of_no_resource(&self) -> bool {
         matches!(self, Self::Answered { code: 404, names_object: false, .. })
     }
 
-    /// The error as a guest matches it.
+    /// Converts to the error type that guests see.
     pub(crate) fn into_api_error(self) -> ApiError {
         let (code, reason, message, causes, retry_after) = match self {
             Self::Unsent(problem) | Self::Transport(problem) => return ApiError::Unavailable(problem),

@@ -1,7 +1,7 @@
-//! Kubernetes Events (`events.k8s.io/v1`) about objects, written in the background.
+//! Writes Kubernetes Events (`events.k8s.io/v1`) about objects in the background.
 //!
-//! Equal events become one with a growing series, as client-go's recorder does, so that a plugin that complains at
-//! every reconcile makes one object and not thousands.
+//! Equal events become one Event with a growing series, as with client-go's recorder: a plugin that complains
+//! at every reconcile makes one object and not thousands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::logs::PluginLogs;
 /// An event to be recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct NewEvent {
-    /// The plugin that says it.
+    /// The plugin that reports the event.
     pub(crate) plugin: Arc<str>,
     pub(crate) regarding: Object,
     pub(crate) warning: bool,
@@ -32,15 +32,15 @@ pub(crate) struct NewEvent {
     pub(crate) note: String,
 }
 
-/// Hands events to the task that writes them. Never waits: when the task is behind by [`BACKLOG`], events are dropped
-/// and counted, because an event is a comment and must not hold work up.
+/// Passes events to the task that writes them. Never waits: if the task is behind by [`BACKLOG`] events,
+/// further ones are dropped and counted, because events are diagnostics and must not delay work.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
     sender: mpsc::Sender<Pending>,
 }
 
-/// An event that waits to be written. It holds the name of the object that it is about, never the object: a thousand of those may be
-/// gigabytes.
+/// An event that waits to be written. It holds a reference to its object, not the object itself: a thousand
+/// objects may have gigabytes.
 struct Pending {
     plugin: Arc<str>,
     regarding: Reference,
@@ -51,7 +51,7 @@ struct Pending {
     _charge: Option<HostMemoryCharge>,
 }
 
-/// Which object an event is about, in which state.
+/// The object that an event is about, and its resource version.
 struct Reference {
     api_version: String,
     kind: String,
@@ -61,9 +61,12 @@ struct Reference {
     resource_version: String,
 }
 
+/// Events that may wait to be written.
 const BACKLOG: usize = 1024;
-/// How long an event counts as the same; client-go's recorder has 6 minutes.
+/// How long after the last occurrence an equal event extends the series. client-go's recorder also has 6
+/// minutes.
 const SERIES: Duration = Duration::from_mins(6);
+/// Series that are remembered.
 const KEPT: usize = 4096;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -83,7 +86,7 @@ struct Recorded {
 }
 
 impl EventRecorder {
-    /// Starts the writing task; it ends when the last recorder is dropped.
+    /// Starts the writing task. The task ends when the last recorder is dropped.
     pub(crate) fn start(server: Server, instance: Arc<str>, logs: PluginLogs) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         tokio::spawn(async move {
@@ -94,12 +97,13 @@ impl EventRecorder {
         Self { sender }
     }
 
-    /// Queues an event of the host; false when it was dropped.
+    /// Queues an event of the host. Returns `false` if the event was dropped.
     pub(crate) fn record(&self, event: NewEvent) -> bool {
         self.sender.try_send(event.into()).is_ok()
     }
 
-    /// Queues an event of a guest, which is charged to the plugin until it is written; false when it was dropped.
+    /// Queues an event of a guest; its memory is charged to the plugin until it is written. Returns `false`
+    /// if the event was dropped.
     pub(crate) fn record_charged(&self, event: NewEvent, memory: &HostMemory) -> bool {
         let mut pending = Pending::from(event);
         let Ok(charge) = memory.try_charge(HostMemoryKind::Events, pending.bytes()) else { return false };
@@ -152,7 +156,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes until the last recorder is dropped.
+    /// Writes events until the last recorder is dropped.
     async fn run(&mut self) {
         let Self { server, instance, logs, receiver, recorded } = self;
         while let Some(event) = receiver.recv().await {
@@ -211,12 +215,12 @@ fn series(count: u32, now: Timestamp) -> Value {
     json!({"series": {"count": count, "lastObservedTime": micro(now)}})
 }
 
-/// metav1.MicroTime.
+/// Formats a time as `metav1.MicroTime`.
 fn micro(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// The collection's path, the event's name, and its manifest.
+/// Returns the path of the collection, and the name and the manifest of the Event.
 fn manifest(event: &Pending, instance: &str, now: Timestamp) -> (String, String, Value) {
     let object = &event.regarding;
     // Events about cluster-scoped objects live in `default`, as with client-go.

@@ -1,12 +1,12 @@
-//! Keeps a version that was swapped out from writing, and tells a swap when the writes under way have ended.
+//! Stops the requests of a version that was swapped out, and lets the swap wait for its requests in flight.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The fence of one version. It is asked right before each request is sent; a swap closes it and waits for the requests
-/// that have passed. Cheap to clone.
+/// The fence of one version. A permit is taken right before each request is sent; a swap closes the fence and
+/// waits for the permits to be dropped. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fence(Arc<Shared>);
 
@@ -22,12 +22,12 @@ struct State {
     sending: usize,
 }
 
-/// Leave to send one request, until it is dropped: then its answer is there, or nobody waits for it any more.
+/// Permission to send one request, held until its response has arrived or nobody waits for it any more.
 #[derive(Debug)]
 pub(crate) struct Sending(Arc<Shared>);
 
 impl Fence {
-    /// Leave to send a request; `None` once the fence is closed.
+    /// Returns a permit to send a request; `None` once the fence is closed.
     pub(crate) fn enter(&self) -> Option<Sending> {
         let mut state = self.0.state.lock();
         if state.closed {
@@ -37,17 +37,17 @@ impl Fence {
         Some(Sending(Arc::clone(&self.0)))
     }
 
-    /// From now on the version sends nothing.
+    /// Closes the fence: the version sends nothing from now on.
     pub(crate) fn close(&self) {
         self.0.state.lock().closed = true;
     }
 
-    /// The version goes on after all.
+    /// Opens the fence again, for a version that continues after all.
     pub(crate) fn open(&self) {
         self.0.state.lock().closed = false;
     }
 
-    /// Waits until no request is under way. Cancellation safe.
+    /// Waits until no request is in flight. Cancellation safe.
     pub(crate) async fn drained(&self) {
         loop {
             let drained = self.0.drained.notified();

@@ -1,29 +1,30 @@
-//! What a plugin may do on the server: the descriptor's rules, narrowed by the operator's.
+//! What a plugin may do on the server: the descriptor's rules, restricted by the operator's.
 
 use crate::config::descriptor::Rule;
 use crate::config::operator::Operator;
 use crate::config::sidecar::WatchRule;
 
-/// The rules that a call is held against: all of the descriptor's, and those of the sidecar as it is now, where it has any.
+/// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
+/// has any.
 #[derive(Clone)]
 pub(crate) struct Grants {
     declared: Vec<Rule>,
     operator: Operator,
 }
 
-/// One request, as RBAC sees it.
+/// The attributes of one request that RBAC rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access<'a> {
-    /// The API group, "" for core.
+    /// The API group; "" for core.
     pub group: &'a str,
-    /// The plural name, with `/status` or another subresource where there is one.
+    /// The plural name, with `/status` or another subresource if there is one.
     pub resource: &'a str,
     /// The verb.
     pub verb: &'a str,
-    /// The namespace, "" for cluster scope or all namespaces.
+    /// The namespace; "" for cluster scope or all namespaces.
     pub namespace: &'a str,
-    /// Whether the resource's objects are in namespaces. As in RBAC, a rule with namespaces grants nothing on those that are not,
-    /// whatever namespace a request names.
+    /// Whether the resource is namespaced. As in RBAC, a rule with namespaces grants nothing on
+    /// cluster-scoped resources, whatever namespace a request names.
     pub namespaced: bool,
 }
 
@@ -35,26 +36,26 @@ impl Access<'_> {
 }
 
 impl Grants {
-    /// The grants of a descriptor under what the operator allows at the time of each call.
+    /// The grants of a descriptor, restricted by what the operator allows at the time of each request.
     #[must_use]
     pub(crate) fn new(declared: Vec<Rule>, operator: Operator) -> Self {
         Self { declared, operator }
     }
 
-    /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
-    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts; so is
-    /// `access.namespaced`, which must be true.
+    /// Whether the request may be granted, as far as that is known before discovery: a plugin must not make
+    /// the host query the server about what none of its rules could allow. Of `access.resource`, which is a
+    /// guess, only the subresource counts; `access.namespaced` must be true.
     ///
     /// # Errors
-    /// A rule that would let it pass.
+    /// Returns a rule that would allow the request.
     pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
         self.check_by(access, may_allow)
     }
 
-    /// Whether the access is granted.
+    /// Whether the request is granted.
     ///
     /// # Errors
-    /// The rule that is missing.
+    /// Returns the missing rule.
     pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
         self.check_by(access, allows)
     }
@@ -78,12 +79,14 @@ impl Grants {
     }
 }
 
-/// What of a watch is granted: the namespaces that remain of those that it asks for, none for all of them.
+/// Returns the namespaces of a watch that are granted, out of those in `wanted`. Empty stands for all
+/// namespaces, in both.
 ///
-/// A watch of all namespaces takes what it gets. One that names namespaces needs each of them.
+/// A watch of all namespaces is restricted to the granted ones. A watch that names namespaces needs each of
+/// them.
 ///
 /// # Errors
-/// The rule that is missing.
+/// Returns the missing rule.
 pub(crate) fn watched_namespaces(
     granted: Option<&[WatchRule]>,
     (group, plural, namespaced): (&str, &str, bool),
@@ -95,7 +98,7 @@ pub(crate) fn watched_namespaces(
         .filter(|rule| {
             has(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
         })
-        // As in RBAC, where no Role grants what is in no namespace.
+        // As in RBAC, where no Role grants cluster-scoped resources.
         .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
     let all = covering.clone().any(|rule| is_everywhere(&rule.namespaces));
     let missing = |namespaces: Vec<String>| WatchRule {
@@ -116,12 +119,12 @@ pub(crate) fn watched_namespaces(
     if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
 }
 
-/// Whether some rule is of the group, so that a watch of one of its kinds may be granted.
+/// Whether some rule has this API group, so that a watch of its kinds may be granted.
 pub(crate) fn has_rule_of_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
     granted.is_none_or(|granted| granted.iter().any(|rule| has(&rule.api_groups, group)))
 }
 
-/// What remains of a rule under the operator's: the rules that both allow.
+/// Returns the rules that both the declared rule and the operator's rules allow.
 pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
     match granted {
         None => vec![declared.clone()],
@@ -129,11 +132,12 @@ pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
     }
 }
 
-/// The granted rules that allow nothing that is declared: probably misspelt.
+/// Returns the granted rules that allow nothing that is declared; they are probably misspelled.
 pub(crate) fn idle<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
     granted.iter().filter(|granted| !declared.iter().any(|declared| common(declared, granted).is_some()))
 }
 
+/// Returns the rule for what both rules allow.
 fn common(one: &Rule, other: &Rule) -> Option<Rule> {
     let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
         (true, true) => Vec::new(),
@@ -149,7 +153,7 @@ fn common(one: &Rule, other: &Rule) -> Option<Rule> {
     })
 }
 
-/// The narrower of each pair of which one covers the other; `None` when there is none.
+/// Returns the narrower pattern of each pair in which one covers the other; `None` if there is no such pair.
 fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     let mut both: Vec<String> = Vec::new();
     for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
@@ -167,7 +171,7 @@ fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     (!both.is_empty()).then_some(both)
 }
 
-/// Whether a rule with these namespaces is of all of them, and of what is in none.
+/// Whether a rule with these namespaces applies to all of them, and to cluster-scoped resources.
 pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
@@ -185,7 +189,7 @@ fn allows(rules: &[Rule], access: Access<'_>) -> bool {
     })
 }
 
-/// Whether some resource's name would make these rules allow it.
+/// Whether these rules would allow the request for some resource name.
 fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
     let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
     let wanted = subresource(access.resource);
@@ -197,7 +201,8 @@ fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
     })
 }
 
-/// As RBAC has it: `*` covers everything, `*/status` that subresource of everything, all else itself.
+/// Whether a resource pattern matches, as in RBAC: `*` matches everything, `*/status` that subresource of
+/// everything.
 fn covers(pattern: &str, resource: &str) -> bool {
     pattern == "*"
         || pattern == resource
@@ -228,7 +233,7 @@ mod tests {
         Access { group: "apps", resource, verb, namespace, namespaced: true }
     }
 
-    /// As in RBAC: else `namespaces: [shop]` would give the right to delete the Namespace, and every Node.
+    /// As in RBAC: otherwise `namespaces: [shop]` would allow deleting the Namespace, and every Node.
     #[test]
     fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
         let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
@@ -317,7 +322,7 @@ mod tests {
                 rules("apps", &["deployments", "*/status"], &["get"], &["shop", "bank"]),
             ]
         );
-        // What is left is what a call may do.
+        // A request is granted exactly if the resulting rules allow it.
         let grants = super::tests::grants(vec![declared.clone()], Some(granted.to_vec()));
         assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
         assert!(grants.check(access("deployments", "update", "shop")).is_err());

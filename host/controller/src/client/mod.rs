@@ -1,4 +1,4 @@
-//! Talking to the API server, other than by watches: requests, discovery, CRDs, events.
+//! Requests to the API server other than watches: live reads and writes, discovery, CRDs, Events.
 
 pub(crate) mod clients;
 mod crds;
@@ -28,15 +28,15 @@ pub(crate) use written::{Written, created, deleted, object, written};
 
 use crate::access::ServiceAccount;
 
-/// Requests to one API server, with its answers' errors told apart.
+/// Sends requests to the API server and parses its error responses.
 #[derive(Clone)]
 pub(crate) struct Server {
     client: kube::Client,
-    /// In whose name they are sent; none for the host's own.
+    /// The user to impersonate; `None` for the host's own identity.
     user: Option<HeaderValue>,
 }
 
-/// A body and what it is.
+/// A request body and its content type.
 #[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) content_type: &'static str,
@@ -44,9 +44,9 @@ pub(crate) struct Payload {
 }
 
 pub(crate) const JSON: &str = "application/json";
-/// Bytes of an answer that nothing narrower bounds, such as an object that was written: many times what etcd stores.
+/// Limit in bytes for responses without a narrower one, such as written objects; many times what etcd stores.
 const LARGEST_ANSWER: usize = 64 << 20;
-/// Bytes of an error's body.
+/// Limit in bytes for the body of an error response.
 const LARGEST_ERROR: usize = 256 << 10;
 const IMPERSONATE_USER: &str = "impersonate-user";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -62,17 +62,18 @@ impl Server {
         Self { client, user: None }
     }
 
-    /// The same server, asked in a service account's name. Its groups are not named: the API server knows those of a service
-    /// account, and to name them takes rights that the host then need not have.
+    /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
+    /// the groups of a service account, and impersonating groups needs rights that the host otherwise does
+    /// not.
     pub(crate) fn acting_as(&self, account: &ServiceAccount) -> Self {
-        // The parts of an account's name are plain ASCII, which every header takes.
+        // The name of a service account is plain ASCII, which is valid in every header.
         let user = HeaderValue::from_str(&account.user()).ok();
         debug_assert!(user.is_some(), "{account}");
         Self { client: self.client.clone(), user }
     }
 
-    /// Sends one request and returns the body of a successful answer. Dropping the future abandons the request: the
-    /// server may or may not have carried it out.
+    /// Sends one request and returns the body of a successful response. Dropping the future abandons the
+    /// request: the server may or may not have carried it out.
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -82,7 +83,8 @@ impl Server {
         self.request_within(method, path_and_query, payload, LARGEST_ANSWER).await
     }
 
-    /// [`request`](Self::request) with another bound: an answer of more than so many bytes is not read to its end, and is an error.
+    /// Like [`request`](Self::request), with another limit: a response of more than `most` bytes is an error
+    /// and is not read to its end.
     pub(crate) async fn request_within(
         &self,
         method: Method,
@@ -110,7 +112,7 @@ impl Server {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => match is_success {
                 true => return Err(ServerError::Unread { most }),
-                // The code says what matters.
+                // The status code says what matters.
                 false => Bytes::from(format!("its message exceeds {most} bytes")),
             },
             Err(error) => return Err(ServerError::transport(&*error)),
@@ -124,12 +126,12 @@ impl Server {
         Err(ServerError::answered(head.status, &body, retry_after))
     }
 
-    /// GET, with 404 as `None`.
+    /// Sends a GET. Returns `None` for a 404.
     pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, ServerError> {
         self.get_within(path_and_query, LARGEST_ANSWER).await
     }
 
-    /// [`get`](Self::get) of an answer of at most so many bytes.
+    /// Like [`get`](Self::get), for a response of at most `most` bytes.
     pub(crate) async fn get_within(
         &self,
         path_and_query: &str,
@@ -143,7 +145,7 @@ impl Server {
     }
 }
 
-/// A query string of the parameters that have a value.
+/// Builds a query string from the parameters that have a value.
 pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {

@@ -1,11 +1,12 @@
-//! How fast a plugin may do what costs others something: token buckets, with time passed in, and who waits at them.
+//! Rate limits for what a plugin does at the expense of others: a token bucket with the time passed in, and a
+//! queue for it.
 
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// A token bucket.
+/// A token bucket. Pure: the time is passed in.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     per_second: f64,
@@ -15,7 +16,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let (per_second, capacity) = (f64::from(per_second.max(1)), f64::from(burst.max(1)));
         Self { per_second, capacity, tokens: capacity, refilled: now }
@@ -24,7 +25,7 @@ impl Bucket {
     /// Takes a token.
     ///
     /// # Errors
-    /// There is none; the time after which there will be one if nobody else takes it.
+    /// Errors if no token is left, with the time after which there will be one unless somebody else takes it.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
@@ -34,12 +35,12 @@ impl Bucket {
             return Ok(());
         }
         let missing = (1.0 - self.tokens) / self.per_second;
-        // Up to the timer's next tick, so that who has waited finds its token.
+        // One more millisecond, the timer's resolution, so that a caller that has waited finds its token.
         Err(Duration::from_secs_f64(missing) + Duration::from_millis(1))
     }
 }
 
-/// A bucket at which callers wait in the order in which they came.
+/// A token bucket for which callers wait in the order of arrival.
 #[derive(Debug)]
 pub(crate) struct Turnstile(Mutex<Bucket>);
 
@@ -48,11 +49,11 @@ impl Turnstile {
         Self(Mutex::new(bucket))
     }
 
-    /// Waits for a token; `on_wait` is called once before the first wait, if there is one.
+    /// Waits for a token. `on_wait` is called once before the first wait, if there is one.
     ///
     /// # Cancellation safety
-    /// Safe: a caller that goes takes no token, and the next in line is served. The lock is fair, and the first in line holds it while it
-    /// waits.
+    /// Safe: a dropped caller takes no token, and the next one is served. The lock is fair, and the first
+    /// caller holds it while waiting.
     pub(crate) async fn pass(&self, on_wait: impl FnOnce()) {
         let mut on_wait = Some(on_wait);
         let mut wait = || on_wait.take().into_iter().for_each(|on_wait| on_wait());
@@ -70,14 +71,14 @@ impl Turnstile {
     }
 }
 
-/// Says something now and then only.
+/// Limits a repeated log message to one per minute.
 #[derive(Debug, Default)]
 pub(crate) struct Reminder(parking_lot::Mutex<Option<Instant>>);
 
 impl Reminder {
     const EVERY: Duration = Duration::from_mins(1);
 
-    /// Whether it is time to say it again.
+    /// Whether the message is due again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let mut last = self.0.lock();
         let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::EVERY);

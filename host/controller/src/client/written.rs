@@ -1,18 +1,19 @@
-//! What became of a write, by the API server's answer.
+//! The outcome of a write, from the API server's response.
 
 use pilothouse_model::{Object, ObjectError, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::ApiError;
 
-/// What a write did, for the plugin's own reads.
+/// What a write did, as the plugin's own reads must show it.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     /// The server's new state of the object.
     Object(ResourceType, Object),
-    /// The write took the last finalizer of an object that was being deleted: its last state, which nobody will see again.
+    /// The write removed the last finalizer of an object that was being deleted. This is its last state.
     Ended(ResourceType, Object),
-    /// The object was deleted: its UID where the server told it.
+    /// The object was deleted. The UID is "" if the server did not send it.
     Deleted(ResourceType, ObjectKey, String),
-    /// The server's answer to what makes no object of the resource: a review, or a subresource such as `eviction`. No read will show it.
+    /// The response to a write that stores no object: a review, or a subresource such as `eviction`. No read
+    /// will show it.
     Answer(ResourceType, Object),
 }
 
@@ -34,7 +35,7 @@ impl Written {
     }
 }
 
-/// The object in an answer.
+/// Parses the object in a response.
 pub(crate) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, ApiError> {
     let api_version = resource.api_version();
     let options =
@@ -42,7 +43,8 @@ pub(crate) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, Api
     Object::parse(body, &options).map_err(|error| unreadable(resource, &error))
 }
 
-/// What a creation did, of an object or of what is none: then the answer has no name, or the creation was that of a subresource.
+/// Parses the response to a creation. If that was one of a subresource, or the response has no name, no
+/// object was stored.
 pub(crate) fn created(body: &[u8], resource: ResourceType, subresource: bool) -> Result<Written, ApiError> {
     let api_version = resource.api_version();
     let options =
@@ -54,13 +56,13 @@ pub(crate) fn created(body: &[u8], resource: ResourceType, subresource: bool) ->
     Ok(Written::Answer(resource, answer))
 }
 
-/// What an update or a patch did.
+/// Parses the response to an update or a patch.
 pub(crate) fn written(body: &[u8], resource: ResourceType) -> Result<Written, ApiError> {
     object(body, &resource).map(|object| of_object(object, resource))
 }
 
 fn of_object(object: Object, resource: ResourceType) -> Written {
-    // Removing the last finalizer of an object that is being deleted ends it.
+    // An object that is being deleted is removed when its last finalizer is.
     if object.deletion_timestamp().is_some() && !is_held(&object) {
         return Written::Ended(resource, object);
     }
@@ -71,8 +73,8 @@ fn unreadable(resource: &ResourceType, error: &ObjectError) -> ApiError {
     ApiError::Unavailable(format!("the API server's answer about {resource} cannot be read: {error}"))
 }
 
-/// What a deletion did. The server answers with a `Status`, or with the object: with its last state where nothing holds
-/// it, and otherwise with the state in which it stays there for a while.
+/// Parses the response to a deletion. That is a `Status`, or the object: the last state of an object that is
+/// gone, or the state of one whose deletion is pending.
 pub(crate) fn deleted(answer: &[u8], resource: ResourceType, key: &ObjectKey) -> Written {
     let status = serde_json::from_slice::<serde_json::Value>(answer).unwrap_or_default();
     if status["kind"] == "Status" {
@@ -86,8 +88,8 @@ pub(crate) fn deleted(answer: &[u8], resource: ResourceType, key: &ObjectKey) ->
     }
 }
 
-/// Whether something keeps an object that is being deleted: its finalizers, a grace period (Pods), or a Namespace's own
-/// finalizers. The rule of the API server's `ShouldDeleteDuringUpdate`.
+/// Whether something delays the deletion of an object: finalizers, a grace period (Pods), or a Namespace's
+/// own finalizers. Follows kube-apiserver's `ShouldDeleteDuringUpdate`.
 fn is_held(object: &Object) -> bool {
     let is_set = |pointer: &str, nothing: &str| object.field(pointer).is_some_and(|text| text != nothing);
     !object.finalizers().is_empty()
@@ -121,7 +123,8 @@ mod tests {
         pod.to_string().into_bytes()
     }
 
-    /// The answer to a deletion, and to another write of an object that is being deleted.
+    /// The outcomes of a deletion, and of another write to an object that is being deleted, for the same
+    /// response.
     fn of_a_pod(members: &serde_json::Value) -> (Written, Written) {
         let key = ObjectKey::new("n", "p");
         let answer = pod(members);

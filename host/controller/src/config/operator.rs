@@ -1,6 +1,6 @@
-//! What the operator allows a plugin now, by its sidecar. It belongs to the plugin's name: whatever version runs is held to it, not to
-//! the sidecar that was there when the version was loaded. So what a sidecar takes away counts as soon as it is read, whatever comes
-//! of the load that follows.
+//! What the operator allows a plugin now, by its sidecar. The terms belong to the plugin's name: they apply
+//! to whatever version runs, not only to versions that are loaded later. So what a sidecar takes away takes
+//! effect as soon as the sidecar is read, whatever becomes of the load that follows.
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ use crate::name::PluginName;
 use crate::outgoing::{Pattern, PatternError, parse_patterns};
 use crate::{GrantMode, ServiceAccount};
 
-/// What a sidecar says of the rights of its plugin.
+/// The rights that a sidecar gives its plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
-    /// Absent, all that the descriptor declares.
+    /// `None` allows all that the descriptor declares.
     pub(crate) writes: Option<Vec<Rule>>,
-    /// Absent, all that the descriptor watches.
+    /// `None` allows all that the descriptor watches.
     pub(crate) watches: Option<Vec<WatchRule>>,
-    /// Absent, as the host's configuration has it.
+    /// `None` leaves the decision to the host's configuration.
     pub(crate) crds: Option<bool>,
     pub(crate) http: Vec<Pattern>,
-    /// Absent, the host's own identity.
+    /// `None` stands for the host's own identity.
     pub(crate) service_account: Option<ServiceAccount>,
 }
 
-/// The terms of one plugin, all its versions. Cheap to clone.
+/// The current terms of one plugin, shared by all its versions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Operator(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Counts the loads: one that was given up must not put back what a later one has read.
+    /// The number of the newest load: a load that was cancelled must not overwrite what a later one has read.
     newest: Mutex<u64>,
     terms: RwLock<Option<Arc<Terms>>>,
 }
 
-/// A load's turn to say what the sidecar allows. It is over when the next load begins.
+/// A load's permission to set the terms. It expires when the next load starts.
 #[derive(Clone)]
 pub(crate) struct Turn {
     operator: Operator,
@@ -54,7 +54,7 @@ impl Terms {
         Ok(Self { writes, watches, crds, http, service_account })
     }
 
-    /// What of a version they do not allow, so that it must not go on as it is.
+    /// Returns why these terms do not allow a running version to go on as it is; `None` if they do.
     fn forbid(&self, plugin: &PluginName, version: &Version) -> Option<String> {
         if self.service_account != version.terms.service_account {
             return Some(format!(
@@ -77,21 +77,21 @@ impl Terms {
 }
 
 impl Operator {
-    /// A load begins; the turns of those before it are over.
+    /// Starts a load. Earlier loads can no longer set the terms.
     pub(crate) fn begin(&self) -> Turn {
         let mut newest = self.0.newest.lock();
         *newest += 1;
         Turn { operator: self.clone(), number: *newest }
     }
 
-    /// What is allowed now; `None` where nothing is, because the sidecar was not read yet or cannot be understood.
+    /// The current terms; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
     pub(crate) fn terms(&self) -> Option<Arc<Terms>> {
         self.0.terms.read().clone()
     }
 }
 
 impl Turn {
-    /// The sidecar was read: it counts from now on, for the version that runs as well.
+    /// Puts the terms of a sidecar into effect, also for the running version.
     pub(crate) fn allow(&self, terms: Terms, plugin: &PluginName, running: Option<&Version>) -> Arc<Terms> {
         let terms = Arc::new(terms);
         let forbidden = running.and_then(|running| terms.forbid(plugin, running));
@@ -99,12 +99,12 @@ impl Turn {
         terms
     }
 
-    /// The sidecar can't be understood. The operator may have meant to take something away, so nothing is allowed until it can be.
+    /// Allows nothing until the sidecar is valid again: the operator may have meant to take something away.
     pub(crate) fn withhold(&self, why: String, running: Option<&Version>) {
         self.set(None, running, Some(why));
     }
 
-    /// The successor of the version that runs waits, and the version must not go on meanwhile.
+    /// Withholds all access from the running version while its successor waits.
     pub(crate) fn hold(&self, why: &str, running: &Version) {
         let newest = self.operator.0.newest.lock();
         if *newest == self.number {
@@ -126,7 +126,7 @@ impl Turn {
 
 #[cfg(test)]
 impl Operator {
-    /// An operator whose sidecar grants this.
+    /// An operator whose sidecar has these grants.
     pub(crate) fn granting(grants: Grants) -> Self {
         let operator = Self::default();
         let terms = Terms::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
@@ -135,13 +135,13 @@ impl Operator {
         operator
     }
 
-    /// An operator whose sidecar grants these writes; none grants those of the descriptor.
+    /// An operator whose sidecar grants these writes; `None` grants those of the descriptor.
     pub(crate) fn granting_writes(writes: Option<Vec<Rule>>) -> Self {
         Self::granting(Grants { writes, ..Grants::default() })
     }
 }
 
-/// What is not named in a sidecar, under `--grants explicit`.
+/// Applies the grant mode: `--grants explicit` grants nothing that the sidecar does not name.
 pub(crate) fn under(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
     if mode == GrantMode::Explicit {
         let Grants { watches, writes, crds, .. } = &mut sidecar.grants;

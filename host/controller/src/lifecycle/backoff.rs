@@ -1,14 +1,15 @@
-//! How long a plugin waits before it is tried again. Pure: who asks brings the chance.
+//! How long a plugin waits before it is tried again. Pure: the caller passes the randomness.
 
 use std::time::Duration;
 
-/// The first wait, about.
+/// The first delay, before jitter.
 const BASE: Duration = Duration::from_secs(1);
-/// The longest wait, about.
+/// The longest delay, before jitter.
 const MAX: Duration = Duration::from_secs(300);
 
-/// The wait after `failures` earlier ones: 1 s · 2ⁿ up to 5 min, a fifth less to a fifth more of it by `chance`, which is
-/// between 0 and 1. So plugins that failed together are not tried together.
+/// Returns the delay after `failures` earlier ones: 1 s · 2ⁿ up to 5 min, with 20 % of jitter in both
+/// directions by `chance`, from 0 to 1. The jitter keeps plugins that failed together from being retried
+/// together.
 pub(crate) fn wait(failures: u32, chance: f64) -> Duration {
     let factor = 1_u32.checked_shl(failures).filter(|_| failures < 31).unwrap_or(u32::MAX);
     let wait = BASE.checked_mul(factor).map_or(MAX, |wait| wait.min(MAX));

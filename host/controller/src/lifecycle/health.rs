@@ -1,4 +1,4 @@
-//! The record of a version, shared by all who call its guests.
+//! The health of a version, shared by all callers of its guests.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use crate::access::Permission;
 
 use super::record::{Activity, DynHash, Entry, Record};
 
-/// Who calls a guest of the version asks before and tells of the outcome. Without the permission to work, nobody gets leave.
+/// Counts a version's faults and stops the calls while it backs off. A caller acquires a permit before each
+/// call of a guest and reports the outcome. No permits are given while the version's access is withheld.
 /// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Whether the record is clean: then nobody needs the lock.
+    /// Whether there are no faults to remember; then no caller takes the lock.
     clean: AtomicBool,
     changed: watch::Sender<()>,
     permission: Arc<Permission>,
@@ -28,20 +29,20 @@ struct Shared {
 #[derive(Default)]
 struct State {
     record: Record,
-    /// The last fault, for people.
+    /// The last fault's activity and message.
     fault: Option<(Activity, String)>,
-    /// The version does not run any more: nobody is to wait for it.
+    /// The version no longer runs, so nobody must wait for it.
     retired: bool,
 }
 
-/// Leave to make one call. Dropped without an outcome, it leaves the record as it was.
+/// Permission to make one call. Dropping it without an outcome leaves the fault counter unchanged.
 pub(crate) struct Pass<'a> {
     health: &'a Health,
     entry: Entry,
     is_told: bool,
 }
 
-/// That a version backs off, why, and until when.
+/// Why a version backs off, and until when.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackingOff {
     pub(crate) problem: String,
@@ -56,7 +57,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// A clean record of a version that works while it has this permission.
+    /// The health of a new version that works only while it has this access.
     pub(crate) fn under(permission: Arc<Permission>) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
@@ -66,7 +67,7 @@ impl Health {
         }))
     }
 
-    /// Leave to call now; `None` while the version backs off, or somebody finds out whether it goes again.
+    /// Returns a permit to call a guest now; `None` while the version backs off or another call is the probe.
     pub(crate) fn enter(&self) -> Option<Pass<'_>> {
         if self.0.permission.is_held() {
             return None;
@@ -81,7 +82,7 @@ impl Health {
         Some(Pass { health: self, entry, is_told: false })
     }
 
-    /// Waits until [`enter`](Self::enter) may give leave. Cancellation safe.
+    /// Waits until [`try_acquire`](Self::try_acquire) may return a permit. Cancellation safe.
     pub(crate) async fn opens(&self) {
         while self.0.permission.granted().await {
             self.recovers().await;
@@ -111,7 +112,7 @@ impl Health {
         }
     }
 
-    /// Waits until [`enter`](Self::enter) gives no leave. Cancellation safe.
+    /// Waits until [`try_acquire`](Self::try_acquire) returns no permit. Cancellation safe.
     pub(crate) async fn closes(&self) {
         tokio::select! {
             () = self.fails() => {}
@@ -122,12 +123,13 @@ impl Health {
     async fn fails(&self) {
         let mut changed = self.0.changed.subscribe();
         while self.look().is_ok() {
-            // The sender is as old as this.
+            // Cannot fail: `self` owns the sender.
             let _ = changed.changed().await;
         }
     }
 
-    /// Tells of each change of what [`backing_off`](Self::backing_off) answers, and of some that are none.
+    /// Notified when the answer of [`backing_off`](Self::backing_off) changes, and sometimes when it does
+    /// not.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.0.changed.subscribe()
     }
@@ -139,21 +141,22 @@ impl Health {
         Some(BackingOff { problem, faults: state.record.faults(activity), until })
     }
 
-    /// An instance failed that was not called with a pass: one that computes index values, which everything waits for.
+    /// Records a fault of an instance that is called without a permit: it computes index values, which
+    /// everything waits for.
     pub(crate) fn fault(&self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
         self.failed(activity, object, Entry::Free, fault);
     }
 
-    /// Such an instance answered.
+    /// Records a success of an instance that is called without a permit.
     pub(crate) fn success(&self, activity: Activity) {
         if !self.0.clean.load(Ordering::Acquire) {
             self.change(|state| state.record.success(activity, Entry::Free, Instant::now()));
         }
     }
 
-    /// The version does not run any more: whoever waits for it goes on to the next.
+    /// Retires a version that no longer runs: its waiters stop waiting.
     pub(crate) fn retire(&self) {
-        // A change always takes the lock from now on.
+        // A retired version is never clean, so that later calls take the lock.
         self.change(|state| state.retired = true);
     }
 
@@ -187,7 +190,7 @@ impl Health {
 }
 
 impl Pass<'_> {
-    /// The guest answered, if only with an error of its own.
+    /// The guest answered, possibly with an error of its own.
     pub(crate) fn answered(mut self, activity: Activity) {
         self.is_told = true;
         let (health, entry) = (self.health, self.entry);

@@ -1,7 +1,7 @@
-//! The life of a plugin: which states it goes through and why, when it backs off, and who is told.
+//! The lifecycle of a plugin: its states and transitions, when it backs off, and how changes are reported.
 //!
-//! [`Life`] is the machine, [`Record`](health) counts faults, [`backoff`] says how long to wait: all pure. [`Lifecycle`]
-//! holds the machine of one plugin and tells of its changes by metrics and Events.
+//! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
+//! holds the state machine of one plugin and reports its transitions by metrics and Events.
 
 pub(crate) mod backoff;
 mod health;

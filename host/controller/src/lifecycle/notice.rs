@@ -1,4 +1,5 @@
-//! One plugin's life with those who are told of it: metrics of every change, Events of those worth one.
+//! Drives one plugin's state machine and reports its transitions: all of them by metrics, the important ones
+//! by Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,30 +15,30 @@ use crate::client::{EventRecorder, NewEvent};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 
-/// A plugin that waits this long is worth an Event.
+/// A plugin that waits this long gets an Event.
 const LONG: Duration = Duration::from_secs(30);
-/// Events of one plugin about itself that may come at once, and after how long there may be one more: one that flaps
-/// must not flood the cluster.
+/// Events of one plugin about itself that may be sent at once. A flapping plugin must not flood the cluster.
 const BURST: u32 = 10;
+/// The interval after which one more Event may be sent.
 const ONE_MORE: Duration = Duration::from_secs(60);
-/// Characters of an Event's note: the API server takes 1024 bytes.
+/// Maximum length of an Event's note in characters: the API server accepts 1024 bytes.
 const NOTE: usize = 256;
 
-/// The life of one plugin. Cheap to clone; telling of a change never waits and never fails.
+/// The lifecycle of one plugin. Cheap to clone. Reporting a transition never waits and never fails.
 #[derive(Clone)]
 pub(crate) struct Lifecycle {
     inner: Arc<Mutex<Inner>>,
     name: PluginName,
     metrics: Arc<PluginMetrics>,
     events: EventRecorder,
-    /// What the Events are about.
+    /// The object that the Events refer to.
     regarding: Option<Object>,
 }
 
 struct Inner {
     life: Life,
     budget: Budget,
-    /// Whether it was told that the plugin has been waiting for long.
+    /// Whether the long wait has been reported.
     waits_long: bool,
 }
 
@@ -50,7 +51,8 @@ struct Notice {
 }
 
 impl Lifecycle {
-    /// The life of a plugin whose file was seen just now. `namespace` is where its Events go: the host's own.
+    /// The lifecycle of a plugin whose file was just found. Its Events go to `namespace`, which is the host's
+    /// own.
     pub(crate) fn begin(
         name: PluginName,
         namespace: &str,
@@ -68,7 +70,7 @@ impl Lifecycle {
         Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
     }
 
-    /// Takes in what happened, and tells of it. The answer is whether the state is another now.
+    /// Applies an input and reports the transition. Returns whether the state has changed.
     pub(crate) fn apply(&self, input: &Input<'_>) -> bool {
         self.apply_at(input, Timestamp::now())
     }
@@ -93,7 +95,7 @@ impl Lifecycle {
         changed
     }
 
-    /// Tells once of a plugin that has been waiting for long. Called now and then.
+    /// Reports, once, that the plugin has been waiting for long. Called periodically.
     pub(crate) fn look(&self) {
         self.look_at(Timestamp::now());
     }
@@ -108,7 +110,7 @@ impl Lifecycle {
         }
     }
 
-    /// The load that goes on now, by which its steps are known.
+    /// The number of the current load, by which its steps are recognised.
     pub(crate) fn load(&self) -> u64 {
         self.inner.lock().life.load()
     }
@@ -117,12 +119,12 @@ impl Lifecycle {
         self.inner.lock().life.generation
     }
 
-    /// What is wrong or waited for now.
+    /// What is wrong now, or what the plugin waits for; "" if nothing.
     pub(crate) fn error(&self) -> String {
         self.inner.lock().life.error(Timestamp::now())
     }
 
-    /// The status, as far as it is the machine's.
+    /// The part of the plugin's status that the state machine knows.
     pub(crate) fn status(&self) -> PluginStatus {
         let now = Timestamp::now();
         let life = self.inner.lock().life.clone();
@@ -141,7 +143,7 @@ impl Lifecycle {
         }
     }
 
-    /// An Event about the plugin that no change of its state brings.
+    /// Sends an Event about the plugin that is not due to a transition.
     pub(crate) fn warn(&self, reason: &'static str, note: String) {
         let notice = Notice { warning: true, reason, note };
         self.tell(&mut self.inner.lock().budget, &notice, Timestamp::now());
@@ -164,8 +166,8 @@ impl Lifecycle {
     }
 }
 
-/// What an Event says of a change; nothing of those that only lead to the next. Equal changes give equal notes, without
-/// times and counts, so that they become one Event.
+/// Returns the Event for a transition; `None` for intermediate steps. Equal transitions have equal notes,
+/// without times and counts, so that the API server's clients see them as one Event series.
 fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice> {
     let normal = |reason, note| Some(Notice { warning: false, reason, note });
     let warning = |reason, note| Some(Notice { warning: true, reason, note });
@@ -189,7 +191,7 @@ fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice>
         Input::Faulty { problem, .. } if changed => {
             warning("BackingOff", format!("The plugin fails again and again, and backs off: {problem}"))
         }
-        // A host that is replaced must not tell of every plugin.
+        // A host that is being replaced must not send an Event for every plugin.
         Input::Stopped { why, with_host: false } => {
             normal("Stopped", format!("The plugin was stopped: {why}"))
         }
@@ -197,7 +199,7 @@ fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice>
     }
 }
 
-/// How many Events there may be. Pure.
+/// Limits the number of Events, as a token bucket. Pure.
 #[derive(Debug, Default)]
 struct Budget {
     spent: u32,
@@ -278,10 +280,10 @@ mod tests {
         assert!(told[1].warning && !told[0].warning);
     }
 
-    /// Paths and bodies.
+    /// The paths and bodies of the requests.
     type Written = Arc<Mutex<Vec<(String, Value)>>>;
 
-    /// A plugin's life, the Events that are written of it, and its metrics.
+    /// A plugin's lifecycle, the Events that it sends, and its metrics.
     fn stage() -> (Lifecycle, Written, Registry) {
         use http_body_util::BodyExt;
 

@@ -1,4 +1,4 @@
-//! What is known of the faults of one version, and whether it may be called. Pure.
+//! Counts the faults of one version and decides whether it may be called. Pure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -7,16 +7,17 @@ use tokio::time::Instant;
 
 use super::backoff;
 
-/// Faults in a row after which a plugin backs off: as many as a batch has attempts (B38), and as key backoff lets
-/// happen within a tenth of a second.
+/// Faults in a row after which a plugin backs off: as many as a batch of the observer has attempts, and as
+/// many as the per-key backoff lets happen within 0.1 s.
 const FAULTS: u32 = 5;
-/// The longest wait where all faults are of one object: its own backoff holds it already, and the other objects must
-/// not wait long for it.
+/// The longest backoff if all faults are of one object. Its own per-key backoff delays it already, and the
+/// other objects must not wait long because of it.
 const ONE_OBJECT: Duration = Duration::from_secs(15);
-/// A version that ran this long after it recovered begins with the shortest wait again.
+/// After running this long since it recovered, a version starts again with the shortest backoff.
 const FORGIVEN: Duration = Duration::from_secs(120);
 
-/// What a guest is called for. Each has its own count: the success of one does not hide that another always fails.
+/// What a guest is called for. Faults are counted per activity: the success of one does not hide that another
+/// always fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// `reconcile`.
@@ -27,20 +28,20 @@ pub(crate) enum Activity {
     Index,
 }
 
-/// The record of one version.
+/// Counts the faults of one version, like a circuit breaker.
 ///
 /// ```text
-/// open ──5 faults in a row──▶ closed ──the wait is over, one enters──▶ probing ──success──▶ open
-///                               ▲  └◀──────── abandoned ─────────────────┤
-///                               └◀─────────── fault: twice the wait ─────┘
+/// allowed ──5 faults in a row──▶ blocked ──the backoff ends, one call──▶ probing ──success──▶ allowed
+///                                  ▲  └◀────────── abandoned ────────────────┤
+///                                  └◀──────── fault: twice the backoff ──────┘
 /// ```
 #[derive(Debug, Default)]
 pub(super) struct Record {
     streaks: [Streak; 3],
     door: Door,
-    /// Waits so far that were not forgiven.
+    /// Backoffs since the last long healthy period.
     waits: u32,
-    /// When it last recovered.
+    /// When the version last recovered.
     recovered: Option<Instant>,
 }
 
@@ -58,22 +59,22 @@ enum Door {
     Closed {
         until: Instant,
     },
-    /// One call finds out whether it goes again.
+    /// One call probes whether the guest works again.
     Probing {
         until: Instant,
     },
 }
 
-/// Leave to make one call.
+/// How a call was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Free,
-    /// Its outcome decides.
+    /// The outcome of this call decides whether the others are allowed again.
     Probe,
 }
 
 impl Record {
-    /// Leave to call the guest now, if there is.
+    /// Admits a call of the guest now, if possible.
     pub(super) fn enter(&mut self, now: Instant) -> Option<Entry> {
         match self.door {
             Door::Open => Some(Entry::Free),
@@ -85,7 +86,8 @@ impl Record {
         }
     }
 
-    /// Whether [`enter`](Self::enter) would give leave; else from when on, as far as that is known.
+    /// Whether [`try_acquire`](Self::try_acquire) would admit a call. The error is when that will be the
+    /// case, if known.
     pub(super) fn is_open(&self, now: Instant) -> Result<(), Option<Instant>> {
         match self.door {
             Door::Open => Ok(()),
@@ -95,7 +97,7 @@ impl Record {
         }
     }
 
-    /// Until when it backs off; `None` while it does not.
+    /// The end of the backoff; `None` if the version does not back off.
     pub(super) fn backs_off_until(&self) -> Option<Instant> {
         match self.door {
             Door::Open => None,
@@ -103,7 +105,7 @@ impl Record {
         }
     }
 
-    /// Whether there is nothing to remember: then a success changes nothing, and everybody may enter.
+    /// Whether there are no faults to remember. Then a success changes nothing, and every call is admitted.
     pub(super) fn is_clean(&self) -> bool {
         self.door == Door::Open && self.streaks.iter().all(|streak| streak.faults == 0)
     }
@@ -113,7 +115,7 @@ impl Record {
         self.streaks[activity as usize].faults
     }
 
-    /// The guest answered, if only with an error of its own.
+    /// The guest answered, possibly with an error of its own.
     pub(super) fn success(&mut self, activity: Activity, entry: Entry, now: Instant) {
         self.streaks[activity as usize] = Streak::default();
         if entry == Entry::Probe {
@@ -122,7 +124,8 @@ impl Record {
         }
     }
 
-    /// The instance failed at `object`, where it is known at which. A wait that this begins is moved by `chance`.
+    /// The instance failed, at `object` if that is known. `chance` is the jitter of the backoff that this
+    /// fault may start.
     pub(super) fn fault(
         &mut self,
         activity: Activity,
@@ -139,7 +142,7 @@ impl Record {
         let closes = match self.door {
             Door::Open => streak.faults >= FAULTS,
             Door::Probing { .. } => entry == Entry::Probe,
-            // One that had entered before it was closed.
+            // The call was admitted before the faults.
             Door::Closed { .. } => false,
         };
         if !closes {
@@ -161,7 +164,7 @@ impl Record {
         self.door = Door::Closed { until: now + wait };
     }
 
-    /// A call that had entered to find out was given up before it had an outcome.
+    /// The probe was given up before it had an outcome.
     pub(super) fn abandon(&mut self, entry: Entry) {
         if let (Door::Probing { until }, Entry::Probe) = (self.door, entry) {
             self.door = Door::Closed { until };
@@ -169,9 +172,9 @@ impl Record {
     }
 }
 
-/// Anything that tells objects apart.
+/// A hashable object of any type.
 pub(crate) trait DynHash {
-    /// Equal for equal objects.
+    /// A hash that is equal for equal objects.
     fn digest(&self) -> u64;
 }
 
@@ -190,14 +193,14 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Faults of as many objects.
+    /// Reports faults of as many different objects.
     fn fail(record: &mut Record, activity: Activity, times: u32, now: Instant) {
         for object in 0..times {
             record.fault(activity, Some(&object), Entry::Free, now, 0.5);
         }
     }
 
-    /// Lets the probe fail; answers the wait that follows.
+    /// Lets the probe fail, and returns the backoff that follows.
     fn probe(record: &mut Record, now: &mut Instant) -> Duration {
         *now = record.backs_off_until().expect("it backs off");
         assert_eq!(record.enter(*now), Some(Entry::Probe));
@@ -262,7 +265,7 @@ mod tests {
         let entry = record.enter(later).expect("the probe");
         record.abandon(entry);
         assert_eq!(record.enter(later), Some(Entry::Probe));
-        // One that had entered freely decides nothing.
+        // A call that is not the probe decides nothing.
         record.abandon(Entry::Free);
         record.success(Reconcile, Entry::Free, later);
         record.fault(Reconcile, None, Entry::Free, later, 0.5);
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(record.enter(now), Some(Entry::Free));
         fail(&mut record, Observe, 1, now);
         assert_eq!(record.enter(now), None);
-        // A reconcile may find out, and the next failure of the observer closes again, for longer.
+        // A reconcile may be the probe. The observer's next failure blocks again, and for longer.
         let later = now + SECOND;
         let entry = record.enter(later).expect("the probe");
         record.success(Reconcile, entry, later);

@@ -1,4 +1,4 @@
-//! Panics of a plugin's tasks, which are contained and started again: what `status`, the log and the metrics say of them.
+//! Panics of a plugin's tasks. The tasks are restarted; `status`, the log and the metrics report the panics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use crate::guest_host::GuestServices;
 
-/// How long a task must have run again until `status` says nothing of its panic.
+/// How long a restarted task must run until `status` no longer shows its panic.
 const SHOWN: Duration = Duration::from_secs(120);
 
-/// The panics of one plugin's tasks, by task. Cheap to clone.
+/// The last panics of one plugin's tasks, by task. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct TaskPanics {
     last: Arc<Mutex<BTreeMap<&'static str, Shown>>>,
@@ -29,7 +29,7 @@ struct Shown {
 }
 
 impl TaskPanics {
-    /// What `status` shows.
+    /// The recent panics, for `status`; `None` without any.
     pub(crate) fn trouble(&self) -> Option<String> {
         let mut last = self.last.lock();
         last.retain(|_, shown| shown.until > Instant::now());
@@ -37,11 +37,11 @@ impl TaskPanics {
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
-    /// Where a test can have this task panic.
+    /// Where a test can make this task panic.
     #[cfg(not(test))]
     pub(crate) fn point(&self, _: &'static str) {}
 
-    /// Panics if a test wants this task to.
+    /// Panics if a test has armed this task.
     #[cfg(test)]
     pub(crate) fn point(&self, task: &'static str) {
         if let Some(left) = self.armed.lock().get_mut(task).filter(|left| **left > 0) {
@@ -50,7 +50,7 @@ impl TaskPanics {
         }
     }
 
-    /// Has the task panic so many times.
+    /// Makes the task panic this many times.
     #[cfg(test)]
     pub(crate) fn arm(&self, task: &'static str, times: u32) {
         self.armed.lock().insert(task, times);
@@ -58,7 +58,8 @@ impl TaskPanics {
 }
 
 impl GuestServices {
-    /// Runs a task of the plugin on its state until it ends by itself, and again after a panic, of which everybody is told.
+    /// Runs a task of the plugin on its state until it returns. A panic is reported, and the task is
+    /// restarted.
     pub(crate) async fn supervise<S: ?Sized, T>(
         &self,
         name: &'static str,
@@ -68,7 +69,7 @@ impl GuestServices {
         supervise(state, task, |panic| self.panicked(name, panic)).await
     }
 
-    /// [`supervise`](Self::supervise) of a task that begins anew after a panic.
+    /// Like [`supervise`](Self::supervise), for a task that starts from scratch after a panic.
     pub(crate) async fn restart<T>(
         &self,
         name: &'static str,
@@ -77,7 +78,7 @@ impl GuestServices {
         self.supervise(name, &mut start, |start| start()).await
     }
 
-    /// Tells everybody that a task panicked.
+    /// Reports a panic of a task to the log, the metrics and `status`.
     pub(crate) fn panicked(&self, task: &'static str, panic: &Panic) {
         self.metrics.task_panics.inc();
         let text = format!("the plugin's {task} task {panic}");

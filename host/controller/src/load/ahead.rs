@@ -1,5 +1,6 @@
-//! Code of files that have not settled yet: a compiler begins when a file is seen to have changed, so that the time in which it may change
-//! again is not lost. Nothing comes of it but code; what is loaded is what the settled file has.
+//! Compiles changed plugin files before they have settled: the compiler starts as soon as a file is seen to
+//! have changed, so that the settling time is not lost. Only the code is used, and only if the settled file
+//! has the same SHA-256.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,24 +14,24 @@ use super::files::{sum_of, wasm};
 use crate::directory::PluginFiles;
 use crate::name::PluginName;
 
-/// One for each plugin at most.
+/// The speculative compiles, at most one per plugin. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Ahead {
     begun: Arc<Mutex<BTreeMap<PluginName, Begun>>>,
 }
 
-/// A compiler at work, or what came of it. Dropping it ends it.
+/// A speculative compile that is running or done. Dropping it stops the compiler.
 pub(crate) struct Begun {
     files: PluginFiles,
     outcome: AbortOnDropHandle<Option<Outcome>>,
 }
 
-/// The sum of the bytes that were read, and what became of them.
+/// The SHA-256 of the bytes that were read, and the result of compiling them.
 type Outcome = ([u8; 32], Result<Code, LoadError>);
 
 impl Ahead {
-    /// Begins, and gives up what was begun for the plugin before. Nothing comes of it where a compiler would have to be waited for: whoever
-    /// needs one now comes first.
+    /// Starts a compile, and cancels the plugin's earlier one. The compile yields nothing if no compiler slot
+    /// is free: a plugin that is being loaded comes first.
     pub(crate) fn begin(&self, engine: &Engine, name: PluginName, files: PluginFiles) {
         let mut begun = self.begun.lock();
         let before = begun.remove(&name);
@@ -38,7 +39,7 @@ impl Ahead {
         let task = tokio::spawn(async move {
             if let Some(Begun { outcome, .. }) = before {
                 outcome.abort();
-                // Its place is free when it has ended.
+                // The slot is free only once the earlier task has ended.
                 let _ = outcome.await;
             }
             compile(&engine, &path, engine.free_place()?).await
@@ -46,28 +47,29 @@ impl Ahead {
         begun.insert(name, Begun { files, outcome: AbortOnDropHandle::new(task) });
     }
 
-    /// Gives up what was begun: the file has changed back, or is gone.
+    /// Cancels the plugin's compile, because the file has changed back or is gone.
     pub(crate) fn give_up(&self, name: &PluginName) {
         self.begun.lock().remove(name);
     }
 
-    /// What was begun for these files; what was begun for others is given up.
+    /// Takes the compile that was started for these files; one that was started for other files is cancelled.
     pub(super) fn take(&self, name: &PluginName, files: &PluginFiles) -> Option<Begun> {
         self.begun.lock().remove(name).filter(|begun| begun.files == *files)
     }
 }
 
 impl Begun {
-    /// Waits for the code of the file with this sum. `None` where nothing is known of it.
+    /// Waits for the code of the file with this SHA-256. Returns `None` if the compile did not run or read
+    /// other bytes.
     ///
-    /// Dropping the future ends the compiler.
+    /// Dropping the future stops the compiler.
     pub(super) async fn code(self, sum: [u8; 32]) -> Option<Result<Code, LoadError>> {
         let (of, code) = self.outcome.await.ok().flatten()?;
         (of == sum).then_some(code)
     }
 }
 
-/// `None` where the file can't be read or changes meanwhile: whoever loads it will say so, if it is so then.
+/// Returns `None` if the file cannot be read or changes meanwhile: the load itself reports such a problem.
 async fn compile(engine: &Engine, path: &Path, place: Place) -> Option<Outcome> {
     let (sum, size) = sum_of(path).await.ok()?;
     match engine.load_kept(sum, size).await {
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
     use crate::directory::scan;
 
-    /// A folder with a plugin, what is seen of it, and its sum.
+    /// Returns a directory with one plugin, the scanned name and files, and the SHA-256 of the file.
     async fn plugin(wasm: &[u8]) -> (tempfile::TempDir, PluginName, PluginFiles, [u8; 32]) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.wasm");
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(code.size(), done().len());
         assert_eq!(engine.compile_stats().compiled, 1);
         assert!(ahead.take(&name, &files).is_none(), "it is taken once");
-        // A refusal is known ahead, too.
+        // A refusal is known ahead of the load, too.
         let (_folder, name, files, sum) = plugin(b"no wasm").await;
         ahead.begin(&engine, name.clone(), files.clone());
         let refused = ahead.take(&name, &files).expect("begun").code(sum).await.expect("known").err();
@@ -131,7 +133,7 @@ mod tests {
         let found = scan(folder.path()).expect("readable").plugins;
         assert!(ahead.take(&name, &found[&name]).is_none());
         assert!(ahead.take(&name, &files).is_none(), "it was given up");
-        // Files that look the same and are not: what counts is the sum of what is loaded.
+        // Files whose metadata is the same, but not their bytes: the SHA-256 of what is loaded decides.
         ahead.begin(&engine, name.clone(), found[&name].clone());
         let begun = ahead.take(&name, &found[&name]).expect("begun");
         assert!(begun.code([7; 32]).await.is_none());
@@ -153,7 +155,7 @@ mod tests {
         ahead.begin(&engine, name.clone(), files.clone());
         let begun = ahead.take(&name, &files).expect("begun");
         assert!(begun.code(sum).await.expect("known").is_ok());
-        // The place is free again when it has ended.
+        // The slot is free again once the compile has ended.
         assert!(engine.free_place().is_some());
     }
 
@@ -176,7 +178,7 @@ mod tests {
         ahead.begin(&engine, name.clone(), files);
         tokio::task::yield_now().await;
         ahead.give_up(&name);
-        // The only one that can come free.
+        // The only slot that can become free.
         drop(engine.place().await);
     }
 }

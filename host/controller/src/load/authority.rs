@@ -1,4 +1,4 @@
-//! What the operator and the API server allow a new version to see, asked before it sees anything.
+//! What the operator and the API server allow a new version to see, checked before it sees anything.
 
 use std::future::pending;
 
@@ -20,21 +20,21 @@ use crate::load::version::Version;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
-/// Under whose word a version is loaded.
+/// The grants under which a version is loaded.
 pub(super) struct Authority<'a> {
     pub(super) services: &'a LoadServices,
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
-    /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
-    /// as the new version waits.
+    /// The running version, if the operator's terms have changed since it was loaded. While the new version
+    /// waits, the running one must not use what was taken away.
     outdated: Option<&'a Version>,
     turn: &'a Turn,
     report: &'a Report,
 }
 
 impl<'a> Authority<'a> {
-    /// A version that runs under the same word goes on, whatever its successor waits for.
+    /// A running version with the same terms keeps running, whatever the new version waits for.
     pub(super) fn new(
         services: &'a LoadServices,
         guest: &'a GuestServices,
@@ -47,7 +47,8 @@ impl<'a> Authority<'a> {
         Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, turn, report }
     }
 
-    /// Waits for ever where the sidecar grants nothing in the group of some watch: then the server need not be asked about its kind.
+    /// Waits forever if the sidecar grants nothing in the API group of some watch. The server is then not
+    /// asked about its kind.
     pub(super) async fn before_discovery(&self, watches: &[Watch]) {
         let granted = self.sidecar.grants.watches.as_deref();
         for watch in watches {
@@ -78,8 +79,8 @@ impl<'a> Authority<'a> {
         }
     }
 
-    /// The watches with what is left of their namespaces. Waits for ever when one of them is not granted: only another sidecar
-    /// mends that, and with it loading begins anew.
+    /// Returns the watches, each restricted to its granted namespaces. Waits forever if one of them is not
+    /// granted: only a changed sidecar can grant it, and that starts a new load.
     pub(super) async fn narrowed(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
         let granted = self.sidecar.grants.watches.as_deref();
         let mut narrowed = Vec::new();
@@ -96,7 +97,7 @@ impl<'a> Authority<'a> {
         narrowed
     }
 
-    /// Waits until the service account, where there is one, may read all of it.
+    /// Waits until the service account, if the plugin has one, may read everything in `reads`.
     pub(super) async fn reviewed(&self, descriptor: &Descriptor, reads: Vec<Read>) -> Option<Reviewer> {
         let reviewer = Reviewer {
             server: self.services.server.clone(),
@@ -112,7 +113,7 @@ impl<'a> Authority<'a> {
         Some(reviewer)
     }
 
-    /// Tells of grants that are of no use.
+    /// Logs a warning for each grant that has no effect.
     pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
         for warning in idle_grants(descriptor, self.sidecar, &watched) {
@@ -128,7 +129,8 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// What is said of a watch that the operator does not grant. The missing rule is JSON, which is YAML: it can be pasted.
+/// The message for a watch that the operator does not grant. The missing rule is JSON, and so also YAML that
+/// can be pasted.
 pub(crate) fn not_granted(watch: &str, plugin: &PluginName, missing: &WatchRule) -> String {
     format!("watch {watch:?} is not granted: add {} to the grants.watches of {plugin}.yaml", rule(missing))
 }
@@ -137,8 +139,8 @@ fn rule(rule: &impl Serialize) -> String {
     serde_json::to_string(rule).unwrap_or_default()
 }
 
-/// Grants of the sidecar that allow nothing of what the descriptor asks for: probably misspelt. What is watched comes as
-/// groups and plurals.
+/// Returns a warning for each grant of the sidecar that allows nothing of what the descriptor asks for; it is
+/// probably misspelled. `watched` yields the API group and the plural of each watched resource.
 pub(crate) fn idle_grants<'a>(
     descriptor: &Descriptor,
     sidecar: &Sidecar,

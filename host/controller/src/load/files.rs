@@ -1,4 +1,4 @@
-//! What loading reads of a plugin's files.
+//! Reads a plugin's files for a load.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,17 +10,17 @@ use super::LoadProblem;
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file::{self, FileProblem};
 
-/// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
-/// compiled before.
+/// What a load knows about a plugin's files. The .wasm is not kept: it is read again only if it must be
+/// compiled, and most plugins have been compiled before.
 pub(super) struct Files {
     pub(super) sum: [u8; 32],
     pub(super) size: usize,
-    /// The same sum, in hex.
+    /// The same SHA-256, in hex.
     pub(super) digest: String,
     pub(super) sidecar_text: String,
 }
 
-/// The bytes of the file that had this sum a moment ago.
+/// Reads the file again. Errors if its SHA-256 is no longer `sum`.
 pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
     let wasm = of_file(path, |path| plugin_file::read(path, MAX_WASM)).await?;
     if Sha256::digest(&wasm)[..] != sum {
@@ -29,11 +29,11 @@ pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProb
     Ok(wasm)
 }
 
-/// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
-/// narrower limit of its own for code.
+/// The largest .wasm file that is read, in bytes. A stray disk image in the directory must not use up the
+/// memory of all plugins; the engine has a lower limit for code.
 pub(crate) const MAX_WASM: u64 = 256 << 20;
 
-/// Reads the .wasm, to which this sidecar belongs.
+/// Hashes the .wasm that this sidecar belongs to.
 pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
     let (sum, size) = sum_of(&files.wasm).await?;
     if !files.are_current() {
@@ -46,7 +46,7 @@ pub(super) fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file on a thread for blocking work.
+/// Reads a file on a blocking thread.
 pub(crate) async fn of_file<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
@@ -57,12 +57,12 @@ pub(crate) async fn of_file<T: Send + 'static>(
         .unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())))
 }
 
-/// [`sum`], on a thread for blocking work.
+/// Runs [`sum`] on a blocking thread.
 pub(super) async fn sum_of(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
     of_file(path, sum).await
 }
 
-/// SHA-256 and size of a file, which is never in memory whole.
+/// Returns the SHA-256 and the size of a file, without holding the whole file in memory.
 pub(super) fn sum(path: &Path) -> Result<([u8; 32], usize), FileProblem> {
     let mut file = plugin_file::open(path)?;
     let mut sum = Sha256::new();
@@ -95,7 +95,7 @@ mod tests {
     use crate::directory::scan;
     use crate::load::sidecar_file;
 
-    /// What is said of a folder's only plugin.
+    /// The problem reported for the only plugin of a directory.
     async fn problem(folder: &Path) -> String {
         let found = scan(folder).expect("readable").plugins;
         let files = found.into_values().next().expect("a plugin is seen");

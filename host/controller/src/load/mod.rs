@@ -1,6 +1,6 @@
-//! From a plugin's files to a version that can run: compile, describe, apply CRDs, subscribe, sync.
+//! Turns a plugin's files into a version that can run: compile, describe, apply CRDs, subscribe, sync.
 //!
-//! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
+//! A load does not touch the running version. Dropping the future cancels the load, and the subscriptions
 //! that were made for the new version end with it.
 
 pub(crate) mod ahead;
@@ -47,7 +47,7 @@ use crate::load::version::Version;
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::runtime::pinned::Pinned;
 
-/// What loading needs, the same for all plugins.
+/// What loading needs; the same for all plugins.
 #[derive(Clone)]
 pub(crate) struct LoadServices {
     pub(crate) engine: Engine,
@@ -62,24 +62,24 @@ pub(crate) struct LoadServices {
     pub(crate) ahead: Ahead,
 }
 
-/// What came of the files.
+/// The outcome of a load.
 pub(crate) enum Loaded {
-    /// They are those of the running version.
+    /// The files are those of the running version.
     Unchanged,
-    /// The sidecar says that the plugin must not run.
+    /// The sidecar has `enabled: false`.
     Disabled,
     /// A version that is ready to run.
     Version(Box<Version>),
 }
 
-/// Told of each step on the way.
+/// Called at each step of a load, with the state and what it waits for ("" for nothing).
 pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
 
-/// Between two looks at something that is waited for.
+/// Interval between two checks of something that a load waits for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Makes a version of the files. Waits without end for what the cluster may still bring (a CRD, a right, a server that
-/// is away), and says so through `report`.
+/// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
+/// right, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
@@ -89,7 +89,7 @@ pub(crate) async fn load(
     report: Report,
 ) -> Result<Loaded, LoadProblem> {
     let begun = services.ahead.take(&guest.name, &files);
-    // Before all else: what it takes away counts at once, whatever becomes of the load.
+    // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, terms) =
         sidecar_file::apply(&services, &guest.name, &operator, &files, running.as_deref()).await?;
     if sidecar.enabled == Some(false) {
@@ -129,7 +129,7 @@ pub(crate) async fn load(
         guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
     }
     let mut crds = NewCrds::under(running.as_deref());
-    // Until it is installed there are the indexes of two versions.
+    // Until the new version is installed, the indexes of two versions are held.
     let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
     guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
     let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
@@ -147,14 +147,14 @@ pub(crate) async fn load(
         .await
         .map_err(|problem| crds.stay(problem))?;
     if has_computed {
-        // They are whole before the plugin is called for anything else.
+        // The indexes are complete before the plugin is called for anything else.
         report(PluginState::Waiting, "its own indexes, which are being computed");
         let indexed = prepared.views.index_all().await;
         indexed.map_err(|problem| crds.stay(problem.into()))?;
     }
     let fence = Fence::default();
     let grants = Grants::new(descriptor.writes.clone(), guest.operator.clone());
-    // Reads and writes alike, and the reads that find out what became of a write, are the account's.
+    // Reads, writes, and the reads that resolve an unknown write outcome are all sent as the service account.
     let server = match &sidecar.service_account {
         Some(account) => services.server.acting_as(account),
         None => services.server.clone(),
@@ -175,8 +175,8 @@ pub(crate) async fn load(
     let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     let workers = if code.exports().reconcile { wanted } else { 0 };
     let pool = InstancePool::new(code, host, limits.guest);
-    // Of many plugins most have no work when a host starts: their code is asleep from the beginning, so that what it took is there for
-    // the next one's.
+    // When a host starts, most plugins have no work: their code is dropped at once, so that the next plugin
+    // can use the memory.
     pool.drop_idle(Duration::ZERO);
     Ok(Loaded::Version(Box::new(Version {
         digest: read.digest,
@@ -198,7 +198,7 @@ pub(crate) async fn load(
     })))
 }
 
-/// The code of the file. Where its sidecar changed alone, it is that of the running version.
+/// Returns the code of the file: that of the running version if only the sidecar changed.
 async fn code(
     engine: &Engine,
     running: Option<&Code>,
@@ -224,6 +224,7 @@ async fn code(
     Ok(engine.compile(wasm, read.sum, place).await?)
 }
 
+/// Errors if the plugin does not export a function that its descriptor needs.
 pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
     let exports = code.exports();
     let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
@@ -245,8 +246,8 @@ pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), 
     Ok(())
 }
 
-/// Exports that the descriptor has no use for: allowed, because SDKs may export more than a plugin needs, and probably
-/// not meant.
+/// Returns a warning for each export that the descriptor has no use for. These are allowed, because SDKs may
+/// export more than a plugin needs, but they are probably a mistake.
 pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
     let unused = [
         (
@@ -265,6 +266,7 @@ pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<S
     unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
 }
 
+/// Applies the plugin's CRDs, if it is granted that, and waits until they are established.
 async fn put_crds(
     services: &LoadServices,
     descriptor: &Descriptor,
@@ -305,7 +307,7 @@ mod tests {
     use super::files::{hex, sum};
     use super::*;
 
-    /// What is known of a .wasm with these bytes, once they are in that file.
+    /// Writes the .wasm and returns what a load knows about it.
     fn written(path: &Path, wasm: &[u8]) -> Files {
         std::fs::write(path, wasm).expect("written");
         let (sum, size) = sum(path).expect("readable");
@@ -330,14 +332,14 @@ mod tests {
         let running = code(&engine, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        // Were these bytes looked at, they would be refused.
+        // If these bytes were read, they would be refused.
         let other = written(&path, b"no wasm");
         let again = code(&engine, Some(&running), None, &path, &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         let refused = code(&engine, Some(&running), None, &path, &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
-        // Nor is a file compiled under the sum of another.
+        // A file is not compiled under the SHA-256 of another.
         let refused = code(&engine, None, None, &path, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }

@@ -1,3 +1,5 @@
+//! Why a plugin cannot be loaded, and whether a retry may help.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,10 +15,10 @@ use crate::directory::plugin_file::FileProblem;
 use crate::outgoing::PatternError;
 use crate::runtime::predicate::PredicateError;
 
-/// Bytes of a plugin's own words that are kept where it refuses to run.
+/// The maximum length in bytes of a plugin's own refusal message.
 const MAX_REFUSAL: usize = 4 << 10;
 
-/// Why a plugin's files cannot run as they are.
+/// Why a plugin's files cannot be loaded as they are.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadProblem {
     #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
@@ -106,7 +108,7 @@ pub(crate) enum LoadProblem {
 }
 
 impl LoadProblem {
-    /// Why this file was not read.
+    /// The problem of a file that was not read.
     pub(crate) fn of_file(path: &Path, problem: FileProblem) -> Self {
         let path = path.to_owned();
         match problem {
@@ -117,9 +119,9 @@ impl LoadProblem {
         }
     }
 
-    /// What a failed describe means, by what the plugin was given.
+    /// The problem of a failed `describe`, depending on whether the plugin was given a config.
     pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
-        // It is kept for `status`, and may be as long as one call may carry.
+        // The message is kept for `status`, and a plugin may send as much as a call can carry.
         let cut = |mut message: String| {
             message.truncate(message.floor_char_boundary(MAX_REFUSAL));
             message
@@ -135,25 +137,25 @@ impl LoadProblem {
         }
     }
 
-    /// Whether the same files may be loaded later, without anybody changing them: then they are tried again.
+    /// Whether the same files may load later without a change to them. Such a load is retried.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Read { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory)
             }
-            // A machine that is busy makes a describe slow; everything else that it does it will do again.
+            // A busy machine makes a describe slow; any other fault will happen again.
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
-            // Somebody may give up the fields, migrate the objects, or give the host the right.
+            // Somebody may give up the fields, migrate the objects, or grant the host the right.
             Self::Crd(CrdError::StoredVersion { .. } | CrdError::Managed { .. }) => true,
             Self::AfterCrds { problem, .. } => problem.may_pass(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
-            // The kernel may have wanted the compiler's memory for somebody else.
+            // The kernel may have killed the compiler for lack of memory.
             Self::Code(
                 LoadError::CompilerEnded { .. } | LoadError::CompilerMemory { .. } | LoadError::Internal(_),
             ) => true,
-            // Memory may be short for now, and objects may calm down.
+            // Memory may be short only for now, and the rate of changes may drop.
             Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
-            // The mark may be removed.
+            // The mark of a crashed load may be removed.
             Self::Marked(_) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,

@@ -1,4 +1,5 @@
-//! The operator's word from the file system: read before anything else of a load, and applied to the version that runs.
+//! Reads the sidecar file. It is read before anything else of a load, and applied to the running version at
+//! once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::directory::plugin_file;
 use crate::load::version::Version;
 use crate::name::PluginName;
 
-/// Reads the sidecar, and has it count from now on. One that can't be understood leaves the version that runs without any right.
+/// Reads the sidecar and puts it into effect. The running version loses all rights if the sidecar is invalid.
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,
@@ -27,7 +28,8 @@ pub(super) async fn apply(
             return Err(problem);
         }
     };
-    // Somebody is writing it: what is there is half of something, and the other half comes with the next load.
+    // Somebody is writing the file: only a part of it may be there, and the finished file starts another
+    // load.
     if !files.has_current_sidecar() {
         return Err(LoadProblem::Changing { path: files.sidecar.clone() });
     }
@@ -49,7 +51,7 @@ pub(super) async fn apply(
     }
 }
 
-/// The text of the sidecar, "" without one.
+/// The text of the sidecar; "" if there is none.
 pub(super) async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
     let path = &files.sidecar;
     if let Some(short) = files.short_sidecar() {

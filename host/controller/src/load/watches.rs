@@ -1,4 +1,4 @@
-//! The watches of a version: resource types, subscriptions and indexes, shared with what runs already.
+//! The watches of a version: resource types, subscriptions and indexes, shared with the running version.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -32,8 +32,9 @@ pub(super) struct Prepared {
     pub(super) feeds: Vec<Feed>,
 }
 
-/// Subscribes to what the descriptor watches, as far as it may, taking over the subscriptions of the running version that are
-/// the same: those are neither listed again nor replayed. `views` has the permission and the indexer, and is filled.
+/// Subscribes to the granted watches of the descriptor. Subscriptions of the running version that are the
+/// same are taken over: they are neither listed again nor replayed. `views` comes with the access and the
+/// indexer; the watches are added to it.
 pub(super) async fn subscribe(
     authority: &Authority<'_>,
     descriptor: &Descriptor,
@@ -74,7 +75,7 @@ pub(super) async fn subscribe(
             let work = work(descriptor, watch, &resources)?;
             routes.push(Route { watch: Arc::clone(&name), subscribed, work });
         }
-        // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
+        // Writes of the old version that the cache does not show yet must survive the swap.
         let own_writes = views.writes.of(resource);
         let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
@@ -91,7 +92,7 @@ pub(super) async fn subscribe(
     for route in &routes {
         synced(authority.plugin, route, report).await?;
     }
-    // Only now, so that each is told of all at once, and not of its informer's beginnings.
+    // The observer's subscriptions are made only after the sync, so that each delivers all objects at once.
     let mut feeds = Vec::new();
     for route in &routes {
         let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
@@ -99,13 +100,13 @@ pub(super) async fn subscribe(
         let subscription = subscription(services, watch, key, *resync)?;
         feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
     }
-    // They stay as they are for as long as the version runs.
+    // Both are constant for as long as the version runs.
     routes.shrink_to_fit();
     feeds.shrink_to_fit();
     Ok(Prepared { views: Arc::new(views), routes, feeds })
 }
 
-/// What reading the watches takes.
+/// The reads that the watches need.
 fn reads(watches: &[Watch], resources: &BTreeMap<&str, ResourceType>) -> Result<Vec<Read>, LoadProblem> {
     let mut reads = Vec::new();
     for watch in watches {
@@ -148,13 +149,13 @@ async fn resolve(
     }
 }
 
-/// The type that a watch names. A descriptor with others was refused.
+/// Parses the type that a watch names. Descriptors with an invalid type have been refused before.
 pub(crate) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem> {
     let read = GroupVersionKind::parse(&watch.api_version, &watch.kind);
     read.map_err(|error| LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() })
 }
 
-/// A cluster-scoped kind cannot be narrowed to namespaces; nor could a Role grant it there.
+/// Errors if a watch restricts a cluster-scoped kind to namespaces; a Role could not grant that either.
 pub(crate) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
     if resource.namespaced || watch.namespaces.is_empty() {
         return Ok(());
@@ -226,7 +227,7 @@ fn view(
         }
         let known = shared_index(index)?;
         for subscription in &subscriptions {
-            // The name is made from the definition: an index of that name is this very index.
+            // The name is derived from the definition, so an index with this name is the same index.
             let handle = subscription.hold_index(&known.name, known.function.clone());
             let unusable = |problem: IndexError| LoadProblem::Informer {
                 watch: watch.name.clone(),
@@ -274,8 +275,8 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
     Ok(SharedIndex { name, function })
 }
 
-/// Waits until the informer has its first list, telling now and then what is in its way (B37). Not until the
-/// subscription has been given it: nobody takes notifications before the version runs.
+/// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for
+/// delivery to the subscription: notifications are taken only once the version runs.
 async fn synced(plugin: &PluginName, route: &Route, report: &Report) -> Result<(), LoadProblem> {
     let (watch, subscription) = (&*route.watch, &route.subscribed.subscription);
     loop {
@@ -290,7 +291,7 @@ async fn synced(plugin: &PluginName, route: &Route, report: &Report) -> Result<(
         }
         if let Ok(ended) = timeout(LOOK_AGAIN, changes.changed()).await {
             if ended.is_err() {
-                // The subscription was moved to another informer: ask that one.
+                // The subscription was moved to another informer, whose status is asked next.
                 sleep(Duration::from_millis(10)).await;
             }
             continue;

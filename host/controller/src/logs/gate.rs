@@ -1,23 +1,24 @@
-//! How many lines and bytes a plugin may have written to the log: two token buckets, with time passed in.
+//! Limits the lines and bytes that are logged about a plugin: two token buckets, with the time passed in.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many seconds' worth may come at once.
+/// The burst, in seconds' worth of the rate.
 const BURST_SECONDS: f64 = 10.0;
-/// Between two reports of a loss.
+/// The minimum interval between two reports of dropped lines.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// What may be written per second.
+/// The allowed rate per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) lines: u32,
     pub(super) bytes: u32,
 }
 
-/// A rate limiter for log lines. A line passes while both buckets hold something, and its bytes are charged once it was rendered, into
-/// debt if need be: a line is bounded by `limits.logLineSize`.
+/// A rate limiter for log lines. A line is admitted while neither bucket is empty. Its bytes are charged
+/// after it was formatted, into debt if necessary; the debt is small, because `limits.logLineSize` bounds a
+/// line.
 pub(super) struct Gate {
     rate: Rate,
     lines: f64,
@@ -35,7 +36,7 @@ pub(super) enum Bound {
     Bytes,
 }
 
-/// Lines that were dropped since the last report.
+/// The lines that were dropped since the last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     pub(super) lines: u64,
@@ -44,20 +45,20 @@ pub(super) struct Loss {
 }
 
 impl Gate {
-    /// A gate with full buckets.
+    /// A limiter with full buckets.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
         let (lines, bytes) = capacity(rate);
         Self { rate, lines, bytes, refilled: now, dropped: 0, reported: None, bound: Bound::Lines }
     }
 
-    /// Changes the rate. What was used up stays used up, so that a reload brings no new burst.
+    /// Changes the rate. Tokens that were used stay used, so that a reload does not allow a new burst.
     pub(super) fn set_rate(&mut self, rate: Rate) {
         let (lines, bytes) = capacity(rate);
         self.rate = rate;
         (self.lines, self.bytes) = (self.lines.min(lines), self.bytes.min(bytes));
     }
 
-    /// Whether a line may be written now. One that may is to be [charged](Self::charge) for.
+    /// Whether a line may be written now. The caller must then [charge](Self::charge) its bytes.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
@@ -77,12 +78,12 @@ impl Gate {
         false
     }
 
-    /// Takes the bytes of a line that was admitted.
+    /// Charges the bytes of an admitted line.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.bytes -= f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// The loss since the last report, unless that was a moment ago.
+    /// Returns the lines dropped since the last report, unless that was less than a second ago.
     pub(super) fn due_loss(&mut self, now: Instant) -> Option<Loss> {
         let is_due = self.reported.is_none_or(|last| now.saturating_duration_since(last) >= REPORT_EVERY);
         if self.dropped == 0 || !is_due {

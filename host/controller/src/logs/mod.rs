@@ -1,4 +1,5 @@
-//! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] that all of a plugin's lines go through.
+//! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] through which they are
+//! written.
 
 mod gate;
 mod plugin_log;
@@ -19,25 +20,25 @@ use plugin_log::Control;
 pub(crate) use plugin_log::PluginLog;
 pub use text::printable;
 
-/// One line.
+/// One log line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginLogLine {
-    /// Counts all plugins' lines since the host started, from 1.
+    /// The number of the line among those of all plugins since the host started, from 1.
     pub sequence: u64,
-    /// When the host took it.
+    /// When the host received the line.
     pub time: Timestamp,
     /// The plugin.
     pub plugin: String,
     /// `debug`, `info`, `warn` or `error`.
     pub level: String,
-    /// The text.
+    /// The message.
     pub message: String,
-    /// Keys and values.
+    /// Key-value pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
 }
 
-/// The last lines of all plugins. Cheap to clone.
+/// The last log lines of all plugins. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct PluginLogs {
     shared: Arc<Shared>,
@@ -47,13 +48,14 @@ pub struct PluginLogs {
 struct Shared {
     lines: Mutex<Lines>,
     more: Notify,
-    /// By plugin: what may still be written of it. A new version, or a file that was away, has no more.
+    /// The limits by plugin name. They outlive versions and files, so that a new version, or a file that
+    /// comes back, has no new burst.
     controls: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Control>>>>,
 }
 
 #[derive(Default)]
 struct Lines {
-    /// By plugin: one that says much drives nobody else's lines out.
+    /// By plugin: a plugin that logs a lot evicts nobody else's lines.
     kept: BTreeMap<String, Kept>,
     last: u64,
 }
@@ -62,13 +64,14 @@ struct Lines {
 struct Kept {
     lines: VecDeque<PluginLogLine>,
     bytes: usize,
-    /// Whom the lines are charged to. They have a bound of their own, so that they are never refused.
+    /// The account that the lines are charged to. Since they have a limit of their own, they are never
+    /// refused.
     memory: Option<HostMemory>,
 }
 
-/// Lines of one plugin.
+/// The number of lines that are kept per plugin.
 const LINES: usize = 1024;
-/// Bytes of one plugin's lines; the newest is kept whatever its size.
+/// The bytes of lines that are kept per plugin. The newest line is always kept.
 const BYTES: usize = 1 << 20;
 
 impl Kept {
@@ -110,19 +113,19 @@ impl PluginLogLine {
 }
 
 impl PluginLogs {
-    /// The log of one plugin: everything that is written of it goes through it.
+    /// Returns the log of one plugin, through which everything about it is written.
     pub(crate) fn of(&self, plugin: &PluginName) -> PluginLog {
         let control = Arc::clone(self.shared.controls.lock().entry(plugin.to_shared()).or_default());
         PluginLog::new(plugin.to_shared(), self.clone(), control)
     }
 
-    /// The log of a plugin that is in sight.
+    /// Returns the log of a plugin, unless the plugin was removed.
     pub(crate) fn of_known(&self, plugin: &Arc<str>) -> Option<PluginLog> {
         let control = Arc::clone(self.shared.controls.lock().get(plugin)?);
         Some(PluginLog::new(Arc::clone(plugin), self.clone(), control))
     }
 
-    /// Forgets a plugin that is not in sight any more.
+    /// Removes the lines and limits of a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
         self.shared.controls.lock().remove(plugin.as_str());
         self.shared.lines.lock().kept.remove(plugin.as_str());
@@ -153,7 +156,7 @@ impl PluginLogs {
         self.shared.more.notify_waiters();
     }
 
-    /// From now on a plugin's lines, those that are kept already included, are charged to this account.
+    /// Charges a plugin's lines, including those that are already kept, to this account from now on.
     pub(crate) fn charge_to(&self, plugin: &PluginName, memory: &HostMemory) {
         let mut lines = self.shared.lines.lock();
         let kept = lines.kept.entry(plugin.as_str().to_owned()).or_default();
@@ -166,7 +169,7 @@ impl PluginLogs {
     #[must_use]
     pub fn after(&self, sequence: u64, plugin: Option<&PluginName>) -> Vec<PluginLogLine> {
         let newer = |kept: &Kept| {
-            // The newest are at the end, and a follower wants few.
+            // The newest lines are at the end, and a follower reads only a few.
             let from = kept.lines.partition_point(|line| line.sequence <= sequence);
             kept.lines.range(from..).cloned().collect::<Vec<_>>()
         };

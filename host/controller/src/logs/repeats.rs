@@ -1,4 +1,4 @@
-//! Failures that say the same again and again: the first ones are written, the others counted.
+//! Summarises repeated failures: the first ones are written, the others counted.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 /// How many equal failures are written within [`WINDOW`].
 const WRITTEN: u64 = 10;
-/// How long failures are taken together.
+/// How long equal failures are counted together.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Different failures that are told apart at a time. One that is pushed out is reported, and begins anew.
+/// How many different failures are tracked. The oldest one beyond that is summarised and forgotten.
 const KNOWN: usize = 16;
 
-/// Equal failures within the last moments, with time passed in.
+/// The recent failures, with the time passed in.
 #[derive(Default)]
 pub(super) struct Repeats {
     known: Vec<Failure>,
@@ -25,7 +25,7 @@ struct Failure {
     count: u64,
 }
 
-/// Failures that were counted and not written.
+/// Failures that were counted but not written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) text: String,
@@ -33,7 +33,7 @@ pub(super) struct Summary {
 }
 
 impl Repeats {
-    /// Takes a failure in; whether it is to be written. `text` is asked for when it is the first of its kind.
+    /// Counts a failure and returns whether to write it. `text` is called if the failure is new.
     pub(super) fn is_written(&mut self, hash: u64, text: impl FnOnce() -> String, now: Instant) -> bool {
         if let Some(known) = self.known.iter_mut().find(|known| known.hash == hash) {
             known.count += 1;
@@ -43,7 +43,8 @@ impl Repeats {
         true
     }
 
-    /// What is to be said of failures that were not written: of those whose time is over, and of the oldest where there are too many.
+    /// Returns the summaries that are due: of failures whose window has ended, and of the oldest ones if
+    /// there are too many.
     pub(super) fn summaries(&mut self, now: Instant) -> Vec<Summary> {
         let mut over = Vec::new();
         let is_over = |known: &Failure| now.saturating_duration_since(known.since) >= WINDOW;

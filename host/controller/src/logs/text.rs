@@ -1,9 +1,9 @@
-//! Text of plugins as it may be written: escaped, and cut by what it takes once it is escaped.
+//! Makes text from plugins safe to write: escapes it, and limits its escaped length.
 
 use std::fmt::{self, Display, Write};
 
-/// A text of a plugin as it may be shown: control characters, and those that turn the direction of writing, are escaped, because they could
-/// forge lines on a terminal. Everything else stays as it is.
+/// Displays a plugin's text with control characters and bidirectional formatting characters escaped, because
+/// those could forge lines on a terminal. Everything else is unchanged.
 pub fn printable(text: &str) -> impl Display {
     Printable(text)
 }
@@ -16,7 +16,7 @@ impl Display for Printable<'_> {
     }
 }
 
-/// Escapes what is written through it.
+/// A writer that escapes what is written through it.
 struct Escaping<W>(W);
 
 impl<W: Write> Write for Escaping<W> {
@@ -28,8 +28,8 @@ impl<W: Write> Write for Escaping<W> {
     }
 }
 
-/// Whether a character steers a terminal instead of being shown: C0 and C1 controls, line and paragraph separators, what sets the
-/// direction of writing, and invisible tags.
+/// Whether a character controls a terminal or is invisible: C0 and C1 controls, line and paragraph
+/// separators, bidirectional formatting, and tag characters.
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -39,8 +39,8 @@ fn steers(character: char) -> bool {
         )
 }
 
-/// The length of the longest prefix of a text that takes at most `room` bytes in the log, where control characters are escaped, and the
-/// backslashes of that once more in a line of JSON.
+/// Returns the length of the longest prefix that takes at most `room` bytes in the log. Control characters
+/// are escaped there, and in a line of JSON the backslashes are escaped once more.
 pub(super) fn fitting(text: &str, mut room: usize) -> usize {
     for (at, character) in text.char_indices() {
         let width = match character {
@@ -56,15 +56,15 @@ pub(super) fn fitting(text: &str, mut room: usize) -> usize {
     text.len()
 }
 
-/// What a text that is escaped already takes in a line of JSON.
+/// The size of an already escaped text in a line of JSON.
 pub(super) fn size_in_json(text: &str) -> usize {
     text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 
-/// The beginning of a text, however long that is: formatting ends where `room` bytes are written.
+/// Formats only the first `room` bytes of a text, whose full length may be unlimited.
 pub(super) fn beginning(text: fmt::Arguments<'_>, room: usize) -> String {
     let mut beginning = Beginning { text: String::new(), room };
-    // An error means that there was no room for the rest.
+    // An error means that there is no room for the rest.
     let _ = beginning.write_fmt(text);
     beginning.text
 }

@@ -1,4 +1,5 @@
-//! From a granted target to a connection: look the name up, leave out addresses that a name must not lead to, connect, TLS.
+//! Opens a connection to a granted target: resolves the name, leaves out protected addresses, connects,
+//! starts TLS.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -16,7 +17,8 @@ use tokio_rustls::TlsConnector;
 use super::grants::Host;
 use super::{Reach, Target, Tls};
 
-/// Names that one version of a plugin may look up at the same time. Each takes a thread, and cannot be called off.
+/// How many names one version of a plugin may resolve at the same time. Each lookup takes a thread and cannot
+/// be cancelled.
 const LOOKUPS: usize = 4;
 
 /// Connects for one version of a plugin.
@@ -25,7 +27,7 @@ pub(crate) struct Connector {
     lookups: Arc<Semaphore>,
 }
 
-/// A connection, encrypted or not.
+/// A connection, with or without TLS.
 pub(super) type Stream = Box<dyn ReadWrite>;
 
 pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -36,7 +38,7 @@ impl Connector {
         Self { tls, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
     }
 
-    /// Connects to the first address that answers; the patience is for all of them together.
+    /// Connects to the first address that answers. `patience` is the time for all addresses together.
     pub(super) async fn connect(
         &self,
         target: &Target,
@@ -72,7 +74,7 @@ impl Connector {
         let permit = Arc::clone(&self.lookups).acquire_owned().await;
         let asked = (name.to_owned(), port);
         let lookup = tokio::task::spawn_blocking(move || {
-            // Held until the lookup is over, not until nobody waits for it any more.
+            // Held until the lookup ends, even if nobody waits for it any more.
             let _permit = permit;
             asked.to_socket_addrs().map(Iterator::collect)
         });
@@ -90,7 +92,7 @@ async fn connect_to_one(
     for address in addresses {
         match timeout(each, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Without it, some peers answer later; nothing else depends on it.
+                // Nagle's algorithm would only delay some responses.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }

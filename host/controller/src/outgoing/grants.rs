@@ -1,7 +1,9 @@
-//! Which hosts a plugin may send HTTP requests to: what its descriptor asks for, of that what the sidecar grants.
+//! The hosts to which a plugin may send HTTP requests: those that its descriptor asks for, if the sidecar
+//! grants them.
 //!
-//! A pattern is `[SCHEME://]HOST[:PORT]`. The scheme is `https` unless `http` is written; the port is the scheme's unless one is
-//! written, `*` for all. The host is a name, `*.` and a name for all names below it, an address, or `*` for everything.
+//! A pattern is `[SCHEME://]HOST[:PORT]`. The default scheme is `https`; the other one is `http`. The default
+//! port is that of the scheme; `*` stands for all ports. The host is a name, `*.` and a name for all names
+//! below it, an address, or `*` for every host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,31 +11,31 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::Reach;
 use crate::config::operator::Operator;
 
-/// One host, or several, as descriptors and sidecars write them.
+/// A pattern for hosts, as written in descriptors and sidecars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     tls: bool,
     host: HostPattern,
-    /// `None` for all.
+    /// `None` for all ports.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Any,
-    /// The name with a dot before it.
+    /// The names below a name, which is stored with a leading dot.
     Below(String),
     One(Host),
 }
 
-/// A host as a request names it: lower case, without a final dot, IPv4 in IPv6 as IPv4.
+/// A normalized host: lower case, without a final dot, and IPv4-mapped IPv6 addresses as IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) tls: bool,
@@ -41,11 +43,11 @@ pub(crate) struct Target {
     pub(crate) port: u16,
 }
 
-/// A pattern that cannot be read.
+/// A pattern that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {problem}; {}", Self::REMEDY)]
 pub struct PatternError {
-    /// What was written.
+    /// The text of the pattern.
     pub text: String,
     /// What is wrong with it.
     pub problem: &'static str,
@@ -56,7 +58,7 @@ impl PatternError {
         "write a host such as \"api.example.com\", \"*.example.com\" or \"http://10.0.0.7:8080\"";
 }
 
-/// The hosts of one version.
+/// The HTTP grants of one version.
 #[derive(Clone, Default)]
 pub(crate) struct HttpGrants {
     wished: Vec<Pattern>,
@@ -64,15 +66,16 @@ pub(crate) struct HttpGrants {
 }
 
 impl HttpGrants {
-    /// The descriptor's wishes under the sidecar's grants at the time of each request: nobody gets what the sidecar does not name.
+    /// Parses the hosts that the descriptor asks for. Of these, the hosts in the sidecar at the time of each
+    /// request are granted.
     pub(crate) fn parse(wished: &[String], operator: Operator) -> Result<Self, PatternError> {
         Ok(Self { wished: parse_patterns(wished)?, operator })
     }
 
-    /// Which addresses a request to the target may go to.
+    /// Returns the addresses that a request to the target may use.
     ///
     /// # Errors
-    /// What is missing, and where to write it.
+    /// Returns what is missing, and where to add it.
     pub(crate) fn check(&self, target: &Target) -> Result<Reach, String> {
         let terms = self.operator.terms();
         let granted = terms.iter().flat_map(|terms| &terms.http);
@@ -90,10 +93,10 @@ impl HttpGrants {
     }
 }
 
-/// Reads all patterns.
+/// Parses all patterns.
 ///
 /// # Errors
-/// Names the first that cannot be read.
+/// Returns the first pattern that cannot be parsed.
 pub(crate) fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::parse(text)).collect()
 }
@@ -155,7 +158,7 @@ impl Pattern {
 }
 
 impl Host {
-    /// The host of a URL or a pattern.
+    /// Parses the host of a URL or a pattern.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return address.parse::<Ipv6Addr>().ok().map(|address| Self::Address(address.to_canonical()));
@@ -168,7 +171,8 @@ impl Host {
     }
 }
 
-/// RFC 1123. A name that ends in a number is none: resolvers take `127.1` and `0x7f000001` for addresses.
+/// Whether this is a DNS name (RFC 1123). Its last label must not be a number: resolvers take `127.1` and
+/// `0x7f000001` for addresses.
 fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -185,7 +189,7 @@ fn is_dns_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
 }
 
-/// Host and port of an authority; `None` where it has colons that belong to neither.
+/// Splits an authority into host and port; `None` if it has colons that belong to neither.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let after_address = authority.rfind(']').map_or(0, |end| end + 1);
     match authority[after_address..].split_once(':') {
@@ -207,10 +211,10 @@ fn default_port(tls: bool) -> u16 {
 }
 
 impl Target {
-    /// Where a request with this URI goes.
+    /// Returns the target of a request with this URI.
     ///
     /// # Errors
-    /// What is wrong with the URI.
+    /// Returns what is wrong with the URI.
     pub(crate) fn of(uri: &http::Uri) -> Result<Self, &'static str> {
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -231,7 +235,7 @@ impl Target {
     }
 }
 
-/// As a pattern that covers it and nothing else.
+/// Displays the pattern that covers exactly this target.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.tls {

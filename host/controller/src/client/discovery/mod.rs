@@ -1,4 +1,4 @@
-//! Which URL serves a kind.
+//! Discovery: finds the resource that serves a kind.
 
 mod served;
 #[cfg(test)]
@@ -20,17 +20,17 @@ use super::{Server, ServerError};
 use served::Known;
 pub(crate) use served::Served;
 
-/// How long a list counts for a plugin's requests: as kubectl keeps its own within one run, and for no longer than a person waits.
+/// How long a resource list remains valid for a plugin's requests: about as long as a person waits.
 const COUNTS: Duration = Duration::from_secs(30);
-/// How old a list may be by which a version is loaded: all plugins of a start share one.
+/// The maximum age of a resource list for loading a version: all plugins loaded at a host's start share one.
 const COUNTS_FOR_A_LOAD: Duration = Duration::from_secs(1);
-/// How long an answer is waited for.
+/// How long a response is awaited.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Bytes of a list: the largest known have some 100 KiB.
+/// Limit in bytes for a resource list: the largest known lists have about 100 KiB.
 const LARGEST: usize = 4 << 20;
 
-/// Finds resource types by kind. Lists of what is served are kept for a while; that something is not served is asked again
-/// each time, because a CRD may have come.
+/// Finds resource types by kind. Lists of served resources are cached for a short time. That a kind is not
+/// served is not cached, because a CRD may have been applied since.
 #[derive(Clone)]
 pub(crate) struct Discovery {
     server: Server,
@@ -40,7 +40,7 @@ pub(crate) struct Discovery {
 #[derive(Default)]
 struct State {
     known: Known,
-    /// Questions under way, by API version: whoever wants to know the same meanwhile waits for the same answer.
+    /// Lookups in flight, by API version. Callers that need the same list share one lookup.
     asked: HashMap<String, Question>,
     questions: u64,
 }
@@ -58,16 +58,16 @@ enum Failure {
     Answer(String),
 }
 
-/// How old an answer may be.
+/// How old the resource list may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// For a request, which the server answers by 404 if it is outdated.
+    /// A cached list will do, for a request: if the list is outdated, the server answers 404.
     Known,
-    /// For a version, which lives by it.
+    /// A new list, for a version, which uses it for as long as it runs.
     New,
 }
 
-/// Why a kind was not found.
+/// Why a kind could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiscoveryError {
     /// The server does not serve the kind, at least not now.
@@ -76,10 +76,10 @@ pub(crate) enum DiscoveryError {
          apiVersion and kind", called(.plural)
     )]
     NotServed { api_version: String, kind: String, plural: Option<String> },
-    /// The server could not be asked.
+    /// The request failed.
     #[error("cannot find out whether {api_version:?} is served: {source}")]
     Server { api_version: String, source: ServerError },
-    /// The answer was not a resource list.
+    /// The response was not a resource list.
     #[error("the API server's resource list of {api_version:?} cannot be read: {problem}")]
     Answer { api_version: String, problem: String },
 }
@@ -93,7 +93,8 @@ impl Discovery {
         Self { server, state: Arc::default() }
     }
 
-    /// The resource type of a kind in exactly this API version; with a plural name, the one that is called that.
+    /// Returns the resource type of a kind in exactly this API version, and with this plural name if one is
+    /// given.
     pub(crate) async fn resolve(
         &self,
         of: GroupVersionKind<'_>,
@@ -109,14 +110,15 @@ impl Discovery {
         found.cloned().ok_or_else(|| not_served(of, plural))
     }
 
-    /// The resource to whose subresource a manifest of this type is sent: the one that says so (`pods/eviction` takes
-    /// `policy/v1` Eviction), else the kind's own.
+    /// Returns the resource to whose subresource a manifest of this type is sent: the one whose subresource
+    /// has this type (`pods/eviction` takes a `policy/v1` Eviction), otherwise the kind's own.
     pub(crate) async fn parent(
         &self,
         of: GroupVersionKind<'_>,
         subresource: &str,
     ) -> Result<ResourceType, DiscoveryError> {
-        // Where a manifest's own group does not have it, the core group may: there are no others in Kubernetes.
+        // If the manifest's own group has no such subresource, the core group may; Kubernetes has no other
+        // cases.
         for (group, version) in [(of.group(), of.version()), ("", "v1")] {
             let served = match self.known(&api_version(group, version), Age::Known) {
                 Some(served) => Some(served),
@@ -129,7 +131,7 @@ impl Discovery {
         self.resolve(of, None, Age::Known).await
     }
 
-    /// Whether the objects of a resource are in namespaces; `None` where the server serves no such one in any version of the group.
+    /// Whether a resource is namespaced; `None` if no version of the group serves it.
     pub(crate) async fn is_namespaced(&self, group: &str, plural: &str) -> Result<Option<bool>, ServerError> {
         for version in self.versions(group).await? {
             let served = match self.question(group, &version).await {
@@ -155,22 +157,22 @@ impl Discovery {
         Ok(body.map(|body| served::versions(&body)).unwrap_or_default())
     }
 
-    /// The kinds of an API version, sorted; none when the server does not serve it.
+    /// Returns the kinds of an API version, sorted; none if the server does not serve it.
     pub(crate) async fn kinds(&self, of: GroupVersionKind<'_>) -> Result<Vec<String>, DiscoveryError> {
         let served = self.ask(of.group(), of.version()).await?;
         Ok(served.map(|served| served.kinds()).unwrap_or_default())
     }
 
-    /// Forgets what an API version serves: it has turned out to be otherwise.
+    /// Removes the cached list of an API version that has turned out to be outdated.
     pub(crate) fn forget(&self, group: &str, version: &str) {
         let api_version = api_version(group, version);
         let mut state = self.state.lock();
         state.known.forget(&api_version);
-        // What is under way may have been answered before.
+        // The response of a lookup in flight may be outdated, too.
         state.asked.remove(&api_version);
     }
 
-    /// Forgets what CRDs are served as: they were applied or deleted.
+    /// Removes the cached lists of the CRDs' API versions, after the CRDs were applied or deleted.
     pub(crate) fn forget_crds(&self, crds: &[Value]) {
         for crd in crds {
             let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
@@ -186,7 +188,7 @@ impl Discovery {
         self.state.lock().known.get(api_version, most, Instant::now())
     }
 
-    /// What the server says now. Cancellation safe: others go on waiting for the same answer.
+    /// Looks up the list on the server. Cancellation safe: other callers keep waiting for the shared lookup.
     async fn ask(&self, group: &str, version: &str) -> Result<Option<Arc<Served>>, DiscoveryError> {
         let api_version = || api_version(group, version);
         let answer = self.question(group, version).await;
@@ -203,7 +205,7 @@ impl Discovery {
         if let Some(answer) = under_way.filter(|answer| answer.peek().is_none()) {
             return answer;
         }
-        // Those that nobody waits for any more.
+        // Removes lookups that nobody waits for any more.
         state.asked.retain(|_, question| question.answer.upgrade().is_some());
         state.questions += 1;
         let number = state.questions;
@@ -212,7 +214,7 @@ impl Discovery {
         let asking = async move {
             let answer = fetch(&server, &group, &version).await;
             let mut state = shared.lock();
-            // Not if it was forgotten meanwhile.
+            // Not cached if it was invalidated meanwhile.
             if state.asked.get(&key).is_some_and(|question| question.number == number) {
                 state.asked.remove(&key);
                 match &answer {

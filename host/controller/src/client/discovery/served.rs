@@ -1,4 +1,5 @@
-//! What one API version serves, by the server's own list of it; and such lists, as long as they count. Pure.
+//! The resources that one API version serves, from the server's resource list, and a cache of such lists.
+//! Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use pilothouse_model::{GroupVersionKind, ResourceType};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-/// The resources that one API version may have: several times as many as the largest group known.
+/// The maximum number of resources in one list: several times as many as in the largest known group.
 const MOST_RESOURCES: usize = 4096;
 
 /// The resources and subresources of one API version.
@@ -19,7 +20,7 @@ pub(crate) struct Served {
     subresources: Vec<Subresource>,
 }
 
-/// A subresource whose objects are of another kind than its parent's, as `pods/eviction` has.
+/// A subresource with a kind of its own, such as `pods/eviction`.
 #[derive(Debug)]
 struct Subresource {
     parent: String,
@@ -55,17 +56,17 @@ struct ApiGroupVersion {
     version: String,
 }
 
-/// The versions in an `APIGroup`; none where it is none.
+/// Returns the versions in an `APIGroup`; none if the body is not one.
 pub(super) fn versions(body: &[u8]) -> Vec<String> {
     let versions = serde_json::from_slice::<ApiGroup>(body).map(|group| group.versions).unwrap_or_default();
     versions.into_iter().map(|version| version.version).filter(|version| is_dns_1035_label(version)).collect()
 }
 
 impl Served {
-    /// Reads an `APIResourceList`. Entries whose names are none are left out, because URLs are made from them.
+    /// Parses an `APIResourceList`. Entries with invalid names are left out, because URLs are made from them.
     ///
     /// # Errors
-    /// Says why it can't be read.
+    /// Returns the reason if the list is invalid.
     pub(super) fn parse(body: &[u8], group: &str, version: &str) -> Result<Self, String> {
         let list: ApiResourceList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if list.resources.len() > MOST_RESOURCES {
@@ -83,7 +84,7 @@ impl Served {
                     namespaced,
                 }),
                 Some((parent, name)) if is_dns_1035_label(parent) && is_dns_1035_label(name) => {
-                    // Absent means: those of the list.
+                    // Absent fields default to those of the list.
                     let or_own =
                         |given: String, own: &str| if given.is_empty() { own.to_owned() } else { given };
                     let group_version = (or_own(resource.group, group), or_own(resource.version, version));
@@ -105,19 +106,20 @@ impl Served {
         Ok(served)
     }
 
-    /// The resource of a kind; with a plural name, the one that is called that.
+    /// Returns the resource of a kind, with this plural name if one is given.
     pub(crate) fn resource(&self, kind: &str, plural: Option<&str>) -> Option<&ResourceType> {
         self.resources
             .iter()
             .find(|resource| resource.kind == kind && plural.is_none_or(|plural| resource.plural == plural))
     }
 
-    /// The resource of a plural name.
+    /// Returns the resource with a plural name.
     pub(crate) fn plural(&self, plural: &str) -> Option<&ResourceType> {
         self.resources.iter().find(|resource| resource.plural == plural)
     }
 
-    /// The only resource that has this subresource for manifests of this type; none where several have it.
+    /// Returns the only resource that has this subresource for manifests of this type; `None` if there are
+    /// several.
     pub(crate) fn parent(&self, of: GroupVersionKind<'_>, subresource: &str) -> Option<&ResourceType> {
         let mut parents = self.subresources.iter().filter(|known| {
             known.name == subresource
@@ -128,7 +130,7 @@ impl Served {
         self.plural(&parent.parent)
     }
 
-    /// All its kinds, sorted.
+    /// All kinds, sorted.
     pub(super) fn kinds(&self) -> Vec<String> {
         let mut kinds: Vec<_> = self.resources.iter().map(|resource| resource.kind.clone()).collect();
         kinds.sort();
@@ -140,7 +142,8 @@ impl Served {
     }
 }
 
-/// Lists by API version. It keeps what a server serves and nothing else, so that nobody can fill it with questions.
+/// A cache of resource lists by API version. It holds only what a server serves, so requests for other
+/// versions cannot fill it.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     lists: HashMap<String, Entry>,
@@ -153,11 +156,11 @@ struct Entry {
     used: Instant,
 }
 
-/// Resources and subresources of all lists together: some 4 MiB.
+/// Limit for the resources and subresources of all lists together: about 4 MiB.
 const MOST_KNOWN: usize = 16_384;
 
 impl Known {
-    /// The list of an API version that is at most so old.
+    /// Returns the list of an API version, unless it is older than `most`.
     pub(super) fn get(&mut self, api_version: &str, most: Duration, now: Instant) -> Option<Arc<Served>> {
         let entry = self.lists.get_mut(api_version)?;
         if now.duration_since(entry.read) > most {
@@ -167,7 +170,7 @@ impl Known {
         Some(Arc::clone(&entry.served))
     }
 
-    /// Keeps a list, in place of those that were not used for the longest time where there are too many.
+    /// Caches a list. If the cache is full, the least recently used lists are evicted.
     pub(super) fn put(&mut self, api_version: String, served: Arc<Served>, now: Instant) {
         self.lists.insert(api_version, Entry { served, read: now, used: now });
         while self.lists.len() > 1 && self.size() > MOST_KNOWN {
@@ -246,7 +249,7 @@ mod tests {
         assert!(known.get("v1", minute, after(61)).is_none());
         for at in 0..8 {
             known.put(format!("v{}", at + 2), list(4096), after(70 + at));
-            // It is used again and again, so others go.
+            // The list is used repeatedly, so others are evicted.
             assert!(known.get("v2", minute, after(70 + at)).is_some());
         }
         assert!(known.size() <= MOST_KNOWN, "{}", known.size());

@@ -1,4 +1,4 @@
-//! A plugin's `client`: requests in its name, held against its grants.
+//! A plugin's `client` import: requests on its behalf, checked against its grants.
 
 mod target;
 
@@ -27,7 +27,7 @@ pub(crate) struct LiveClient {
     grants: Grants,
     writer: Writer,
     field_manager: Arc<str>,
-    /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
+    /// Limit in bytes for the responses to reads. Responses to writes have their own limit.
     largest_answer: usize,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct LiveClient {
 struct List<'a> {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Servers in Go write an empty list as null.
+    /// Servers written in Go send an empty list as null.
     #[serde(borrow, deserialize_with = "null_is_empty")]
     items: Vec<&'a RawValue>,
 }
@@ -61,7 +61,7 @@ impl LiveClient {
         Self { server, discovery, grants, writer, field_manager, largest_answer: usize::MAX }
     }
 
-    /// The same, reading answers of at most so many bytes.
+    /// Limits the responses to reads to this many bytes.
     pub(crate) fn with_answers_up_to(mut self, bytes: usize) -> Self {
         self.largest_answer = bytes;
         self
@@ -115,7 +115,8 @@ impl LiveClient {
         Ok(LivePage { items, next: list.metadata.continue_token })
     }
 
-    /// Creates an object, for the key that is being reconciled; so do the other writes.
+    /// Creates an object on behalf of `item`, the key that is being reconciled. The same applies to the other
+    /// writes.
     pub(crate) async fn create(
         &self,
         item: Option<&Item>,

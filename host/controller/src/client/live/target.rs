@@ -1,4 +1,4 @@
-//! What a plugin's request is about: checked, held against the grants, and only then looked up.
+//! The target of a plugin's request: validated, checked against the grants, and only then discovered.
 
 use pilothouse_model::names::{guess_plural, is_dns_1035_label, is_dns_label, is_object_name};
 use pilothouse_model::{GroupVersionKind, ObjectKey, ResourceType};
@@ -11,7 +11,7 @@ use crate::client::discovery::Age;
 use crate::client::grants::Access;
 use crate::config::descriptor;
 
-/// What is asked of a resource.
+/// The verb and the target of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) verb: &'static str,
@@ -21,9 +21,9 @@ pub(super) struct Request<'a> {
     pub(super) subresource: &'a str,
 }
 
-/// The object of a manifest.
+/// The target of a manifest.
 pub(super) struct Manifest {
-    /// The resource that the request goes to; of a subresource its parent.
+    /// The resource that the request goes to; for a subresource, its parent.
     pub(super) resource: ResourceType,
     pub(super) key: ObjectKey,
 }
@@ -48,7 +48,7 @@ struct ManifestMetadata {
 }
 
 impl LiveClient {
-    /// The resource of a kind, if the request is granted.
+    /// Returns the resource of a kind, if the request is granted.
     pub(super) async fn resolve(
         &self,
         target: &ObjectType,
@@ -63,7 +63,7 @@ impl LiveClient {
         Ok(resource)
     }
 
-    /// What a manifest is about, if the request is granted.
+    /// Returns the target of a manifest, if the request is granted.
     pub(super) async fn manifest(
         &self,
         text: &str,
@@ -85,7 +85,7 @@ impl LiveClient {
             self.allow_before_discovery(&[of.group()], of.kind(), request)?;
             self.discovery.resolve(of, None, Age::Known).await
         } else {
-            // Its parent may be of the core group, as those of evictions and tokens are.
+            // The parent may be in the core group, as for evictions and tokens.
             self.allow_before_discovery(&[of.group(), ""], of.kind(), request)?;
             self.discovery.parent(of, subresource).await
         };
@@ -96,7 +96,7 @@ impl LiveClient {
         Ok(Manifest { resource, key })
     }
 
-    /// Before the server is asked what the kind's resource is: no request is sent for what no rule covers.
+    /// Checks the grants before discovery: no request is sent for what no rule covers.
     fn allow_before_discovery(
         &self,
         groups: &[&str],
@@ -136,7 +136,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The resource as RBAC names it.
+    /// The resource as RBAC rules name it.
     fn resource(&self, plural: &str) -> String {
         match self.subresource {
             "" => plural.to_owned(),
@@ -166,8 +166,8 @@ fn type_of<'a>(api_version: &'a str, kind: &'a str) -> Result<GroupVersionKind<'
     GroupVersionKind::parse(api_version, kind).map_err(|error| invalid(error.field(), &error.to_string()))
 }
 
-/// There is no default namespace: a plugin's pod is not where its objects are. Without one the path would be that of all
-/// namespaces, which only a list means.
+/// There is no default namespace: a plugin's own namespace is not that of its objects. Without a namespace
+/// the path would be that of all namespaces, which only a list may use.
 fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Result<(), ApiError> {
     if resource.namespaced && namespace.is_empty() && !is_list {
         let message = format!("it is empty, and {resource} live in namespaces: say which");
@@ -180,7 +180,7 @@ fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Resul
     Ok(())
 }
 
-/// Empty is what a manifest may leave to the server.
+/// The name may be empty, because a manifest may leave it to the server.
 fn check_name(name: &str) -> Result<(), ApiError> {
     if name.is_empty() || is_object_name(name) {
         return Ok(());
@@ -191,11 +191,12 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     ))
 }
 
-/// Server-side apply goes by the manager's name: under that of another it would take fields over without a conflict, the host's and
-/// `kubectl`'s among them. A name below the plugin's own has a slash, which no plugin's name has.
+/// Server-side apply identifies managers by name: with another manager's name, a plugin could take over its
+/// fields without a conflict, including the host's and `kubectl`'s. Only names below the plugin's own are
+/// allowed; they have a slash, which no plugin's name has.
 pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
     let below = manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    // The length is the API server's.
+    // The maximum length is the API server's.
     if below && manager.len() <= 128 && !manager.contains(char::is_control) {
         return Ok(());
     }

@@ -1,9 +1,11 @@
-//! Sends a plugin's writes, and sees to it that what became of each is known before its key is reconciled again.
+//! Sends a plugin's writes, and makes sure that the outcome of each is known before its key is reconciled
+//! again.
 //!
-//! A request that has been sent cannot be recalled: a guest that is cut off, or a version that is swapped out, leaves it
-//! behind. So each has a task of its own, which goes on without them, and holds the key meanwhile. Where no answer says
-//! what became of the object, a live get decides, and the plugin's reads go by that. Nothing can be said of a creation
-//! with `generateName` whose answer never came: its name was in the answer.
+//! A request cannot be recalled once it was sent, but its guest may be cut off and its version swapped out.
+//! So each write has a task of its own, which continues without them and holds the key meanwhile. If the
+//! response does not show the resulting object, a live get decides what the plugin's reads show. Nothing can
+//! be found out about a creation with `generateName` whose response was lost, because the name was in the
+//! response.
 
 use std::time::Duration;
 
@@ -20,11 +22,12 @@ use crate::client::{Discovery, Payload, Server, Written, created, deleted, objec
 use crate::guest_host::GuestServices;
 use crate::runtime::queue::Item;
 
-/// How long an answer is waited for: API servers give a request up after 60 s.
+/// How long a response is awaited: API servers give up a request after 60 s.
 const ANSWER: Duration = Duration::from_secs(65);
-/// Between a request that was cut and the look at what it did: the server may still be at it.
+/// The delay between a request without a response and the first live get: the server may still be working on
+/// it.
 const SETTLE: Duration = Duration::from_secs(1);
-/// The longest wait between two looks.
+/// The maximum delay between two live gets.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Sends the writes of one version of one plugin.
@@ -41,9 +44,9 @@ pub(crate) struct Write {
     pub(crate) path: String,
     pub(crate) payload: Payload,
     pub(crate) resource: ResourceType,
-    /// The object; without a name where the server is to generate it.
+    /// The object; without a name if the server generates one.
     pub(crate) key: ObjectKey,
-    /// Whether it goes to a subresource.
+    /// Whether the write is to a subresource.
     pub(crate) subresource: bool,
 }
 
@@ -52,10 +55,10 @@ impl Writer {
         Self { server, discovery, fence, guest }
     }
 
-    /// Sends a write for the key that is being reconciled, and answers what it did once the plugin's own reads see it.
+    /// Sends a write on behalf of `item`. Returns its outcome once the plugin's own reads show it.
     ///
     /// # Cancellation safety
-    /// What was sent goes on, and holds the key. What was not sent yet is not sent.
+    /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
     pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<Written, ApiError> {
         let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
         let (answer, answered) = oneshot::channel();
@@ -86,41 +89,43 @@ struct Task {
     write: Write,
     /// Holds the key until the task has ended.
     _flight: Option<Flight>,
-    /// For what is sent, which outlives the guest's call.
+    /// Charges the payload, which outlives the guest's call.
     _charge: HostMemoryCharge,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 enum Outcome {
     Answered(Result<Written, ApiError>),
-    /// It was carried out, and the answer is another kind than the object, as that of the `scale` subresource is.
+    /// The write was carried out, but the response is of another kind than the object, as for the `scale`
+    /// subresource.
     Elsewhere(Written),
-    /// Nobody knows whether it was carried out, or what it made of the object.
+    /// It is not known whether the write was carried out, or what the resulting object is.
     Unknown(ApiError),
 }
 
-/// What a live get says.
+/// The result of a live get.
 enum Found {
     State(Written),
-    /// It will never say: the right is missing, or nobody runs who wants to know.
+    /// It cannot be found out: the right is missing, or no running version needs to know.
     Nothing,
     NotYet(String),
 }
 
 impl Task {
     async fn run(self, answer: Answer) {
-        // The last thing before sending: a version that was swapped out sends nothing more (invariant 5), nor does a
-        // guest that was cut off meanwhile.
+        // Checked last before sending: neither a version that was swapped out nor a guest that was cut off
+        // sends anything more.
         if answer.is_closed() {
             return;
         }
         let Some(sending) = self.fence.enter() else {
             let replaced = ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
-            // Whoever asked may have gone, here and below.
+            // The receiver may be gone, here and below.
             let _ = answer.send(Err(replaced));
             return;
         };
-        // Before it is sent: an answer without a UID is about this object, or about one that nobody here knows.
+        // Taken before the write is sent: a response without a UID is about this object, or about one that is
+        // unknown here.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
         match self.request(&uid).await {
             Outcome::Answered(Ok(answer_of_none @ Written::Answer(..))) => {
@@ -193,7 +198,8 @@ impl Task {
         }
     }
 
-    /// Has a live get decide, looking again until it has; `then` is called after the first look.
+    /// Retries the live get until the outcome is known. Calls `then` after the first result, which is in
+    /// `found`.
     async fn settle(&self, mut found: Found, uid: &str, then: impl FnOnce()) {
         if let Found::State(state) = &found {
             self.record(state, uid).await;
@@ -237,7 +243,7 @@ impl Task {
         }
     }
 
-    /// Puts the new state where the plugin's reads find it.
+    /// Records the new state for the plugin's reads.
     async fn record(&self, written: &Written, uid: &str) {
         self.guest.hot_loops.wrote(self.item.as_ref(), written);
         match self.guest.writes.views() {

@@ -1,8 +1,8 @@
-//! The JSON Schema that is published for authors, made from the types that the host reads.
+//! The JSON Schema that is published for plugin authors, generated from the descriptor types.
 
 use super::Descriptor;
 
-/// The schema of a descriptor, as `docs/plugin.schema.json` has it.
+/// The schema of a descriptor, as in `docs/plugin.schema.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Descriptor).to_value();

@@ -1,4 +1,4 @@
-//! The machine of one plugin's life. Pure: its driver says what happened and what time it is.
+//! The state machine of one plugin. Pure: its driver passes what happened and the time.
 //!
 //! While no version is installed:
 //!
@@ -14,9 +14,10 @@
 //! | any but draining | it is being stopped | draining |
 //! | draining | it has stopped | stopped |
 //!
-//! A load that is tried again stays backing-off until it ends or waits: what was wrong stays to be read.
+//! A load that is retried stays in backing-off until it ends or waits, so that its problem stays visible.
 //!
-//! While a version is installed, loading another does not change the state; what became of it is told beside:
+//! While a version is installed, loading another does not change the state; the outcome of the load is
+//! reported separately:
 //!
 //! | from | what happened | to |
 //! |---|---|---|
@@ -27,7 +28,7 @@
 //! | waiting | it has its rights again | running |
 //! | running, waiting, backing-off | it is being stopped | draining |
 //!
-//! Everything else is impossible, and refused.
+//! Every other transition is illegal, and refused.
 
 use std::time::Duration;
 
@@ -44,31 +45,31 @@ pub(crate) enum Input<'a> {
     Found,
     /// A load that failed for now is tried again.
     Again,
-    /// A load has got so far. One that was given up may still say so; it is passed over.
+    /// A load has reached this step. A load that was cancelled may still report steps; they are ignored.
     Step { load: u64, state: PluginState, waiting_for: &'a str },
     /// A version runs.
     Installed { version: &'a str, digest: &'a str },
-    /// The files are those that run already.
+    /// The files are those of the running version.
     Unchanged,
     /// The files cannot run as they are.
     Refused { problem: &'a str },
-    /// Loading failed for a reason that may pass.
+    /// Loading failed for a reason that may be temporary.
     Postponed { problem: &'a str, wait: Duration },
-    /// The version that runs fails too often.
+    /// The running version fails too often.
     Faulty { problem: &'a str, wait: Duration },
-    /// It has answered again.
+    /// The running version has answered again.
     Recovered,
-    /// The version that runs lacks a right, and may not work.
+    /// The running version lacks a right, and may not work.
     Withheld { why: &'a str },
-    /// It lacks none.
+    /// The running version lacks no right any more.
     Allowed,
-    /// It is to stop, and finishes what it holds.
+    /// The plugin is being stopped, and finishes its work in progress.
     Draining,
-    /// It has; `with_host` when the host ends, too.
+    /// The plugin has stopped; `with_host` if the host stops, too.
     Stopped { why: &'a str, with_host: bool },
 }
 
-/// A way that there is not.
+/// An illegal state transition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("a plugin that is {} cannot take {input}; please report this", .from.as_str())]
 pub(crate) struct Impossible {
@@ -76,7 +77,7 @@ pub(crate) struct Impossible {
     input: String,
 }
 
-/// Where a plugin is, and why.
+/// The state of a plugin, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Life {
     pub(super) state: PluginState,
@@ -84,13 +85,13 @@ pub(crate) struct Life {
     pub(super) version: String,
     pub(super) generation: u64,
     pub(super) digest: String,
-    /// Why it is in this state; "" where the state says all.
+    /// Why the plugin is in this state; "" if the state says it all.
     pub(super) reason: String,
     next_try: Option<Timestamp>,
-    /// What became of newer files while a version goes on.
+    /// What became of newer files while the installed version keeps running.
     newer: Option<Newer>,
     is_installed: bool,
-    /// Counts the loads, so that one that was given up is told from the one that goes on.
+    /// Counts the loads, to tell a cancelled load from the current one.
     load: u64,
 }
 
@@ -116,12 +117,12 @@ impl Life {
         }
     }
 
-    /// The load that goes on now.
+    /// The number of the current load.
     pub(super) fn load(&self) -> u64 {
         self.load
     }
 
-    /// Takes in what happened.
+    /// Applies an input. Errors if the transition is illegal.
     pub(super) fn apply(&mut self, input: &Input<'_>, now: Timestamp) -> Result<(), Impossible> {
         let is_stale = matches!(input, Input::Step { load, .. } if *load != self.load);
         if is_stale {
@@ -138,7 +139,7 @@ impl Life {
         Ok(())
     }
 
-    /// The state after it; `None` where there is no such way.
+    /// The state after the input; `None` if the transition is illegal.
     fn next(&self, input: &Input<'_>) -> Option<PluginState> {
         let (state, installed) = (self.state, self.is_installed);
         let is_on_its_way = matches!(state, Found | Compiling | Describing | Waiting | BackingOff);
@@ -180,7 +181,7 @@ impl Life {
         }
     }
 
-    /// What is remembered of it, once the state is the new one.
+    /// Updates the reason and the other fields, once the state is the new one.
     fn note(&mut self, input: &Input<'_>, now: Timestamp) {
         match input {
             Input::Found | Input::Again => {
@@ -220,7 +221,7 @@ impl Life {
                 self.because(problem, Some(now + *wait));
             }
             Input::Withheld { why } => self.because(why, None),
-            // While it backs off, the reason is another.
+            // While the plugin backs off, the reason is another.
             Input::Allowed if self.state == BackingOff => {}
             Input::Recovered | Input::Allowed => self.because("", None),
             Input::Draining => {
@@ -238,7 +239,7 @@ impl Life {
         self.next_try = next_try;
     }
 
-    /// What is wrong, or what is waited for, in one line; "" when nothing is.
+    /// What is wrong, or what the plugin waits for, in one line; "" if nothing.
     pub(super) fn error(&self, now: Timestamp) -> String {
         let own = again(&self.reason, self.next_try, now);
         let Some(newer) = &self.newer else { return own };
@@ -247,20 +248,20 @@ impl Life {
         if own.is_empty() {
             format!("{newer}; generation {generation} goes on")
         } else if newer.contains(&own) {
-            // A sidecar that cannot be read is the reason for both.
+            // An unreadable sidecar is the reason for both.
             format!("{newer}; generation {generation} stays meanwhile")
         } else {
             format!("{own}; {newer}; generation {generation} stays meanwhile")
         }
     }
 
-    /// When something is tried next.
+    /// When the next retry is due.
     pub(super) fn next_try(&self) -> Option<Timestamp> {
         self.next_try.or_else(|| self.newer.as_ref()?.next_try)
     }
 }
 
-/// To the second, in RFC 3339.
+/// Formats a time in RFC 3339, to the second.
 pub(super) fn rfc_3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

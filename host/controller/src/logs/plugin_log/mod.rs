@@ -1,7 +1,8 @@
-//! Everything that is written to the log of one plugin, by its guests or by the host about it.
+//! Writes everything to the log of one plugin, whether from its guests or from the host about it.
 //!
-//! One rate limit covers all of it, whatever its way: a plugin that cannot flood the log by `log` must not be able to by failing. What the
-//! host says of the plugin's own state has a small budget of its own, so that no flood hides that a plugin was stopped.
+//! One rate limit covers all of it: a plugin that cannot flood the log with `log` calls must not be able to
+//! do so by failing. Changes of the plugin's state have a small limit of their own, so that no flood hides
+//! that a plugin was stopped.
 
 use std::fmt::{Arguments, Display};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -18,18 +19,19 @@ use super::repeats::{Repeats, Summary};
 use super::text::{beginning, fitting, printable, size_in_json};
 use crate::config::limits::written;
 
-/// Changes of a plugin's state: more than one that goes up and down with its back-off needs.
+/// The rate for changes of a plugin's state: more than a plugin that keeps backing off and recovering needs.
 const STATES: Rate = Rate { lines: 2, bytes: 8 << 10 };
-/// Bytes of one of those.
+/// Limit in bytes for a state change's text.
 const STATE_SIZE: usize = 4 << 10;
-/// What a line takes besides its text: time, level, names.
+/// The bytes of a line besides its text: time, level, names.
 const FRAME: usize = 128;
-/// Room for the host's own words in a line that a guest filled: that it was cut, and what follows from a failure.
+/// Extra bytes for the host's remarks on a line filled by a guest: that the line was cut, and what follows
+/// from a failure.
 const REMARK: usize = 256;
-/// Bytes of a failure's text in a summary.
+/// Limit in bytes for a failure's text in a summary.
 const SUMMARY_SIZE: usize = 256;
 
-/// The log of one plugin. Cheap to clone; all clones, and all that are made for the same name, share one limit.
+/// The log of one plugin. Cheap to clone. All logs of the same name share one limit.
 #[derive(Clone)]
 pub(crate) struct PluginLog {
     plugin: Arc<str>,
@@ -37,7 +39,7 @@ pub(crate) struct PluginLog {
     control: Arc<Mutex<Control>>,
 }
 
-/// What may still be written of a plugin.
+/// The state of one plugin's rate limits.
 pub(super) struct Control {
     output: Gate,
     states: Gate,
@@ -62,15 +64,15 @@ fn rate(limits: &Limits) -> Rate {
     Rate { lines: limits.log_lines_per_second, bytes }
 }
 
-/// Where something happened, as keys and values.
+/// Where something happened, as key-value pairs.
 type Fields<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// Who speaks.
+/// The author of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaker {
-    /// The guest: all fields are its own.
+    /// The guest, which chose all fields.
     Guest,
-    /// The host, about the plugin: fields are known, and written as such.
+    /// The host, about the plugin. The fields are known and written as `tracing` fields.
     Host,
 }
 
@@ -79,13 +81,13 @@ impl PluginLog {
         Self { plugin, logs, control }
     }
 
-    /// The lines that are kept, of all plugins.
+    /// The kept lines of all plugins.
     #[cfg(test)]
     pub(crate) fn all(&self) -> &PluginLogs {
         &self.logs
     }
 
-    /// Takes the limits of a version over.
+    /// Applies the limits of a version.
     pub(crate) fn limit(&self, limits: &Limits) {
         let mut control = self.control.lock();
         control.output.set_rate(rate(limits));
@@ -105,7 +107,7 @@ impl PluginLog {
         }
     }
 
-    /// Writes a line of the host about what the plugin did.
+    /// Writes a line of the host about the plugin.
     pub(crate) fn host(&self, level: LogLevel, message: Arguments<'_>, fields: Fields<'_>) {
         let (admitted, loss) = {
             let (mut control, now) = (self.control.lock(), Instant::now());
@@ -143,7 +145,7 @@ impl PluginLog {
         }
     }
 
-    /// Writes that the plugin's state is another now. A flood of other lines does not drop it.
+    /// Writes a change of the plugin's state. A flood of other lines does not suppress it.
     pub(crate) fn state(&self, level: LogLevel, message: Arguments<'_>) {
         let (is_admitted, loss) = {
             let (mut control, now) = (self.control.lock(), Instant::now());
@@ -165,7 +167,8 @@ impl PluginLog {
         }
     }
 
-    /// Says what was dropped or not written and not said yet. Called now and then, because perhaps no line follows a flood.
+    /// Writes the pending reports of dropped lines and repeated failures. Called periodically, because no
+    /// line may follow a flood.
     pub(crate) fn settle(&self) {
         let (loss, summaries) = {
             let (mut control, now) = (self.control.lock(), Instant::now());
@@ -202,7 +205,7 @@ impl PluginLog {
         self.write(Speaker::Host, level, &message, fields.collect(), size);
     }
 
-    /// Writes a line that was admitted. What it takes is known here only.
+    /// Writes a line that was admitted. Its size is known only here.
     fn write(
         &self,
         speaker: Speaker,
@@ -245,7 +248,7 @@ impl PluginLog {
         self.emit(speaker, level, &text, &fields);
     }
 
-    /// The only place from where a plugin's lines reach the host's log.
+    /// The only function that writes a plugin's lines to the host's log.
     fn emit(&self, speaker: Speaker, level: LogLevel, text: &str, fields: &[(String, String)]) {
         let plugin = &*self.plugin;
         let of = |name: &str| {
