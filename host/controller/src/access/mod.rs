@@ -5,30 +5,30 @@
 //! the server whether the account may read what the version watches: the cache shows the plugin nothing that
 //! a request would not.
 
+mod access_state;
 mod account;
-mod course;
-mod guard;
-mod permission;
+mod monitor;
 mod review;
+mod review_schedule;
 mod reviewer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use access_state::{Access, AccessState};
 pub use account::{AccountError, ServiceAccount};
-pub(crate) use course::AGAIN;
-pub(crate) use guard::{Guard, forbidden};
-pub(crate) use permission::{Permission, State};
-pub(crate) use review::{Attributes, may};
-pub(crate) use reviewer::{Read, Reviewer, only_name};
+pub(crate) use monitor::{AccessMonitor, forbidden};
+pub(crate) use review::{ResourceAttributes, is_allowed};
+pub(crate) use review_schedule::RETRY_INTERVAL;
+pub(crate) use reviewer::{RequiredRead, Reviewer, only_name};
 
 use crate::name::PluginName;
 
 /// The command that grants a plugin its missing rights.
-pub(crate) fn command(plugin: &PluginName) -> String {
+pub(crate) fn rbac_command(plugin: &PluginName) -> String {
     format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
 }
 
 /// What an operator does about a missing right.
 pub(crate) fn remedy(plugin: &PluginName) -> String {
-    format!("grant it: {}", command(plugin))
+    format!("grant it: {}", rbac_command(plugin))
 }

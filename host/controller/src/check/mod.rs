@@ -15,15 +15,15 @@ use pilothouse_plugin::{Code, Engine, Form, StandIn};
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
-use crate::client::{Age, Discovery, DiscoveryError, Server, apply_crds};
+use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::limits;
-use crate::config::operator::under;
+use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
-use crate::load::authority::{idle_grants, not_granted};
-use crate::load::files::{MAX_WASM, of_file};
-use crate::load::watches::{has_its_namespaces, type_of};
+use crate::load::authority::{not_granted, unused_grants};
+use crate::load::files::{MAX_WASM, read_blocking};
+use crate::load::watches::{check_namespaces, type_of};
 use crate::load::{LoadProblem, check_exports, unused_exports};
 use crate::name::PluginName;
 use report::{exports, world};
@@ -53,9 +53,9 @@ pub struct CheckServers {
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
     let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
     let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
-    let wasm = of_file(path, wasm).await.map_err(|problem| problem.to_string())?;
+    let wasm = read_blocking(path, wasm).await.map_err(|problem| problem.to_string())?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
-    let sidecar = under(servers.grants, sidecar);
+    let sidecar = apply_grant_mode(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StandIn::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
@@ -70,10 +70,11 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
     let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
-    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(Server::new(asked)))
+    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(ApiClient::new(asked)))
         .await
         .map_err(|error| error.to_string())?;
-    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
+    if let Err(error) = apply_crds(&ApiClient::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await
+    {
         problems.push(error.to_string());
     }
     problems.extend(watches.iter().filter_map(|checked| {
@@ -82,7 +83,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     }));
     let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
-        review::review(&Server::new(cluster), &mut rights, &mut problems).await;
+        review::review(&ApiClient::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
     warnings.extend(scopes.warnings(&descriptor, &sidecar));
@@ -92,7 +93,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
-    warnings.extend(idle_grants(&descriptor, &sidecar, &watched));
+    warnings.extend(unused_grants(&descriptor, &sidecar, &watched));
     Ok(CheckReport {
         runs: problems.is_empty(),
         problems,
@@ -128,8 +129,8 @@ async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     if tokio::fs::symlink_metadata(&short).await.is_ok() {
         return Err(LoadProblem::ShortEnding { short, path }.to_string());
     }
-    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
-    match of_file(&path, read).await {
+    let read = |path: &Path| plugin_file::read_sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
+    match read_blocking(&path, read).await {
         Ok(Some(text)) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))
             .map_err(|error| format!("the sidecar {}: {error}", path.display())),
@@ -157,18 +158,17 @@ async fn checked_watches(
     servers: &CheckServers,
     problems: &mut Vec<String>,
 ) -> Result<Vec<CheckedWatch>, String> {
-    let embedded = Discovery::new(Server::new(servers.embedded.clone()));
-    let cluster = servers.cluster.clone().map(|client| Discovery::new(Server::new(client)));
+    let embedded = Discovery::new(ApiClient::new(servers.embedded.clone()));
+    let cluster = servers.cluster.clone().map(|client| Discovery::new(ApiClient::new(client)));
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
         let of = type_of(watch).map_err(|problem| problem.to_string())?;
-        let resolved = asked.resolve(of, watch.resource.as_deref(), Age::Known).await;
+        let resolved = asked.resolve(of, watch.resource.as_deref(), Freshness::Cached).await;
         let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
-                problems
-                    .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
+                problems.extend(check_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
                 (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
             }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
@@ -183,7 +183,7 @@ async fn checked_watches(
                     problems.push(format!(
                         "watches[{position}] ({:?}): {error}{}",
                         watch.name,
-                        listed(&kinds)
+                        kinds_hint(&kinds)
                     ));
                     (Verdict::No, None, None)
                 }
@@ -196,7 +196,7 @@ async fn checked_watches(
     Ok(watches)
 }
 
-fn listed(kinds: &[String]) -> String {
+fn kinds_hint(kinds: &[String]) -> String {
     if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::scopes::Scopes;
 use super::{CheckedWatch, Verdict};
 use crate::access::{ServiceAccount, only_name};
-use crate::client::grants::{narrowed, watched_namespaces};
+use crate::client::grants::{granted_namespaces, intersect};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::{Sidecar, WatchRule};
 
@@ -42,16 +42,16 @@ fn as_text<S: serde::Serializer>(account: &Option<ServiceAccount>, serializer: S
 }
 
 /// The verbs that reading a watch needs.
-const READ: [&str; 3] = ["get", "list", "watch"];
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 /// The verbs that the host's cache needs if the plugin reads as a service account.
-const CACHE: [&str; 2] = ["list", "watch"];
+const CACHE_VERBS: [&str; 2] = ["list", "watch"];
 /// The verbs that applying a CRD and waiting until it is served needs.
-const APPLY: [&str; 3] = ["get", "create", "patch"];
+const APPLY_VERBS: [&str; 3] = ["get", "create", "patch"];
 /// The verbs that recording Events needs.
-const RECORD: [&str; 2] = ["create", "patch"];
+const EVENT_VERBS: [&str; 2] = ["create", "patch"];
 
 /// Some verbs on one resource.
-struct Asked<'a> {
+struct ResourceVerbs<'a> {
     group: &'a str,
     resource: &'a str,
     verbs: &'a [&'a str],
@@ -62,13 +62,13 @@ struct Asked<'a> {
 }
 
 #[derive(Default)]
-struct Needed(Vec<Right>);
+struct RightsCollector(Vec<Right>);
 
-impl Needed {
-    fn add(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &Asked<'_>) {
-        let everywhere = [String::new()];
-        let all = asked.namespaces.is_empty() || asked.namespaces.iter().any(|namespace| namespace == "*");
-        let namespaces = if all { &everywhere[..] } else { asked.namespaces };
+impl RightsCollector {
+    fn add(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &ResourceVerbs<'_>) {
+        let all = [String::new()];
+        let is_all = asked.namespaces.is_empty() || asked.namespaces.iter().any(|namespace| namespace == "*");
+        let namespaces = if is_all { &all[..] } else { asked.namespaces };
         for namespace in namespaces {
             self.0.extend(asked.verbs.iter().map(|verb| Right {
                 service_account: account.cloned(),
@@ -94,17 +94,17 @@ pub(super) fn needed(
     scopes: &Scopes,
     grant_crds: bool,
 ) -> Vec<Right> {
-    let mut needed = Needed::default();
+    let mut needed = RightsCollector::default();
     let account = sidecar.service_account.as_ref();
-    let mut places = Places::default();
+    let mut event_namespaces = EventNamespaces::default();
     for checked in watches {
         let (group, plural) = checked.resource();
         let Ok(namespaces) = checked.granted_namespaces(sidecar) else { continue };
-        places.add(&namespaces, checked.namespaced);
+        event_namespaces.add(&namespaces, checked.namespaced);
         // A selector that does not parse keeps the plugin from loading anyway.
         let name = only_name(&FieldSelector::parse(&checked.watch.field_selector).unwrap_or_default());
         let names = if name.is_empty() { vec![] } else { vec![name] };
-        let asked = |verbs| Asked {
+        let asked = |verbs| ResourceVerbs {
             group,
             resource: &plural,
             verbs,
@@ -114,43 +114,44 @@ pub(super) fn needed(
         };
         let needed_for = format!("watch {}", checked.watch.name);
         if account.is_some() {
-            needed.add(None, &needed_for, &asked(&CACHE));
+            needed.add(None, &needed_for, &asked(&CACHE_VERBS));
         }
-        needed.add(account, &needed_for, &asked(&READ));
+        needed.add(account, &needed_for, &asked(&READ_VERBS));
     }
     for (position, declared) in descriptor.writes.iter().enumerate() {
-        for rule in narrowed(declared, sidecar.grants.writes.as_deref()) {
+        for rule in intersect(declared, sidecar.grants.writes.as_deref()) {
             let verbs: Vec<&str> = rule.verbs.iter().map(String::as_str).collect();
-            places.add(&rule.namespaces, None);
+            event_namespaces.add(&rule.namespaces, None);
             for (group, resource) in resources(&rule) {
-                if scopes.leave_nothing(&rule, group, resource) {
+                if scopes.grants_nothing(&rule, group, resource) {
                     continue;
                 }
                 let namespaces = &rule.namespaces;
-                let asked = Asked { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
+                let asked =
+                    ResourceVerbs { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
                 needed.add(account, &format!("writes[{position}]"), &asked);
             }
         }
     }
     if let Some(account) = account {
-        in_its_name(&mut needed, account, !descriptor.writes.is_empty());
+        add_impersonation_rights(&mut needed, account, !descriptor.writes.is_empty());
     }
     if !descriptor.crds.is_empty() && sidecar.grants.crds.unwrap_or(grant_crds) {
-        let asked = Asked {
+        let asked = ResourceVerbs {
             group: "apiextensions.k8s.io",
             resource: "customresourcedefinitions",
-            verbs: &APPLY,
+            verbs: &APPLY_VERBS,
             namespaces: &[],
             names: &super::crd_names(descriptor),
             is_guess: false,
         };
         needed.add(None, "crds", &asked);
     }
-    let namespaces = places.namespaces();
-    let asked = Asked {
+    let namespaces = event_namespaces.namespaces();
+    let asked = ResourceVerbs {
         group: "events.k8s.io",
         resource: "events",
-        verbs: &RECORD,
+        verbs: &EVENT_VERBS,
         namespaces: &namespaces,
         names: &[],
         is_guess: false,
@@ -160,8 +161,8 @@ pub(super) fn needed(
 }
 
 /// Adds the rights that the host needs to impersonate a service account and to review what that may read.
-fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bool) {
-    let asked = |group, resource, verbs, namespaces, names| Asked {
+fn add_impersonation_rights(needed: &mut RightsCollector, account: &ServiceAccount, sends_requests: bool) {
+    let asked = |group, resource, verbs, namespaces, names| ResourceVerbs {
         group,
         resource,
         verbs,
@@ -180,25 +181,25 @@ fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bo
 
 /// The namespaces of the Events about the plugin's objects.
 #[derive(Default)]
-struct Places {
-    everywhere: bool,
+struct EventNamespaces {
+    all: bool,
     named: Vec<String>,
 }
 
-impl Places {
+impl EventNamespaces {
     fn add(&mut self, namespaces: &[String], namespaced: Option<bool>) {
         if namespaced == Some(false) {
             // Events about cluster-scoped objects go to `default`.
             self.named.push("default".to_owned());
         } else if namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*") {
-            self.everywhere = true;
+            self.all = true;
         } else {
             self.named.extend(namespaces.iter().cloned());
         }
     }
 
     fn namespaces(mut self) -> Vec<String> {
-        if self.everywhere {
+        if self.all {
             return Vec::new();
         }
         self.named.sort();
@@ -218,7 +219,7 @@ impl CheckedWatch {
     pub(super) fn granted_namespaces(&self, sidecar: &Sidecar) -> Result<Vec<String>, WatchRule> {
         let (group, plural) = self.resource();
         let kind = (group, plural.as_str(), self.namespaced != Some(false));
-        watched_namespaces(sidecar.grants.watches.as_deref(), kind, &self.watch.namespaces)
+        granted_namespaces(sidecar.grants.watches.as_deref(), kind, &self.watch.namespaces)
     }
 }
 

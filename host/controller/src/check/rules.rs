@@ -9,10 +9,10 @@ const VERBS: [&str; 7] = ["get", "list", "create", "update", "patch", "delete", 
 /// Returns a warning for each rule, or part of one, that can never match.
 pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
     let declared = descriptor.writes.iter().enumerate().map(|(at, rule)| (format!("writes[{at}]"), rule));
-    let narrowed = sidecar.grants.writes.iter().flatten().enumerate();
-    let narrowed = narrowed.map(|(at, rule)| (format!("the sidecar's grants.writes[{at}]"), rule));
+    let sidecar_rules = sidecar.grants.writes.iter().flatten().enumerate();
+    let sidecar_rules = sidecar_rules.map(|(at, rule)| (format!("the sidecar's grants.writes[{at}]"), rule));
     let mut warnings: Vec<String> = declared.flat_map(|(place, rule)| of(&place, rule)).collect();
-    for (place, rule) in narrowed {
+    for (place, rule) in sidecar_rules {
         let faults = of(&place, rule);
         if faults.is_empty() && !descriptor.writes.iter().any(|declared| overlap(declared, rule)) {
             warnings.push(format!(

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rights::resources;
-use crate::client::grants::{is_everywhere, narrowed};
-use crate::client::{Discovery, ServerError};
+use crate::client::grants::{intersect, is_everywhere};
+use crate::client::{Discovery, RequestError};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
 
@@ -22,7 +22,7 @@ impl Scopes {
         descriptor: &Descriptor,
         sidecar: &Sidecar,
         discovery: &Discovery,
-    ) -> Result<Self, ServerError> {
+    ) -> Result<Self, RequestError> {
         let mut namespaced = BTreeMap::new();
         for crd in &descriptor.crds {
             let text =
@@ -50,7 +50,7 @@ impl Scopes {
 
     /// Whether the rule grants nothing on the resource, because that is cluster-scoped and the rule has
     /// namespaces.
-    pub(super) fn leave_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
+    pub(super) fn grants_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
         let name = (group.to_owned(), plural(resource).to_owned());
         !is_everywhere(&rule.namespaces) && self.cluster.contains(&name)
     }
@@ -60,7 +60,7 @@ impl Scopes {
         let mut warnings = Vec::new();
         for (position, rule) in rules(descriptor, sidecar) {
             for (group, resource) in
-                resources(&rule).filter(|(group, resource)| self.leave_nothing(&rule, group, resource))
+                resources(&rule).filter(|(group, resource)| self.grants_nothing(&rule, group, resource))
             {
                 warnings.push(format!(
                     "writes[{position}]: {resource} of group {group:?} are cluster-scoped, and a rule with namespaces grants nothing on \
@@ -76,7 +76,7 @@ impl Scopes {
 fn rules(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<(usize, Rule)> {
     let granted = sidecar.grants.writes.as_deref();
     let declared = descriptor.writes.iter().enumerate();
-    declared.flat_map(|(at, rule)| narrowed(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
+    declared.flat_map(|(at, rule)| intersect(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
 }
 
 /// Returns the name without its subresource.
@@ -91,7 +91,7 @@ mod tests {
 
     use super::super::rights::needed;
     use super::*;
-    use crate::client::Server;
+    use crate::client::ApiClient;
 
     fn discovery() -> Discovery {
         let service = tower::service_fn(|request: http::Request<Body>| async move {
@@ -117,7 +117,7 @@ mod tests {
                 http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         });
-        Discovery::new(Server::new(kube::Client::new(service, "default")))
+        Discovery::new(ApiClient::new(kube::Client::new(service, "default")))
     }
 
     #[tokio::test]

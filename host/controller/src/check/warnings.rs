@@ -29,7 +29,7 @@ pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sid
     if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
         return None;
     }
-    let wished = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
+    let requested = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
     match (descriptor.http.is_empty(), sidecar.grants.http.is_empty()) {
         (true, _) => Some(
             "the plugin imports wasi:http, but its descriptor's http names no host: every request is denied"
@@ -37,7 +37,7 @@ pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sid
         ),
         (false, true) => Some(format!(
             "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add to grants.http              what it may have",
-            wished()
+            requested()
         )),
         (false, false) => None,
     }
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn a_plugin_that_can_send_nothing_is_told() {
-        let warning = |import: &str, wished: &str, sidecar: &str| {
-            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(wished).expect("JSON")});
+        let warning = |import: &str, requested: &str, sidecar: &str| {
+            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(requested).expect("JSON")});
             let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
             let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
             of_http(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()

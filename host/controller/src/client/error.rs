@@ -14,7 +14,7 @@ const RETRY_AFTER: RangeInclusive<u32> = 1..=60;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
-pub(crate) enum ServerError {
+pub(crate) enum RequestError {
     /// The server answered with an error.
     Answered {
         code: u16,
@@ -26,21 +26,21 @@ pub(crate) enum ServerError {
         /// served names none.
         names_object: bool,
     },
-    /// The request succeeded, but the response exceeds the limit of `most` bytes.
-    Unread { most: usize },
+    /// The request succeeded, but the response exceeds the limit of `limit` bytes.
+    ResponseTooLarge { limit: usize },
     /// No connection could be made, so nothing was sent.
     Unsent(String),
     /// No complete response: the connection failed, or the response was cut off.
     Transport(String),
 }
 
-impl std::error::Error for ServerError {}
+impl std::error::Error for RequestError {}
 
-impl fmt::Display for ServerError {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
-            Self::Unread { most } => f.write_str(&unread(*most)),
+            Self::ResponseTooLarge { limit } => f.write_str(&too_large_text(*limit)),
             Self::Unsent(problem) | Self::Transport(problem) => {
                 write!(f, "the API server cannot be reached: {problem}")
             }
@@ -48,7 +48,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-impl ServerError {
+impl RequestError {
     pub(super) fn transport(error: impl std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -94,7 +94,7 @@ impl ServerError {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
-            Self::Unread { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
+            Self::ResponseTooLarge { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
             Self::Unsent(_) | Self::Transport(_) => None,
         }
     }
@@ -105,21 +105,21 @@ impl ServerError {
         match self {
             Self::Answered { code, .. } => *code >= 500,
             Self::Unsent(_) => false,
-            Self::Transport(_) | Self::Unread { .. } => true,
+            Self::Transport(_) | Self::ResponseTooLarge { .. } => true,
         }
     }
 
     /// Whether the same request may succeed later.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500 || *code == 429,
-            Self::Unread { .. } => false,
+            Self::ResponseTooLarge { .. } => false,
             Self::Unsent(_) | Self::Transport(_) => true,
         }
     }
 
     /// Whether the server does not serve the resource; `false` if only the object does not exist.
-    pub(crate) fn is_of_no_resource(&self) -> bool {
+    pub(crate) fn is_unknown_resource(&self) -> bool {
         matches!(self, Self::Answered { code: 404, names_object: false, .. })
     }
 
@@ -127,9 +127,9 @@ impl ServerError {
     pub(crate) fn into_api_error(self) -> ApiError {
         let (code, reason, message, causes, retry_after) = match self {
             Self::Unsent(problem) | Self::Transport(problem) => return ApiError::Unavailable(problem),
-            Self::Unread { most } => {
+            Self::ResponseTooLarge { limit } => {
                 let (code, reason) = (StatusCode::PAYLOAD_TOO_LARGE.as_u16(), "RequestEntityTooLarge".into());
-                return ApiError::Other { code, reason, message: unread(most) };
+                return ApiError::Other { code, reason, message: too_large_text(limit) };
             }
             Self::Answered { code, reason, message, causes, retry_after_seconds, .. } => {
                 (code, reason, message, causes, retry_after_seconds)
@@ -154,12 +154,12 @@ impl ServerError {
     }
 }
 
-fn unread(most: usize) -> String {
-    if most >= super::LARGEST_ANSWER {
-        return format!("its answer exceeds {most} bytes, and was not read");
+fn too_large_text(limit: usize) -> String {
+    if limit >= super::MAX_RESPONSE_SIZE {
+        return format!("its answer exceeds {limit} bytes, and was not read");
     }
     format!(
-        "its answer exceeds limits.messageSize of {most} bytes: ask for less at once, such as pages with a limit"
+        "its answer exceeds limits.messageSize of {limit} bytes: ask for less at once, such as pages with a limit"
     )
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     fn error(code: u16, body: &str) -> ApiError {
         let code = StatusCode::from_u16(code).expect("a code");
-        ServerError::answered(code, body.as_bytes(), Some(3)).into_api_error()
+        RequestError::answered(code, body.as_bytes(), Some(3)).into_api_error()
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_plugin_is_told_to_wait_between_a_second_and_a_minute() {
         let told = |header: Option<u32>, body: &str| {
-            let error = ServerError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
+            let error = RequestError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
             let ApiError::TooManyRequests { retry_after_ms } = error.into_api_error() else {
                 panic!("another error")
             };

@@ -18,33 +18,33 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    closed: bool,
-    sending: usize,
+    is_closed: bool,
+    in_flight: usize,
 }
 
 /// Permission to send one request, held until its response has arrived or nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) struct Sending(Arc<Shared>);
+pub(crate) struct FencePermit(Arc<Shared>);
 
 impl Fence {
     /// Returns a permit to send a request; `None` once the fence is closed.
-    pub(crate) fn enter(&self) -> Option<Sending> {
+    pub(crate) fn enter(&self) -> Option<FencePermit> {
         let mut state = self.0.state.lock();
-        if state.closed {
+        if state.is_closed {
             return None;
         }
-        state.sending += 1;
-        Some(Sending(Arc::clone(&self.0)))
+        state.in_flight += 1;
+        Some(FencePermit(Arc::clone(&self.0)))
     }
 
     /// Closes the fence: the version sends nothing from now on.
     pub(crate) fn close(&self) {
-        self.0.state.lock().closed = true;
+        self.0.state.lock().is_closed = true;
     }
 
     /// Opens the fence again, for a version that continues after all.
     pub(crate) fn open(&self) {
-        self.0.state.lock().closed = false;
+        self.0.state.lock().is_closed = false;
     }
 
     /// Waits until no request is in flight. Cancellation safe.
@@ -53,7 +53,7 @@ impl Fence {
             let drained = self.0.drained.notified();
             tokio::pin!(drained);
             drained.as_mut().enable();
-            if self.0.state.lock().sending == 0 {
+            if self.0.state.lock().in_flight == 0 {
                 return;
             }
             drained.await;
@@ -61,11 +61,11 @@ impl Fence {
     }
 }
 
-impl Drop for Sending {
+impl Drop for FencePermit {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.sending -= 1;
-        let is_last = state.sending == 0;
+        state.in_flight -= 1;
+        let is_last = state.in_flight == 0;
         drop(state);
         if is_last {
             self.0.drained.notify_waiters();

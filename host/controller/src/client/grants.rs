@@ -14,7 +14,7 @@ pub(crate) struct Grants {
 
 /// The attributes of one request that RBAC rules match.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access<'a> {
+pub(crate) struct AccessRequest<'a> {
     /// The API group; "" for core.
     pub group: &'a str,
     /// The plural name, with `/status` or another subresource if there is one.
@@ -28,10 +28,10 @@ pub(crate) struct Access<'a> {
     pub namespaced: bool,
 }
 
-impl Access<'_> {
+impl AccessRequest<'_> {
     fn is_within(&self, namespaces: &[String]) -> bool {
         let is_in_one = self.namespaced && !self.namespace.is_empty();
-        is_everywhere(namespaces) || (is_in_one && has(namespaces, self.namespace))
+        is_everywhere(namespaces) || (is_in_one && matches_any(namespaces, self.namespace))
     }
 }
 
@@ -48,7 +48,7 @@ impl Grants {
     ///
     /// # Errors
     /// Returns a rule that would allow the request.
-    pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
+    pub(crate) fn check_before_discovery(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
         self.check_by(access, may_allow)
     }
 
@@ -56,11 +56,15 @@ impl Grants {
     ///
     /// # Errors
     /// Returns the missing rule.
-    pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
+    pub(crate) fn check(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
         self.check_by(access, allows)
     }
 
-    fn check_by(&self, access: Access<'_>, allows: fn(&[Rule], Access<'_>) -> bool) -> Result<(), Rule> {
+    fn check_by(
+        &self,
+        access: AccessRequest<'_>,
+        allows: fn(&[Rule], AccessRequest<'_>) -> bool,
+    ) -> Result<(), Rule> {
         let declared = allows(&self.declared, access);
         let terms = self.operator.terms();
         let granted =
@@ -79,7 +83,7 @@ impl Grants {
     }
 }
 
-/// Returns the namespaces of a watch that are granted, out of those in `wanted`. Empty stands for all
+/// Returns the namespaces of a watch that are granted, out of those in `requested`. Empty stands for all
 /// namespaces, in both.
 ///
 /// A watch of all namespaces is restricted to the granted ones. A watch that names namespaces needs each of
@@ -87,16 +91,16 @@ impl Grants {
 ///
 /// # Errors
 /// Returns the missing rule.
-pub(crate) fn watched_namespaces(
+pub(crate) fn granted_namespaces(
     granted: Option<&[WatchRule]>,
     (group, plural, namespaced): (&str, &str, bool),
-    wanted: &[String],
+    requested: &[String],
 ) -> Result<Vec<String>, WatchRule> {
-    let Some(granted) = granted else { return Ok(wanted.to_vec()) };
+    let Some(granted) = granted else { return Ok(requested.to_vec()) };
     let covering = granted
         .iter()
         .filter(|rule| {
-            has(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
+            matches_any(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
         })
         // As in RBAC, where no Role grants cluster-scoped resources.
         .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
@@ -107,38 +111,40 @@ pub(crate) fn watched_namespaces(
         namespaces,
     };
     if all {
-        return Ok(wanted.to_vec());
+        return Ok(requested.to_vec());
     }
-    let mut there: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
-    there.sort();
-    there.dedup();
-    if wanted.is_empty() {
-        return if there.is_empty() { Err(missing(Vec::new())) } else { Ok(there) };
+    let mut available: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
+    available.sort();
+    available.dedup();
+    if requested.is_empty() {
+        return if available.is_empty() { Err(missing(Vec::new())) } else { Ok(available) };
     }
-    let absent: Vec<String> = wanted.iter().filter(|name| !there.contains(name)).cloned().collect();
-    if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
+    let absent: Vec<String> = requested.iter().filter(|name| !available.contains(name)).cloned().collect();
+    if absent.is_empty() { Ok(requested.to_vec()) } else { Err(missing(absent)) }
 }
 
 /// Whether some rule has this API group, so that a watch of its kinds may be granted.
-pub(crate) fn has_rule_of_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
-    granted.is_none_or(|granted| granted.iter().any(|rule| has(&rule.api_groups, group)))
+pub(crate) fn has_rule_for_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
+    granted.is_none_or(|granted| granted.iter().any(|rule| matches_any(&rule.api_groups, group)))
 }
 
 /// Returns the rules that both the declared rule and the operator's rules allow.
-pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
+pub(crate) fn intersect(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
     match granted {
         None => vec![declared.clone()],
-        Some(granted) => granted.iter().filter_map(|granted| common(declared, granted)).collect(),
+        Some(granted) => granted.iter().filter_map(|granted| intersection(declared, granted)).collect(),
     }
 }
 
 /// Returns the granted rules that allow nothing that is declared; they are probably misspelled.
-pub(crate) fn idle<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
-    granted.iter().filter(|granted| !declared.iter().any(|declared| common(declared, granted).is_some()))
+pub(crate) fn unused_rules<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    granted
+        .iter()
+        .filter(|granted| !declared.iter().any(|declared| intersection(declared, granted).is_some()))
 }
 
 /// Returns the rule for what both rules allow.
-fn common(one: &Rule, other: &Rule) -> Option<Rule> {
+fn intersection(one: &Rule, other: &Rule) -> Option<Rule> {
     let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
         (true, true) => Vec::new(),
         (true, false) => other.namespaces.clone(),
@@ -176,27 +182,27 @@ pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == "*" || item == wanted)
+fn matches_any(list: &[String], requested: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == requested)
 }
 
-fn allows(rules: &[Rule], access: Access<'_>) -> bool {
+fn allows(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     rules.iter().any(|rule| {
-        has(&rule.api_groups, access.group)
+        matches_any(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
-            && has(&rule.verbs, access.verb)
+            && matches_any(&rule.verbs, access.verb)
             && access.is_within(&rule.namespaces)
     })
 }
 
 /// Whether these rules would allow the request for some resource name.
-fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
+fn may_allow(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
-    let wanted = subresource(access.resource);
+    let requested = subresource(access.resource);
     rules.iter().any(|rule| {
-        has(&rule.api_groups, access.group)
-            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
-            && has(&rule.verbs, access.verb)
+        matches_any(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == requested)
+            && matches_any(&rule.verbs, access.verb)
             && access.is_within(&rule.namespaces)
     })
 }
@@ -229,15 +235,15 @@ mod tests {
         }
     }
 
-    fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> Access<'a> {
-        Access { group: "apps", resource, verb, namespace, namespaced: true }
+    fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> AccessRequest<'a> {
+        AccessRequest { group: "apps", resource, verb, namespace, namespaced: true }
     }
 
     /// As in RBAC: otherwise `namespaces: [shop]` would allow deleting the Namespace, and every Node.
     #[test]
     fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
         let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
-        let node = |namespace| Access { namespaced: false, ..access("nodes", "delete", namespace) };
+        let node = |namespace| AccessRequest { namespaced: false, ..access("nodes", "delete", namespace) };
         for (declared, granted) in [
             (all(&["shop"]), None),
             (all(&[]), Some(vec![all(&["shop"])])),
@@ -277,16 +283,16 @@ mod tests {
             super::tests::grants(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
         assert_eq!(grants.check(access("deployments/scale", "patch", "shop")), Ok(()));
         assert!(grants.check(access("deployments", "get", "shop")).is_err(), "another group");
-        let core = Access { group: "", ..access("pods/log", "get", "shop") };
+        let core = AccessRequest { group: "", ..access("pods/log", "get", "shop") };
         assert_eq!(grants.check(core), Ok(()));
     }
 
     #[test]
     fn the_operator_narrows_and_never_widens() {
         let declared = vec![rule("apps", "*", "*", "")];
-        let narrowed = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
-        assert_eq!(narrowed.check(access("deployments", "get", "shop")), Ok(()));
-        assert!(narrowed.check(access("deployments", "delete", "shop")).is_err());
+        let restricted = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
+        assert_eq!(restricted.check(access("deployments", "get", "shop")), Ok(()));
+        assert!(restricted.check(access("deployments", "delete", "shop")).is_err());
         let wider = grants(vec![], Some(vec![rule("*", "*", "*", "")]));
         assert!(wider.check(access("deployments", "get", "shop")).is_err());
     }
@@ -314,7 +320,7 @@ mod tests {
             rules("apps", &["*"], &["get"], &[]),
             rules("apps", &["deployments"], &["update"], &["zoo"]),
         ];
-        let left = narrowed(&declared, Some(&granted));
+        let left = intersect(&declared, Some(&granted));
         assert_eq!(
             left,
             [
@@ -327,7 +333,7 @@ mod tests {
         assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
         assert!(grants.check(access("deployments", "update", "shop")).is_err());
         assert_eq!(grants.check(access("deployments", "get", "shop")), Ok(()));
-        assert_eq!(narrowed(&declared, None), [declared]);
+        assert_eq!(intersect(&declared, None), [declared]);
     }
 
     #[test]
@@ -338,7 +344,7 @@ mod tests {
             rule("apps", "deployment", "*", ""),
             rule("apps", "deployments", "update", "bank"),
         ];
-        assert_eq!(idle(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
+        assert_eq!(unused_rules(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
     }
 
     fn watch_rule(resource: &str, namespaces: &[&str]) -> WatchRule {
@@ -348,9 +354,9 @@ mod tests {
 
     #[test]
     fn a_watch_of_all_namespaces_is_narrowed_and_one_of_some_is_not() {
-        let left = |granted: &[WatchRule], wanted: &[&str]| {
-            let wanted: Vec<_> = wanted.iter().map(|&text| text.to_owned()).collect();
-            watched_namespaces(Some(granted), ("apps", "deployments", true), &wanted)
+        let left = |granted: &[WatchRule], requested: &[&str]| {
+            let requested: Vec<_> = requested.iter().map(|&text| text.to_owned()).collect();
+            granted_namespaces(Some(granted), ("apps", "deployments", true), &requested)
         };
         let two = [watch_rule("deployments", &["b"]), watch_rule("*", &["a", "b"])];
         assert_eq!(left(&two, &[]), Ok(vec!["a".into(), "b".into()]));
@@ -360,14 +366,14 @@ mod tests {
         assert_eq!(left(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
         assert_eq!(left(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
         assert_eq!(left(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
-        assert_eq!(watched_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
+        assert_eq!(granted_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
     }
 
     #[test]
     fn a_rule_of_a_namespace_grants_nothing_that_is_in_none() {
         let granted = [watch_rule("nodes", &["a"])];
-        assert!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
+        assert!(granted_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
         let granted = [watch_rule("nodes", &[])];
-        assert_eq!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
+        assert_eq!(granted_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
     }
 }

@@ -22,20 +22,20 @@ pub(crate) struct InFlight(Arc<Shared>);
 struct Shared {
     /// The number of keys with requests, readable without the lock.
     keys: AtomicUsize,
-    sent: Mutex<HashMap<Item, Sent>>,
+    requests_by_key: Mutex<HashMap<Item, KeyRequests>>,
     /// Notifies waiters when the last request has ended.
-    landed: Notify,
+    idle: Notify,
 }
 
 /// The requests of one key. Only keys with requests have an entry.
-struct Sent {
+struct KeyRequests {
     requests: usize,
     /// The key, once its worker has finished.
     held: Option<WorkItem<Item, QueueNote>>,
 }
 
 /// One request in flight. Dropping it means that its outcome is known.
-pub(crate) struct Flight {
+pub(crate) struct InFlightRequest {
     in_flight: InFlight,
     item: Item,
 }
@@ -49,31 +49,31 @@ pub(crate) struct HeldItem {
 
 impl InFlight {
     /// Registers a request that is about to be sent for the key.
-    pub(crate) fn begin(&self, item: &Item) -> Flight {
-        let mut sent = self.0.sent.lock();
-        sent.entry(item.clone()).or_insert(Sent { requests: 0, held: None }).requests += 1;
-        self.0.keys.store(sent.len(), Ordering::Release);
-        Flight { in_flight: self.clone(), item: item.clone() }
+    pub(crate) fn begin(&self, item: &Item) -> InFlightRequest {
+        let mut requests_by_key = self.0.requests_by_key.lock();
+        requests_by_key.entry(item.clone()).or_insert(KeyRequests { requests: 0, held: None }).requests += 1;
+        self.0.keys.store(requests_by_key.len(), Ordering::Release);
+        InFlightRequest { in_flight: self.clone(), item: item.clone() }
     }
 
     /// Whether no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.sent.lock().is_empty()
+        self.0.requests_by_key.lock().is_empty()
     }
 
     /// Waits until no request is in flight.
     ///
     /// # Cancellation safety
     /// Safe.
-    pub(crate) async fn landed(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let landed = self.0.landed.notified();
-            tokio::pin!(landed);
-            landed.as_mut().enable();
+            let idle = self.0.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
             if self.is_empty() {
                 return;
             }
-            landed.await;
+            idle.await;
         }
     }
 
@@ -83,19 +83,19 @@ impl InFlight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let shared = &self.in_flight.0;
-        let mut sent = shared.sent.lock();
-        let Some(entry) = sent.get_mut(&self.item) else { return };
+        let mut requests_by_key = shared.requests_by_key.lock();
+        let Some(entry) = requests_by_key.get_mut(&self.item) else { return };
         entry.requests -= 1;
-        let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
-        shared.keys.store(sent.len(), Ordering::Release);
-        let is_last = sent.is_empty();
+        let ended = if entry.requests == 0 { requests_by_key.remove(&self.item) } else { None };
+        shared.keys.store(requests_by_key.len(), Ordering::Release);
+        let is_last = requests_by_key.is_empty();
         // Releasing the key wakes a worker, so it happens without the lock.
-        drop(sent);
+        drop(requests_by_key);
         if is_last {
-            shared.landed.notify_waiters();
+            shared.idle.notify_waiters();
         }
         drop(ended);
     }
@@ -145,13 +145,13 @@ impl Drop for HeldItem {
         if self.in_flight.0.keys.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut sent = self.in_flight.0.sent.lock();
-        if let Some(entry) = sent.get_mut(work.key()) {
+        let mut requests_by_key = self.in_flight.0.requests_by_key.lock();
+        if let Some(entry) = requests_by_key.get_mut(work.key()) {
             entry.held = Some(work);
             return;
         }
         // Releasing the key wakes a worker, so it happens without the lock.
-        drop(sent);
+        drop(requests_by_key);
         drop(work);
     }
 }
@@ -187,20 +187,20 @@ mod tests {
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));
-        queue.in_flight().landed().await;
+        queue.in_flight().wait_until_idle().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_end_of_the_last_request_is_told() {
         let in_flight = InFlight::default();
         let (first, second) = (in_flight.begin(&item("a")), in_flight.begin(&item("b")));
-        let mut landed = tokio_test::task::spawn(in_flight.landed());
-        tokio_test::assert_pending!(landed.poll());
+        let mut idle = tokio_test::task::spawn(in_flight.wait_until_idle());
+        tokio_test::assert_pending!(idle.poll());
         drop(first);
-        assert!(!landed.is_woken());
+        assert!(!idle.is_woken());
         drop(second);
-        assert!(landed.is_woken());
-        tokio_test::assert_ready!(landed.poll());
+        assert!(idle.is_woken());
+        tokio_test::assert_ready!(idle.poll());
     }
 
     #[tokio::test(start_paused = true)]

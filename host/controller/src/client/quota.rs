@@ -8,14 +8,14 @@ use tokio::time::{Instant, sleep};
 
 /// A token bucket. Pure: the time is passed in.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     per_second: f64,
     capacity: f64,
     tokens: f64,
     refilled: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket.
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let (per_second, capacity) = (f64::from(per_second.max(1)), f64::from(burst.max(1)));
@@ -42,10 +42,10 @@ impl Bucket {
 
 /// A token bucket for which callers wait in the order of arrival.
 #[derive(Debug)]
-pub(crate) struct Turnstile(Mutex<Bucket>);
+pub(crate) struct RateLimiter(Mutex<TokenBucket>);
 
-impl Turnstile {
-    pub(crate) fn new(bucket: Bucket) -> Self {
+impl RateLimiter {
+    pub(crate) fn new(bucket: TokenBucket) -> Self {
         Self(Mutex::new(bucket))
     }
 
@@ -54,7 +54,7 @@ impl Turnstile {
     /// # Cancellation safety
     /// Safe: a dropped caller takes no token, and the next one is served. The lock is fair, and the first
     /// caller holds it while waiting.
-    pub(crate) async fn pass(&self, on_wait: impl FnOnce()) {
+    pub(crate) async fn acquire(&self, on_wait: impl FnOnce()) {
         let mut on_wait = Some(on_wait);
         let mut wait = || on_wait.take().into_iter().for_each(|on_wait| on_wait());
         let mut bucket = match self.0.try_lock() {
@@ -73,15 +73,15 @@ impl Turnstile {
 
 /// Limits a repeated log message to one per minute.
 #[derive(Debug, Default)]
-pub(crate) struct Reminder(parking_lot::Mutex<Option<Instant>>);
+pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
 
-impl Reminder {
-    const EVERY: Duration = Duration::from_mins(1);
+impl LogThrottle {
+    const INTERVAL: Duration = Duration::from_mins(1);
 
     /// Whether the message is due again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let mut last = self.0.lock();
-        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::EVERY);
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::INTERVAL);
         if is_due {
             *last = Some(now);
         }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(10, 3, start);
+        let mut bucket = TokenBucket::new(10, 3, start);
         for _ in 0..3 {
             assert_eq!(bucket.take(start), Ok(()));
         }
@@ -113,14 +113,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn callers_are_served_in_their_order_at_the_rate() {
         let start = Instant::now();
-        let turnstile = Arc::new(Turnstile::new(Bucket::new(10, 2, start)));
-        let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
+        let limiter = Arc::new(RateLimiter::new(TokenBucket::new(10, 2, start)));
+        let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
         for number in 0..5 {
-            let (turnstile, told) = (Arc::clone(&turnstile), told.clone());
+            let (limiter, sender) = (Arc::clone(&limiter), sender.clone());
             tokio::spawn(async move {
                 let mut waited = false;
-                turnstile.pass(|| waited = true).await;
-                told.send((number, waited)).expect("the test listens");
+                limiter.acquire(|| waited = true).await;
+                sender.send((number, waited)).expect("the test listens");
             });
             tokio::task::yield_now().await;
         }
@@ -134,11 +134,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_gives_up_takes_no_token_and_lets_the_next_one_pass() {
-        let turnstile = Turnstile::new(Bucket::new(1, 1, Instant::now()));
-        turnstile.pass(|| ()).await;
-        let mut first = tokio_test::task::spawn(turnstile.pass(|| ()));
+        let limiter = RateLimiter::new(TokenBucket::new(1, 1, Instant::now()));
+        limiter.acquire(|| ()).await;
+        let mut first = tokio_test::task::spawn(limiter.acquire(|| ()));
         assert!(first.poll().is_pending());
-        let mut second = tokio_test::task::spawn(turnstile.pass(|| ()));
+        let mut second = tokio_test::task::spawn(limiter.acquire(|| ()));
         assert!(second.poll().is_pending());
         drop(first);
         assert!(second.is_woken());
@@ -149,11 +149,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reminder_is_due_once_a_minute() {
-        let reminder = Reminder::default();
-        assert!(reminder.is_due(Instant::now()));
+        let throttle = LogThrottle::default();
+        assert!(throttle.is_due(Instant::now()));
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!reminder.is_due(Instant::now()));
+        assert!(!throttle.is_due(Instant::now()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(reminder.is_due(Instant::now()));
+        assert!(throttle.is_due(Instant::now()));
     }
 }

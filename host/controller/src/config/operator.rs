@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::grants::watched_namespaces;
+use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{Grants, Sidecar, WatchRule};
 use crate::load::not_granted;
@@ -42,7 +42,7 @@ struct Shared {
 
 /// A load's permission to set the terms. It expires when the next load starts.
 #[derive(Clone)]
-pub(crate) struct Turn {
+pub(crate) struct TermsWriter {
     operator: Operator,
     number: u64,
 }
@@ -55,7 +55,7 @@ impl Terms {
     }
 
     /// Returns why these terms do not allow a running version to go on as it is; `None` if they do.
-    fn forbid(&self, plugin: &PluginName, version: &Version) -> Option<String> {
+    fn violation(&self, plugin: &PluginName, version: &Version) -> Option<String> {
         if self.service_account != version.terms.service_account {
             return Some(format!(
                 "{plugin}.yaml names another service account; the version that was loaded for the one before waits for its successor"
@@ -64,7 +64,7 @@ impl Terms {
         version.views.by_name.iter().find_map(|(name, view)| {
             let (kind, namespaces) = (&view.resource, &view.cache.namespaces);
             let asked = (kind.group.as_str(), kind.plural.as_str(), kind.namespaced);
-            match watched_namespaces(self.watches.as_deref(), asked, namespaces) {
+            match granted_namespaces(self.watches.as_deref(), asked, namespaces) {
                 Ok(left) if left == *namespaces => None,
                 Ok(left) => Some(format!(
                     "watch {name:?} is granted in {} only, and the version that was loaded before has all namespaces",
@@ -78,10 +78,10 @@ impl Terms {
 
 impl Operator {
     /// Starts a load. Earlier loads can no longer set the terms.
-    pub(crate) fn begin(&self) -> Turn {
+    pub(crate) fn begin_load(&self) -> TermsWriter {
         let mut newest = self.0.newest.lock();
         *newest += 1;
-        Turn { operator: self.clone(), number: *newest }
+        TermsWriter { operator: self.clone(), number: *newest }
     }
 
     /// The current terms; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
@@ -90,36 +90,36 @@ impl Operator {
     }
 }
 
-impl Turn {
+impl TermsWriter {
     /// Puts the terms of a sidecar into effect, also for the running version.
     pub(crate) fn allow(&self, terms: Terms, plugin: &PluginName, running: Option<&Version>) -> Arc<Terms> {
         let terms = Arc::new(terms);
-        let forbidden = running.and_then(|running| terms.forbid(plugin, running));
-        self.set(Some(Arc::clone(&terms)), running, forbidden);
+        let violation = running.and_then(|running| terms.violation(plugin, running));
+        self.set(Some(Arc::clone(&terms)), running, violation);
         terms
     }
 
     /// Allows nothing until the sidecar is valid again: the operator may have meant to take something away.
-    pub(crate) fn withhold(&self, why: String, running: Option<&Version>) {
-        self.set(None, running, Some(why));
+    pub(crate) fn withhold(&self, reason: String, running: Option<&Version>) {
+        self.set(None, running, Some(reason));
     }
 
     /// Withholds all access from the running version while its successor waits.
-    pub(crate) fn hold(&self, why: &str, running: &Version) {
+    pub(crate) fn suspend(&self, reason: &str, running: &Version) {
         let newest = self.operator.0.newest.lock();
         if *newest == self.number {
-            running.views.permission.set_operator(Some(why.to_owned()));
+            running.views.access.set_operator_reason(Some(reason.to_owned()));
         }
     }
 
-    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, held: Option<String>) {
+    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, reason: Option<String>) {
         let newest = self.operator.0.newest.lock();
         if *newest != self.number {
             return;
         }
         *self.operator.0.terms.write() = terms;
         if let Some(running) = running {
-            running.views.permission.set_operator(held);
+            running.views.access.set_operator_reason(reason);
         }
     }
 }
@@ -131,7 +131,7 @@ impl Operator {
         let operator = Self::default();
         let terms = Terms::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
         let name = PluginName::of_file(std::path::Path::new("test.wasm")).expect("a name");
-        operator.begin().allow(terms, &name, None);
+        operator.begin_load().allow(terms, &name, None);
         operator
     }
 
@@ -142,7 +142,7 @@ impl Operator {
 }
 
 /// Applies the grant mode: `--grants explicit` grants nothing that the sidecar does not name.
-pub(crate) fn under(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
+pub(crate) fn apply_grant_mode(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
     if mode == GrantMode::Explicit {
         let Grants { watches, writes, crds, .. } = &mut sidecar.grants;
         watches.get_or_insert_default();
@@ -168,18 +168,18 @@ mod tests {
     fn nothing_is_allowed_before_a_sidecar_was_read_and_while_it_cannot_be() {
         let operator = Operator::default();
         assert!(operator.terms().is_none());
-        let turn = operator.begin();
-        turn.allow(terms("grants: {http: [a.example.com]}"), &name(), None);
+        let writer = operator.begin_load();
+        writer.allow(terms("grants: {http: [a.example.com]}"), &name(), None);
         assert_eq!(operator.terms().expect("read").http.len(), 1);
-        operator.begin().withhold("torn".into(), None);
+        operator.begin_load().withhold("torn".into(), None);
         assert!(operator.terms().is_none());
     }
 
     #[test]
     fn a_load_that_was_given_up_does_not_put_back_what_was_taken_away() {
         let operator = Operator::default();
-        let old = operator.begin();
-        let new = operator.begin();
+        let old = operator.begin_load();
+        let new = operator.begin_load();
         new.allow(terms("grants: {writes: []}"), &name(), None);
         old.allow(terms(""), &name(), None);
         assert_eq!(operator.terms().expect("read").writes, Some(vec![]));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn explicit_grants_are_those_that_are_named() {
-        let sidecar = |text, mode| under(mode, Sidecar::parse(text).expect("a sidecar")).grants;
+        let sidecar = |text, mode| apply_grant_mode(mode, Sidecar::parse(text).expect("a sidecar")).grants;
         let none = sidecar("workers: 2", GrantMode::Explicit);
         assert_eq!((none.watches, none.writes, none.crds), (Some(vec![]), Some(vec![]), Some(false)));
         let some = sidecar(

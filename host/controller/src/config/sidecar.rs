@@ -131,7 +131,7 @@ fn check_bounds(sidecar: &Sidecar) -> Result<(), SidecarError> {
     }
     let writes = sidecar.grants.writes.as_deref().unwrap_or_default();
     at_most("grants.writes", writes.len(), MAX_RULES, "rules")?;
-    match writes.iter().find_map(bounds::excess) {
+    match writes.iter().find_map(bounds::oversized_list) {
         Some((list, count)) => at_most(&format!("grants.writes.{list}"), count, MAX_RULE_ENTRIES, "entries"),
         None => Ok(()),
     }

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::words::PluginState;
+use super::status::PluginState;
 use crate::metrics::registered;
 use crate::name::PluginName;
 

@@ -13,24 +13,24 @@ use tokio::time::Instant;
 use crate::guest_host::GuestServices;
 
 /// How long a restarted task must run until `status` no longer shows its panic.
-const SHOWN: Duration = Duration::from_secs(120);
+const SHOWN_FOR: Duration = Duration::from_secs(120);
 
 /// The last panics of one plugin's tasks, by task. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct TaskPanics {
-    last: Arc<Mutex<BTreeMap<&'static str, Shown>>>,
+    last: Arc<Mutex<BTreeMap<&'static str, ShownPanic>>>,
     #[cfg(test)]
     armed: Arc<Mutex<BTreeMap<&'static str, u32>>>,
 }
 
-struct Shown {
+struct ShownPanic {
     text: String,
     until: Instant,
 }
 
 impl TaskPanics {
     /// The recent panics, for `status`; `None` without any.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn status_text(&self) -> Option<String> {
         let mut last = self.last.lock();
         last.retain(|_, shown| shown.until > Instant::now());
         let texts: Vec<_> = last.values().map(|shown| shown.text.as_str()).collect();
@@ -39,11 +39,11 @@ impl TaskPanics {
 
     /// Where a test can make this task panic.
     #[cfg(not(test))]
-    pub(crate) fn point(&self, _: &'static str) {}
+    pub(crate) fn panic_point(&self, _: &'static str) {}
 
     /// Panics if a test has armed this task.
     #[cfg(test)]
-    pub(crate) fn point(&self, task: &'static str) {
+    pub(crate) fn panic_point(&self, task: &'static str) {
         if let Some(left) = self.armed.lock().get_mut(task).filter(|left| **left > 0) {
             *left -= 1;
             panic!("a defect in the {task}");
@@ -66,7 +66,7 @@ impl GuestServices {
         state: &mut S,
         task: impl for<'a> FnMut(&'a mut S) -> BoxFuture<'a, T>,
     ) -> T {
-        supervise(state, task, |panic| self.panicked(name, panic)).await
+        supervise(state, task, |panic| self.report_panic(name, panic)).await
     }
 
     /// Like [`supervise`](Self::supervise), for a task that starts from scratch after a panic.
@@ -79,11 +79,11 @@ impl GuestServices {
     }
 
     /// Reports a panic of a task to the log, the metrics and `status`.
-    pub(crate) fn panicked(&self, task: &'static str, panic: &Panic) {
+    pub(crate) fn report_panic(&self, task: &'static str, panic: &Panic) {
         self.metrics.task_panics.inc();
         let text = format!("the plugin's {task} task {panic}");
         self.log.host(LogLevel::Error, format_args!("{text}"), &[]);
-        let until = Instant::now() + panic.wait + SHOWN;
-        self.panics.last.lock().insert(task, Shown { text, until });
+        let until = Instant::now() + panic.wait + SHOWN_FOR;
+        self.panics.last.lock().insert(task, ShownPanic { text, until });
     }
 }

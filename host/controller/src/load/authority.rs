@@ -9,10 +9,10 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{LoadServices, Report};
-use crate::access::{AGAIN, Read, Reviewer};
-use crate::client::grants::{has_rule_of_group, idle, watched_namespaces};
+use crate::access::{RETRY_INTERVAL, RequiredRead, Reviewer};
+use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules};
 use crate::config::descriptor::{Descriptor, Watch};
-use crate::config::operator::{Terms, Turn};
+use crate::config::operator::{Terms, TermsWriter};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::PluginState;
@@ -29,7 +29,7 @@ pub(super) struct Authority<'a> {
     /// The running version, if the operator's terms have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
     outdated: Option<&'a Version>,
-    turn: &'a Turn,
+    terms_writer: &'a TermsWriter,
     report: &'a Report,
 }
 
@@ -39,21 +39,21 @@ impl<'a> Authority<'a> {
         services: &'a LoadServices,
         guest: &'a GuestServices,
         sidecar: &'a Sidecar,
-        (turn, terms): (&'a Turn, &Terms),
+        (terms_writer, terms): (&'a TermsWriter, &Terms),
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
         let outdated = running.filter(|running| *running.terms != *terms);
-        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, turn, report }
+        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, terms_writer, report }
     }
 
     /// Waits forever if the sidecar grants nothing in the API group of some watch. The server is then not
     /// asked about its kind.
-    pub(super) async fn before_discovery(&self, watches: &[Watch]) {
+    pub(super) async fn wait_for_group_grants(&self, watches: &[Watch]) {
         let granted = self.sidecar.grants.watches.as_deref();
         for watch in watches {
             let group = watch.api_version.split_once('/').map_or("", |(group, _)| group);
-            if has_rule_of_group(granted, group) {
+            if has_rule_for_group(granted, group) {
                 continue;
             }
             let plural = watch.resource.clone().unwrap_or_else(|| guess_plural(&watch.kind));
@@ -62,12 +62,12 @@ impl<'a> Authority<'a> {
                 resources: vec![plural],
                 namespaces: watch.namespaces.clone(),
             };
-            self.wait_for(&self.lacks(watch, &missing));
+            self.report_waiting(&self.missing_grant_text(watch, &missing));
             return pending().await;
         }
     }
 
-    fn lacks(&self, watch: &Watch, missing: &WatchRule) -> String {
+    fn missing_grant_text(&self, watch: &Watch, missing: &WatchRule) -> String {
         let text = not_granted(&watch.name, self.plugin, missing);
         match self.services.grants {
             GrantMode::Declared => text,
@@ -81,24 +81,28 @@ impl<'a> Authority<'a> {
 
     /// Returns the watches, each restricted to its granted namespaces. Waits forever if one of them is not
     /// granted: only a changed sidecar can grant it, and that starts a new load.
-    pub(super) async fn narrowed(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
+    pub(super) async fn granted_watches(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
         let granted = self.sidecar.grants.watches.as_deref();
-        let mut narrowed = Vec::new();
+        let mut granted_watches = Vec::new();
         for (watch, resource) in watches {
             let kind = (resource.group.as_str(), resource.plural.as_str(), resource.namespaced);
-            match watched_namespaces(granted, kind, &watch.namespaces) {
-                Ok(namespaces) => narrowed.push(Watch { namespaces, ..watch.clone() }),
+            match granted_namespaces(granted, kind, &watch.namespaces) {
+                Ok(namespaces) => granted_watches.push(Watch { namespaces, ..watch.clone() }),
                 Err(missing) => {
-                    self.wait_for(&self.lacks(watch, &missing));
+                    self.report_waiting(&self.missing_grant_text(watch, &missing));
                     return pending().await;
                 }
             }
         }
-        narrowed
+        granted_watches
     }
 
     /// Waits until the service account, if the plugin has one, may read everything in `reads`.
-    pub(super) async fn reviewed(&self, descriptor: &Descriptor, reads: Vec<Read>) -> Option<Reviewer> {
+    pub(super) async fn wait_for_account_rights(
+        &self,
+        descriptor: &Descriptor,
+        reads: Vec<RequiredRead>,
+    ) -> Option<Reviewer> {
         let reviewer = Reviewer {
             server: self.services.server.clone(),
             plugin: self.plugin.clone(),
@@ -107,23 +111,27 @@ impl<'a> Authority<'a> {
             impersonates: !descriptor.writes.is_empty(),
         };
         while let Some(problem) = reviewer.review().await.problem() {
-            self.wait_for(&problem);
-            sleep(AGAIN).await;
+            self.report_waiting(&problem);
+            sleep(RETRY_INTERVAL).await;
         }
         Some(reviewer)
     }
 
     /// Logs a warning for each grant that has no effect.
-    pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
+    pub(super) fn warn_about_unused_grants(
+        &self,
+        descriptor: &Descriptor,
+        watches: &[(Watch, ResourceType)],
+    ) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
-        for warning in idle_grants(descriptor, self.sidecar, &watched) {
+        for warning in unused_grants(descriptor, self.sidecar, &watched) {
             self.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
         }
     }
 
-    fn wait_for(&self, what: &str) {
+    fn report_waiting(&self, what: &str) {
         if let Some(outdated) = self.outdated {
-            self.turn.hold(what, outdated);
+            self.terms_writer.suspend(what, outdated);
         }
         (self.report)(PluginState::Waiting, what);
     }
@@ -141,19 +149,19 @@ fn rule(rule: &impl Serialize) -> String {
 
 /// Returns a warning for each grant of the sidecar that allows nothing of what the descriptor asks for; it is
 /// probably misspelled. `watched` yields the API group and the plural of each watched resource.
-pub(crate) fn idle_grants<'a>(
+pub(crate) fn unused_grants<'a>(
     descriptor: &Descriptor,
     sidecar: &Sidecar,
     watched: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
 ) -> Vec<String> {
-    let writes = idle(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
-    let is_idle = |granted: &&WatchRule| {
+    let writes = unused_rules(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
+    let is_unused = |granted: &&WatchRule| {
         let granted = Some(std::slice::from_ref(*granted));
         !watched
             .clone()
-            .any(|(group, plural)| watched_namespaces(granted, (group, plural, true), &[]).is_ok())
+            .any(|(group, plural)| granted_namespaces(granted, (group, plural, true), &[]).is_ok())
     };
-    let watches = sidecar.grants.watches.iter().flatten().filter(is_idle);
+    let watches = sidecar.grants.watches.iter().flatten().filter(is_unused);
     let warning = |member: &str, text: String| {
         format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelt")
     };

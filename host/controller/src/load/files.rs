@@ -12,7 +12,7 @@ use crate::directory::plugin_file::{self, FileProblem};
 
 /// What a load knows about a plugin's files. The .wasm is not kept: it is read again only if it must be
 /// compiled, and most plugins have been compiled before.
-pub(super) struct Files {
+pub(super) struct FileInfo {
     pub(super) sum: [u8; 32],
     pub(super) size: usize,
     /// The same SHA-256, in hex.
@@ -22,7 +22,7 @@ pub(super) struct Files {
 
 /// Reads the file again. Errors if its SHA-256 is no longer `sum`.
 pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
-    let wasm = of_file(path, |path| plugin_file::read(path, MAX_WASM)).await?;
+    let wasm = read_blocking(path, |path| plugin_file::read(path, MAX_WASM)).await?;
     if Sha256::digest(&wasm)[..] != sum {
         return Err(LoadProblem::Changing { path: path.to_owned() });
     }
@@ -34,12 +34,12 @@ pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProb
 pub(crate) const MAX_WASM: u64 = 256 << 20;
 
 /// Hashes the .wasm that this sidecar belongs to.
-pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
-    let (sum, size) = sum_of(&files.wasm).await?;
+pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<FileInfo, LoadProblem> {
+    let (sum, size) = sum_blocking(&files.wasm).await?;
     if !files.are_current() {
         return Err(LoadProblem::Changing { path: files.wasm.clone() });
     }
-    Ok(Files { sum, size, digest: hex(&sum), sidecar_text })
+    Ok(FileInfo { sum, size, digest: hex(&sum), sidecar_text })
 }
 
 pub(super) fn hex(sum: &[u8]) -> String {
@@ -47,19 +47,19 @@ pub(super) fn hex(sum: &[u8]) -> String {
 }
 
 /// Reads a file on a blocking thread.
-pub(crate) async fn of_file<T: Send + 'static>(
+pub(crate) async fn read_blocking<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, LoadProblem> {
     let path = path.to_owned();
-    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::of_file(&path, problem)))
+    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::from_file(&path, problem)))
         .await
         .unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())))
 }
 
 /// Runs [`sum`] on a blocking thread.
-pub(super) async fn sum_of(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
-    of_file(path, sum).await
+pub(super) async fn sum_blocking(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
+    read_blocking(path, sum).await
 }
 
 /// Returns the SHA-256 and the size of a file, without holding the whole file in memory.
@@ -103,7 +103,7 @@ mod tests {
             Ok(text) => read(&files, text).await.err().expect("it is refused"),
             Err(problem) => problem,
         };
-        assert!(!problem.may_pass(), "{problem}");
+        assert!(!problem.is_transient(), "{problem}");
         problem.to_string()
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::LoadProblem;
-use crate::client::{CrdError, Server, apply_crds};
+use crate::client::{ApiClient, CrdError, apply_crds};
 use crate::load::version::Version;
 
 /// The CRDs that a load applied before its version runs.
@@ -14,13 +14,13 @@ pub(super) struct NewCrds<'a> {
 
 impl<'a> NewCrds<'a> {
     /// No CRD is applied yet; `running` is the version that runs meanwhile.
-    pub(super) fn under(running: Option<&'a Version>) -> Self {
+    pub(super) fn new(running: Option<&'a Version>) -> Self {
         Self { running, names: Vec::new() }
     }
 
     /// Applies the CRDs. The running version records which CRDs are no longer its own, since the load may be
     /// cancelled at any time.
-    pub(super) async fn apply(&mut self, server: &Server, crds: &[Value]) -> Result<(), CrdError> {
+    pub(super) async fn apply(&mut self, server: &ApiClient, crds: &[Value]) -> Result<(), CrdError> {
         let outcome = apply_crds(server, crds, &mut self.names).await;
         if let Some(running) = self.running {
             let mut newer = running.newer_crds.lock();
@@ -32,7 +32,7 @@ impl<'a> NewCrds<'a> {
     }
 
     /// Adds the applied CRDs to the problem that ends the load, unless a running version can report them.
-    pub(super) fn stay(&self, problem: LoadProblem) -> LoadProblem {
+    pub(super) fn with_applied_crds(&self, problem: LoadProblem) -> LoadProblem {
         if self.running.is_some() || self.names.is_empty() {
             return problem;
         }

@@ -16,7 +16,7 @@ use crate::outgoing::PatternError;
 use crate::runtime::predicate::PredicateError;
 
 /// The maximum length in bytes of a plugin's own refusal message.
-const MAX_REFUSAL: usize = 4 << 10;
+const MAX_REFUSAL_SIZE: usize = 4 << 10;
 
 /// Why a plugin's files cannot be loaded as they are.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +109,7 @@ pub(crate) enum LoadProblem {
 
 impl LoadProblem {
     /// The problem of a file that was not read.
-    pub(crate) fn of_file(path: &Path, problem: FileProblem) -> Self {
+    pub(crate) fn from_file(path: &Path, problem: FileProblem) -> Self {
         let path = path.to_owned();
         match problem {
             FileProblem::Io(source) => Self::Read { path, source },
@@ -120,10 +120,10 @@ impl LoadProblem {
     }
 
     /// The problem of a failed `describe`, depending on whether the plugin was given a config.
-    pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
+    pub(crate) fn from_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
         // The message is kept for `status`, and a plugin may send as much as a call can carry.
         let cut = |mut message: String| {
-            message.truncate(message.floor_char_boundary(MAX_REFUSAL));
+            message.truncate(message.floor_char_boundary(MAX_REFUSAL_SIZE));
             message
         };
         match source {
@@ -138,7 +138,7 @@ impl LoadProblem {
     }
 
     /// Whether the same files may load later without a change to them. Such a load is retried.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Read { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory)
@@ -147,7 +147,7 @@ impl LoadProblem {
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
             // Somebody may give up the fields, migrate the objects, or grant the host the right.
             Self::Crd(CrdError::StoredVersion { .. } | CrdError::Managed { .. }) => true,
-            Self::AfterCrds { problem, .. } => problem.may_pass(),
+            Self::AfterCrds { problem, .. } => problem.is_transient(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have killed the compiler for lack of memory.
             Self::Code(

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files::of_file;
+use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
-use crate::config::operator::{Terms, Turn, under};
+use crate::config::operator::{Terms, TermsWriter, apply_grant_mode};
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
@@ -17,7 +17,7 @@ use crate::name::PluginName;
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,
-    operator: &Turn,
+    operator: &TermsWriter,
     files: &PluginFiles,
     running: Option<&Version>,
 ) -> Result<(String, Sidecar, Arc<Terms>), LoadProblem> {
@@ -34,7 +34,7 @@ pub(super) async fn apply(
         return Err(LoadProblem::Changing { path: files.sidecar.clone() });
     }
     let parsed = Sidecar::parse(&text).and_then(|sidecar| {
-        let sidecar = under(services.grants, sidecar);
+        let sidecar = apply_grant_mode(services.grants, sidecar);
         let terms = Terms::of(&sidecar)?;
         Ok((sidecar, terms))
     });
@@ -54,11 +54,11 @@ pub(super) async fn apply(
 /// The text of the sidecar; "" if there is none.
 pub(super) async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
     let path = &files.sidecar;
-    if let Some(short) = files.short_sidecar() {
+    if let Some(short) = files.yml_sidecar() {
         return Err(LoadProblem::ShortEnding { short: short.to_owned(), path: path.clone() });
     }
-    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read);
-    Ok(of_file(path, read).await?.unwrap_or_default())
+    let read = |path: &Path| plugin_file::read_sidecar(path, MAX_SIDECAR as u64, plugin_file::read);
+    Ok(read_blocking(path, read).await?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use crate::client::fence::Fence;
 use crate::config::descriptor::Descriptor;
 use crate::config::operator::Terms;
 use crate::lifecycle::Health;
-use crate::runtime::Renamed;
-use crate::runtime::pinned::Pinned;
+use crate::runtime::RenamedWatches;
+use crate::runtime::dedicated_instance::DedicatedInstance;
 use crate::runtime::predicate::Predicate;
 use crate::runtime::targets::Targets;
 
@@ -35,7 +35,7 @@ pub(crate) struct Version {
     /// The instances in which a stateless plugin reconciles.
     pub(crate) pool: InstancePool,
     /// The instance that observes; a stateful plugin also reconciles there.
-    pub(crate) pinned: Pinned,
+    pub(crate) dedicated_instance: DedicatedInstance,
     pub(crate) views: Arc<Views>,
     pub(crate) routes: Vec<Route>,
     /// The subscriptions of the observer; empty without one.
@@ -45,7 +45,7 @@ pub(crate) struct Version {
     pub(crate) health: Health,
     /// How the target watches of earlier versions map to this one's, for keys that were queued under the old
     /// names.
-    pub(crate) renamed: Mutex<Renamed>,
+    pub(crate) renamed: Mutex<RenamedWatches>,
     /// CRDs that a newer version applied before it failed or was removed. Nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
     /// Whether the server now serves a watched kind differently, so that the same files must be loaded again.
@@ -55,14 +55,14 @@ pub(crate) struct Version {
 /// What is done with the notifications of one subscription.
 pub(crate) struct Route {
     pub(crate) watch: Arc<str>,
-    pub(crate) subscribed: Subscribed,
+    pub(crate) subscribed: WatchSubscription,
     /// `None` for a watch that only fills the cache.
     pub(crate) work: Option<Work>,
 }
 
 /// A subscription with its parameters, by which the next version finds one that it can take over.
 #[derive(Clone)]
-pub(crate) struct Subscribed {
+pub(crate) struct WatchSubscription {
     pub(crate) key: InformerKey,
     pub(crate) resync: Option<Duration>,
     pub(crate) subscription: Arc<Subscription>,
@@ -84,7 +84,7 @@ pub(crate) struct Work {
     pub(crate) target_watch: Arc<str>,
 }
 
-impl Subscribed {
+impl WatchSubscription {
     /// Returns the next batch, once the plugin's computed indexes include it; `None` once the informer has
     /// stopped.
     ///
@@ -96,7 +96,7 @@ impl Subscribed {
             let batch = self.subscription.next_batch().await?;
             *self.taken.lock() = Some(batch);
         }
-        if views.is_computed(watch) {
+        if views.has_computed_index(watch) {
             let keys: Vec<_> =
                 self.taken.lock().iter().flatten().map(|notification| notification.key().clone()).collect();
             views.index(watch, &keys).await;
@@ -119,7 +119,7 @@ impl Subscribed {
     /// Takes all pending notifications, keeps them for the next call of [`next_batch`](Self::next_batch), and
     /// returns the objects that they add. From now on the subscription counts these objects as delivered:
     /// their deletion is delivered, too.
-    pub(crate) fn hold_waiting(&self) -> HashSet<ObjectKey> {
+    pub(crate) fn hold_pending(&self) -> HashSet<ObjectKey> {
         let waiting = self.subscription.take_waiting();
         let mut taken = self.taken.lock();
         let held = taken.get_or_insert_default();
@@ -137,7 +137,7 @@ impl Subscribed {
 
 impl Version {
     /// Whether loading these files again would give this version.
-    pub(crate) fn is_of(&self, digest: &str, sidecar_text: &str) -> bool {
+    pub(crate) fn is_built_from(&self, digest: &str, sidecar_text: &str) -> bool {
         let is_current = !self.is_outdated.load(Ordering::Relaxed);
         is_current && self.digest == digest && self.sidecar_text == sidecar_text
     }
@@ -145,7 +145,7 @@ impl Version {
     /// Retires a version that was replaced or stopped: it sends nothing more, and nobody waits for it.
     pub(crate) fn retire(&self) {
         self.fence.close();
-        self.views.permission.retire();
+        self.views.access.retire();
         self.health.retire();
     }
 
@@ -177,12 +177,12 @@ impl Version {
             is_outdated: false.into(),
             host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
-            pinned: Pinned::new(pool.clone(), false),
+            dedicated_instance: DedicatedInstance::new(pool.clone(), false),
             pool,
             routes: Vec::new(),
             feeds: Vec::new(),
             fence: Fence::default(),
-            health: Health::under(Arc::clone(&views.permission)),
+            health: Health::new(Arc::clone(&views.access)),
             renamed: Mutex::default(),
             newer_crds: Mutex::default(),
             views,
@@ -190,7 +190,7 @@ impl Version {
     }
 
     /// The watches with their resources, for logs: `foos (foos.v1.example.com), …`.
-    pub(crate) fn watching(&self) -> String {
+    pub(crate) fn watch_list(&self) -> String {
         let watches: Vec<_> =
             self.views.by_name.iter().map(|(name, view)| format!("{name} ({})", view.resource)).collect();
         watches.join(", ")

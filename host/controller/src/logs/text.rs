@@ -22,7 +22,7 @@ struct Escaping<W>(W);
 impl<W: Write> Write for Escaping<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|character| match character {
-            character if steers(character) => write!(self.0, "{}", character.escape_default()),
+            character if is_terminal_control(character) => write!(self.0, "{}", character.escape_default()),
             character => self.0.write_char(character),
         })
     }
@@ -30,7 +30,7 @@ impl<W: Write> Write for Escaping<W> {
 
 /// Whether a character controls a terminal or is invisible: C0 and C1 controls, line and paragraph
 /// separators, bidirectional formatting, and tag characters.
-fn steers(character: char) -> bool {
+fn is_terminal_control(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
@@ -41,11 +41,11 @@ fn steers(character: char) -> bool {
 
 /// Returns the length of the longest prefix that takes at most `room` bytes in the log. Control characters
 /// are escaped there, and in a line of JSON the backslashes are escaped once more.
-pub(super) fn fitting(text: &str, mut room: usize) -> usize {
+pub(super) fn fitting_prefix(text: &str, mut room: usize) -> usize {
     for (at, character) in text.char_indices() {
         let width = match character {
             '"' | '\\' => 2,
-            character if steers(character) => character.escape_default().len() + 1,
+            character if is_terminal_control(character) => character.escape_default().len() + 1,
             character => character.len_utf8(),
         };
         if width > room {
@@ -62,19 +62,19 @@ pub(super) fn size_in_json(text: &str) -> usize {
 }
 
 /// Formats only the first `room` bytes of a text, whose full length may be unlimited.
-pub(super) fn beginning(text: fmt::Arguments<'_>, room: usize) -> String {
-    let mut beginning = Beginning { text: String::new(), room };
+pub(super) fn format_prefix(text: fmt::Arguments<'_>, room: usize) -> String {
+    let mut writer = PrefixWriter { text: String::new(), room };
     // An error means that there is no room for the rest.
-    let _ = beginning.write_fmt(text);
-    beginning.text
+    let _ = writer.write_fmt(text);
+    writer.text
 }
 
-struct Beginning {
+struct PrefixWriter {
     text: String,
     room: usize,
 }
 
-impl Write for Beginning {
+impl Write for PrefixWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = text.floor_char_boundary(self.room - self.text.len());
         self.text.push_str(&text[..end]);
@@ -96,18 +96,18 @@ mod tests {
     fn a_text_is_cut_by_what_it_takes_once_it_is_escaped() {
         for text in ["plain text", "\0\0\0\0\0\0", "\"\\\"\\\"", "\u{1b}[31m", "äöü\u{202e}"] {
             for room in 0..40 {
-                let prefix = &text[..fitting(text, room)];
+                let prefix = &text[..fitting_prefix(text, room)];
                 let json = serde_json::to_string(&printable(prefix).to_string()).expect("JSON");
                 assert!(json.len() - 2 <= room, "{prefix:?} in {room}");
                 assert_eq!(json.len() - 2, size_in_json(&printable(prefix).to_string()), "{prefix:?}");
             }
-            assert_eq!(fitting(text, 1000), text.len());
+            assert_eq!(fitting_prefix(text, 1000), text.len());
         }
     }
 
     #[test]
     fn formatting_ends_where_there_is_no_room() {
-        assert_eq!(beginning(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
-        assert_eq!(beginning(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
+        assert_eq!(format_prefix(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
+        assert_eq!(format_prefix(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
     }
 }

@@ -40,7 +40,7 @@ const PROTECTED: [(Ipv6Addr, u32); 6] = [
 impl Reach {
     /// Whether a connection to the address may be opened.
     pub(crate) fn allows(self, address: IpAddr) -> bool {
-        let address = embedded(address);
+        let address = embedded_ipv4(address);
         match self {
             Self::ThisAddress => true,
             Self::Loopback => address.is_loopback(),
@@ -51,7 +51,7 @@ impl Reach {
 
 /// Returns the IPv4 address that an IPv6 address embeds, if any: IPv4-mapped, IPv4-translated, NAT64, 6to4,
 /// ISATAP, or the deprecated IPv4-compatible form.
-fn embedded(address: IpAddr) -> IpAddr {
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let last = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());

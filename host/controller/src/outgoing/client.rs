@@ -21,7 +21,7 @@ use super::{HttpGrants, Target};
 use crate::client::fence::Fence;
 
 /// Limit in bytes for a response's head, and for what is read ahead of the guest.
-const BUFFER: usize = 64 << 10;
+const BUFFER_SIZE: usize = 64 << 10;
 
 /// The HTTP client of one version of a plugin.
 pub(crate) struct HttpClient {
@@ -49,7 +49,7 @@ impl HttpClient {
         let connecting = self.connector.connect(&target, reach, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
         // Held until the response's head has arrived: by then, the server has done or started what it does.
-        let Some(_sending) = self.fence.enter() else {
+        let Some(_permit) = self.fence.enter() else {
             return Err(HttpError::Denied(format!(
                 "the HTTP request to {target} is denied: this version of the plugin was replaced"
             )));
@@ -72,16 +72,16 @@ async fn exchange(
     request: Request<HttpBody>,
     target: Arc<str>,
 ) -> Result<Response<HttpBody>, HttpError> {
-    let broken = |error: &hyper::Error| HttpError::Broken(failed(&target, error));
+    let broken = |error: &hyper::Error| HttpError::Broken(failure_text(&target, error));
     let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(BUFFER)
+        .max_buf_size(BUFFER_SIZE)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| broken(&error))?;
     // The task ends with the response's body, which also reports its error.
     let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(in_origin_form(request)).await.map_err(|error| broken(&error))?;
-    Ok(response.map(|body| Received { body, target, _connection: connection }.boxed_unsync()))
+    Ok(response.map(|body| ResponseBody { body, target, _connection: connection }.boxed_unsync()))
 }
 
 /// Changes the URI to origin form, as servers expect it; the host is in the `host` header.
@@ -91,19 +91,19 @@ fn in_origin_form(mut request: Request<HttpBody>) -> Request<HttpBody> {
     request
 }
 
-fn failed(target: &str, error: &hyper::Error) -> String {
+fn failure_text(target: &str, error: &hyper::Error) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("the HTTP request to {target} failed: {error}{cause}")
 }
 
 /// A response's body, together with its connection.
-struct Received {
+struct ResponseBody {
     body: Incoming,
     target: Arc<str>,
     _connection: AbortOnDropHandle<()>,
 }
 
-impl Body for Received {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = HttpError;
 
@@ -112,7 +112,7 @@ impl Body for Received {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        frame.map_err(|error| HttpError::Broken(failed(&self.target, &error)))
+        frame.map_err(|error| HttpError::Broken(failure_text(&self.target, &error)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -19,7 +19,7 @@ use super::{Reach, Target, Tls};
 
 /// How many names one version of a plugin may resolve at the same time. Each lookup takes a thread and cannot
 /// be cancelled.
-const LOOKUPS: usize = 4;
+const MAX_LOOKUPS: usize = 4;
 
 /// Connects for one version of a plugin.
 pub(crate) struct Connector {
@@ -35,7 +35,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
 
 impl Connector {
     pub(crate) fn new(tls: Tls) -> Self {
-        Self { tls, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self { tls, lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 
     /// Connects to the first address that answers. `patience` is the time for all addresses together.
@@ -72,11 +72,11 @@ impl Connector {
             HttpError::NotFound(format!("no address is found for {name}: {problem}"))
         };
         let permit = Arc::clone(&self.lookups).acquire_owned().await;
-        let asked = (name.to_owned(), port);
+        let host_and_port = (name.to_owned(), port);
         let lookup = tokio::task::spawn_blocking(move || {
             // Held until the lookup ends, even if nobody waits for it any more.
             let _permit = permit;
-            asked.to_socket_addrs().map(Iterator::collect)
+            host_and_port.to_socket_addrs().map(Iterator::collect)
         });
         lookup.await.map_err(|error| not_found(&error))?.map_err(|error| not_found(&error))
     }

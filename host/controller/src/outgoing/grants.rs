@@ -61,15 +61,15 @@ impl PatternError {
 /// The HTTP grants of one version.
 #[derive(Clone, Default)]
 pub(crate) struct HttpGrants {
-    wished: Vec<Pattern>,
+    requested: Vec<Pattern>,
     operator: Operator,
 }
 
 impl HttpGrants {
     /// Parses the hosts that the descriptor asks for. Of these, the hosts in the sidecar at the time of each
     /// request are granted.
-    pub(crate) fn parse(wished: &[String], operator: Operator) -> Result<Self, PatternError> {
-        Ok(Self { wished: parse_patterns(wished)?, operator })
+    pub(crate) fn parse(requested: &[String], operator: Operator) -> Result<Self, PatternError> {
+        Ok(Self { requested: parse_patterns(requested)?, operator })
     }
 
     /// Returns the addresses that a request to the target may use.
@@ -80,8 +80,8 @@ impl HttpGrants {
         let terms = self.operator.terms();
         let granted = terms.iter().flat_map(|terms| &terms.http);
         let granted = granted.filter(|pattern| pattern.covers(target)).map(Pattern::reach).max();
-        let wished = self.wished.iter().any(|pattern| pattern.covers(target));
-        match (wished, granted) {
+        let requested = self.requested.iter().any(|pattern| pattern.covers(target));
+        match (requested, granted) {
             (true, Some(reach)) => Ok(reach),
             (false, Some(_)) => Err(format!(
                 "the HTTP request to {target} is denied: the plugin's descriptor does not ask for that host; add \"{target}\" to its http"
@@ -143,7 +143,7 @@ impl Pattern {
             (HostPattern::Any, _) => true,
             (HostPattern::Below(suffix), Host::Name(name)) => name.ends_with(suffix.as_str()),
             (HostPattern::Below(_), Host::Address(_)) => false,
-            (HostPattern::One(host), asked) => host == asked,
+            (HostPattern::One(host), requested_host) => host == requested_host,
         };
         covers_host && self.tls == target.tls && self.port.is_none_or(|port| port == target.port)
     }
@@ -372,8 +372,8 @@ mod tests {
 
     #[test]
     fn a_request_needs_the_wish_and_the_grant_and_the_missing_one_is_named() {
-        let grants = |wished: &str, granted: &str| {
-            HttpGrants::parse(&[wished.to_owned()], granting(granted)).expect("patterns")
+        let grants = |requested: &str, granted: &str| {
+            HttpGrants::parse(&[requested.to_owned()], granting(granted)).expect("patterns")
         };
         let api = target("https://api.example.com:8443/secret?token=1");
         assert_eq!(grants("*:*", "api.example.com:8443").check(&api), Ok(Reach::Network));

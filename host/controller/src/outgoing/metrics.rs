@@ -45,7 +45,7 @@ impl HttpMetrics {
 
 impl HttpCounters {
     pub(crate) fn count(&self, result: Result<StatusCode, &HttpError>) {
-        self.of(word(result)).inc();
+        self.of(result_label(result)).inc();
     }
 
     fn of(&self, result: &'static str) -> Counter {
@@ -53,7 +53,7 @@ impl HttpCounters {
     }
 }
 
-fn word(result: Result<StatusCode, &HttpError>) -> &'static str {
+fn result_label(result: Result<StatusCode, &HttpError>) -> &'static str {
     match result {
         Ok(status) if status.is_success() => "2xx",
         Ok(status) if status.is_redirection() => "3xx",

@@ -27,10 +27,10 @@ struct Server {
 async fn server(answer: &'static str) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let (told, requests) = mpsc::unbounded_channel();
+    let (sender, requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, answer, told.clone()));
+            tokio::spawn(serve(stream, answer, sender.clone()));
         }
     });
     Server { port, requests }
@@ -39,7 +39,7 @@ async fn server(answer: &'static str) -> Server {
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     answer: &str,
-    told: mpsc::UnboundedSender<String>,
+    sender: mpsc::UnboundedSender<String>,
 ) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") && !request.ends_with(b"the end") {
@@ -48,7 +48,7 @@ async fn serve(
             Ok(_) => {}
         }
     }
-    let _ = told.send(String::from_utf8_lossy(&request).into_owned());
+    let _ = sender.send(String::from_utf8_lossy(&request).into_owned());
     // A client that has seen enough closes.
     let _ = stream.write_all(answer.as_bytes()).await;
     // Open until the client closes.
@@ -60,9 +60,9 @@ fn client(granted: &str) -> HttpClient {
 }
 
 fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
-    let wished = ["*:*".to_owned(), "http://*:*".to_owned()];
+    let requested = ["*:*".to_owned(), "http://*:*".to_owned()];
     let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
-    let grants = HttpGrants::parse(&wished, Operator::granting(granted)).expect("patterns");
+    let grants = HttpGrants::parse(&requested, Operator::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence)
 }
 
@@ -197,13 +197,13 @@ async fn tls_is_spoken_with_whom_the_roots_vouch_for_and_nobody_else() {
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let (told, mut requests) = mpsc::unbounded_channel();
+    let (sender, mut requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, told) = (acceptor.clone(), told.clone());
+            let (acceptor, sender) = (acceptor.clone(), sender.clone());
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    serve(stream, HELLO, told).await;
+                    serve(stream, HELLO, sender).await;
                 }
             });
         }

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 /// The maximum number of resources in one list: several times as many as in the largest known group.
-const MOST_RESOURCES: usize = 4096;
+const MAX_RESOURCES: usize = 4096;
 
 /// The resources and subresources of one API version.
 #[derive(Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedResources {
     resources: Vec<ResourceType>,
     subresources: Vec<Subresource>,
 }
@@ -62,14 +62,14 @@ pub(super) fn versions(body: &[u8]) -> Vec<String> {
     versions.into_iter().map(|version| version.version).filter(|version| is_dns_1035_label(version)).collect()
 }
 
-impl Served {
+impl ServedResources {
     /// Parses an `APIResourceList`. Entries with invalid names are left out, because URLs are made from them.
     ///
     /// # Errors
     /// Returns the reason if the list is invalid.
     pub(super) fn parse(body: &[u8], group: &str, version: &str) -> Result<Self, String> {
         let list: ApiResourceList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        if list.resources.len() > MOST_RESOURCES {
+        if list.resources.len() > MAX_RESOURCES {
             return Err(format!("it has more than {MOST_RESOURCES} resources"));
         }
         let mut served = Self::default();
@@ -145,25 +145,30 @@ impl Served {
 /// A cache of resource lists by API version. It holds only what a server serves, so requests for other
 /// versions cannot fill it.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    lists: HashMap<String, Entry>,
+pub(super) struct ListCache {
+    lists: HashMap<String, CachedList>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    served: Arc<Served>,
-    read: Instant,
+struct CachedList {
+    served: Arc<ServedResources>,
+    fetched: Instant,
     used: Instant,
 }
 
 /// Limit for the resources and subresources of all lists together: about 4 MiB.
-const MOST_KNOWN: usize = 16_384;
+const MAX_CACHED: usize = 16_384;
 
-impl Known {
-    /// Returns the list of an API version, unless it is older than `most`.
-    pub(super) fn get(&mut self, api_version: &str, most: Duration, now: Instant) -> Option<Arc<Served>> {
+impl ListCache {
+    /// Returns the list of an API version, unless it is older than `max_age`.
+    pub(super) fn get(
+        &mut self,
+        api_version: &str,
+        max_age: Duration,
+        now: Instant,
+    ) -> Option<Arc<ServedResources>> {
         let entry = self.lists.get_mut(api_version)?;
-        if now.duration_since(entry.read) > most {
+        if now.duration_since(entry.fetched) > max_age {
             return None;
         }
         entry.used = now;
@@ -171,16 +176,16 @@ impl Known {
     }
 
     /// Caches a list. If the cache is full, the least recently used lists are evicted.
-    pub(super) fn put(&mut self, api_version: String, served: Arc<Served>, now: Instant) {
-        self.lists.insert(api_version, Entry { served, read: now, used: now });
-        while self.lists.len() > 1 && self.size() > MOST_KNOWN {
+    pub(super) fn insert(&mut self, api_version: String, served: Arc<ServedResources>, now: Instant) {
+        self.lists.insert(api_version, CachedList { served, fetched: now, used: now });
+        while self.lists.len() > 1 && self.size() > MAX_CACHED {
             let oldest = self.lists.iter().min_by_key(|(_, entry)| entry.used);
             let Some(oldest) = oldest.map(|(api_version, _)| api_version.clone()) else { return };
             self.lists.remove(&oldest);
         }
     }
 
-    pub(super) fn forget(&mut self, api_version: &str) {
+    pub(super) fn invalidate(&mut self, api_version: &str) {
         self.lists.remove(api_version);
     }
 
@@ -195,8 +200,9 @@ mod tests {
 
     use super::*;
 
-    fn served(resources: &serde_json::Value) -> Served {
-        Served::parse(json!({"resources": resources}).to_string().as_bytes(), "", "v1").expect("a list")
+    fn served(resources: &serde_json::Value) -> ServedResources {
+        ServedResources::parse(json!({"resources": resources}).to_string().as_bytes(), "", "v1")
+            .expect("a list")
     }
 
     #[test]
@@ -242,22 +248,22 @@ mod tests {
                 .collect();
             Arc::new(served(&json!(resources)))
         };
-        let mut known = Known::default();
-        known.put("v1".into(), list(1), start);
+        let mut cache = ListCache::default();
+        cache.insert("v1".into(), list(1), start);
         let minute = Duration::from_secs(60);
-        assert!(known.get("v1", minute, after(60)).is_some());
-        assert!(known.get("v1", minute, after(61)).is_none());
+        assert!(cache.get("v1", minute, after(60)).is_some());
+        assert!(cache.get("v1", minute, after(61)).is_none());
         for at in 0..8 {
-            known.put(format!("v{}", at + 2), list(4096), after(70 + at));
+            cache.insert(format!("v{}", at + 2), list(4096), after(70 + at));
             // The list is used repeatedly, so others are evicted.
-            assert!(known.get("v2", minute, after(70 + at)).is_some());
+            assert!(cache.get("v2", minute, after(70 + at)).is_some());
         }
-        assert!(known.size() <= MOST_KNOWN, "{}", known.size());
-        assert!(known.get("v9", minute, after(80)).is_some());
-        assert!(known.get("v3", minute, after(80)).is_none());
+        assert!(cache.size() <= MAX_CACHED, "{}", cache.size());
+        assert!(cache.get("v9", minute, after(80)).is_some());
+        assert!(cache.get("v3", minute, after(80)).is_none());
         let too_many: Vec<_> =
             (0..5000).map(|at| json!({"name": format!("r{at}"), "kind": "R", "namespaced": true})).collect();
         let body = json!({"resources": too_many}).to_string();
-        assert!(Served::parse(body.as_bytes(), "", "v1").expect_err("too many").contains("4096"));
+        assert!(ServedResources::parse(body.as_bytes(), "", "v1").expect_err("too many").contains("4096"));
     }
 }

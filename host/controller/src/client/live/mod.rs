@@ -14,21 +14,21 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use target::{Manifest, Request, check_manager, object_path};
 
-use super::written::{Written, object};
-use super::{APPLY_PATCH, Discovery, Payload, Server, query};
+use super::write_outcome::{WriteOutcome, parse_object};
+use super::{APPLY_PATCH, ApiClient, Discovery, Payload, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
 use crate::runtime::queue::Item;
 
 /// The live client of one version of one plugin.
 pub(crate) struct LiveClient {
-    server: Server,
+    server: ApiClient,
     discovery: Discovery,
     grants: Grants,
     writer: Writer,
     field_manager: Arc<str>,
     /// Limit in bytes for the responses to reads. Responses to writes have their own limit.
-    largest_answer: usize,
+    max_response_size: usize,
 }
 
 #[derive(Deserialize)]
@@ -52,18 +52,18 @@ struct ListMetadata {
 
 impl LiveClient {
     pub(crate) fn new(
-        server: Server,
+        server: ApiClient,
         discovery: Discovery,
         grants: Grants,
         writer: Writer,
         field_manager: Arc<str>,
     ) -> Self {
-        Self { server, discovery, grants, writer, field_manager, largest_answer: usize::MAX }
+        Self { server, discovery, grants, writer, field_manager, max_response_size: usize::MAX }
     }
 
     /// Limits the responses to reads to this many bytes.
-    pub(crate) fn with_answers_up_to(mut self, bytes: usize) -> Self {
-        self.largest_answer = bytes;
+    pub(crate) fn with_max_response_size(mut self, bytes: usize) -> Self {
+        self.max_response_size = bytes;
         self
     }
 
@@ -77,7 +77,7 @@ impl LiveClient {
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, subresource)?;
         let body = self.read(&resource, &path).await?;
-        object(&body, &resource)
+        parse_object(&body, &resource)
     }
 
     pub(crate) async fn list(
@@ -122,7 +122,7 @@ impl LiveClient {
         item: Option<&Item>,
         manifest: String,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
         let path = if subresource.is_empty() {
             resource.url_path(Some(key.namespace()))
@@ -141,7 +141,7 @@ impl LiveClient {
         item: Option<&Item>,
         manifest: String,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
@@ -158,7 +158,7 @@ impl LiveClient {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let request = Request { verb: "patch", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
         let (content_type, manager, force) = match &patch.patch_type {
@@ -185,7 +185,7 @@ impl LiveClient {
         target: &ObjectType,
         key: &ObjectKey,
         options: &DeleteOptions,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let request = Request { verb: "delete", namespace: key.namespace(), subresource: "" };
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, "")?;
@@ -214,10 +214,10 @@ impl LiveClient {
     }
 
     async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
-        let answer = self.server.request_within(Method::GET, path, None, self.largest_answer).await;
+        let answer = self.server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
         answer.map_err(|error| {
-            if error.is_of_no_resource() {
-                self.discovery.forget(&resource.group, &resource.version);
+            if error.is_unknown_resource() {
+                self.discovery.invalidate(&resource.group, &resource.version);
             }
             error.into_api_error()
         })

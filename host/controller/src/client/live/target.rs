@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::LiveClient;
 use crate::client::DiscoveryError;
-use crate::client::discovery::Age;
-use crate::client::grants::Access;
+use crate::client::discovery::Freshness;
+use crate::client::grants::AccessRequest;
 use crate::config::descriptor;
 
 /// The verb and the target of a request.
@@ -57,7 +57,7 @@ impl LiveClient {
         let of = type_of(&target.api_version, &target.kind)?;
         request.check()?;
         self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-        let resource = self.discovery.resolve(of, None, Age::Known).await.map_err(undiscovered)?;
+        let resource = self.discovery.resolve(of, None, Freshness::Cached).await.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, request.verb == "list")?;
         self.allow(&resource, request)?;
         Ok(resource)
@@ -83,13 +83,13 @@ impl LiveClient {
         check_name(&head.metadata.name)?;
         let resource = if subresource.is_empty() {
             self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-            self.discovery.resolve(of, None, Age::Known).await
+            self.discovery.resolve(of, None, Freshness::Cached).await
         } else {
             // The parent may be in the core group, as for evictions and tokens.
             self.allow_before_discovery(&[of.group(), ""], of.kind(), request)?;
             self.discovery.parent(of, subresource).await
         };
-        let resource = resource.map_err(undiscovered)?;
+        let resource = resource.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, false)?;
         self.allow(&resource, request)?;
         let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
@@ -107,7 +107,7 @@ impl LiveClient {
         let Request { verb, namespace, .. } = request;
         let mut missing = None;
         for group in groups {
-            let access = Access { group, resource: &resource, verb, namespace, namespaced: true };
+            let access = AccessRequest { group, resource: &resource, verb, namespace, namespaced: true };
             match self.grants.check_before_discovery(access) {
                 Ok(()) => return Ok(()),
                 Err(rule) => missing = missing.or(Some(rule)),
@@ -120,7 +120,7 @@ impl LiveClient {
         let name = request.resource(&resource.plural);
         let Request { verb, namespace, .. } = request;
         let (group, namespaced) = (&resource.group, resource.namespaced);
-        let access = Access { group, resource: &name, verb, namespace, namespaced };
+        let access = AccessRequest { group, resource: &name, verb, namespace, namespaced };
         self.grants.check(access).map_err(denied)
     }
 }
@@ -204,11 +204,11 @@ pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
     Err(invalid("fieldManager", &message))
 }
 
-fn undiscovered(error: DiscoveryError) -> ApiError {
+fn discovery_error(error: DiscoveryError) -> ApiError {
     match error {
         DiscoveryError::NotServed { .. } => ApiError::NotFound(error.to_string()),
-        DiscoveryError::Server { source, .. } => source.into_api_error(),
-        DiscoveryError::Answer { .. } => ApiError::Unavailable(error.to_string()),
+        DiscoveryError::Request { source, .. } => source.into_api_error(),
+        DiscoveryError::InvalidList { .. } => ApiError::Unavailable(error.to_string()),
     }
 }
 

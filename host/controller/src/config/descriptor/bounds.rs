@@ -56,7 +56,7 @@ pub(super) fn check(descriptor: &Descriptor) -> Checked {
     let indexes = descriptor.watches.iter().map(|watch| watch.indexes.len()).sum();
     at_most("watches", indexes, MAX_ALL_INDEXES, "indexes in all")?;
     for (position, rule) in descriptor.writes.iter().enumerate() {
-        if let Some((list, entries)) = excess(rule) {
+        if let Some((list, entries)) = oversized_list(rule) {
             return at_most(&format!("writes[{position}].{list}"), entries, MAX_RULE_ENTRIES, "entries");
         }
         for list in [&rule.api_groups, &rule.resources, &rule.verbs, &rule.namespaces] {
@@ -87,7 +87,7 @@ fn check_watch(watch: &Watch, path: &str) -> Checked {
 }
 
 /// Returns the first list of a rule that has too many entries, with its length.
-pub(crate) fn excess(rule: &Rule) -> Option<(&'static str, usize)> {
+pub(crate) fn oversized_list(rule: &Rule) -> Option<(&'static str, usize)> {
     [
         ("apiGroups", rule.api_groups.len()),
         ("resources", rule.resources.len()),

@@ -39,7 +39,7 @@ impl Written {
 #[tokio::test(start_paused = true)]
 async fn all_ways_to_the_log_share_one_limit() {
     let (logs, limits) = (PluginLogs::default(), Limits { log_lines_per_second: 10, ..Limits::default() });
-    logs.of(&name("p")).limit(&limits);
+    logs.of(&name("p")).set_limits(&limits);
     for number in 0..1000 {
         // As a new version, or the file that was removed and came again, would.
         let log = logs.of(&name("p"));
@@ -53,7 +53,7 @@ async fn all_ways_to_the_log_share_one_limit() {
     assert_eq!(lines, 100);
     assert_eq!(kept.iter().filter(|line| line.plugin == "q").count(), 1);
     tokio::time::advance(Duration::from_secs(1)).await;
-    logs.of(&name("p")).settle();
+    logs.of(&name("p")).flush_reports();
     let dropped: u64 = logs
         .after(0, None)
         .iter()
@@ -79,7 +79,7 @@ async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escape
     for text in &hostile {
         let (logs, mut kept) = (PluginLogs::default(), 0);
         let log = logs.of(&name("p"));
-        log.limit(&limits);
+        log.set_limits(&limits);
         let written = Written::by(|| {
             for number in 0..500 {
                 log.guest(LogLevel::Info, text, vec![(text.clone(), text.clone())]);
@@ -138,7 +138,7 @@ async fn a_failure_of_many_objects_is_written_for_the_first_and_counted_for_the_
     }
     assert_eq!(logs.after(0, None).len(), 10);
     tokio::time::advance(Duration::from_secs(10)).await;
-    log.settle();
+    log.flush_reports();
     let last = logs.after(0, None).pop().expect("a line").message;
     assert_eq!(last, "4990 more times in the last seconds: failed: no route to host");
 }

@@ -10,18 +10,18 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{Code, Engine, LoadError, Place};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::files::{sum_of, wasm};
+use super::files::{sum_blocking, wasm};
 use crate::directory::PluginFiles;
 use crate::name::PluginName;
 
 /// The speculative compiles, at most one per plugin. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Ahead {
-    begun: Arc<Mutex<BTreeMap<PluginName, Begun>>>,
+pub(crate) struct SpeculativeCompiler {
+    compiles: Arc<Mutex<BTreeMap<PluginName, SpeculativeCompile>>>,
 }
 
 /// A speculative compile that is running or done. Dropping it stops the compiler.
-pub(crate) struct Begun {
+pub(crate) struct SpeculativeCompile {
     files: PluginFiles,
     outcome: AbortOnDropHandle<Option<Outcome>>,
 }
@@ -29,49 +29,49 @@ pub(crate) struct Begun {
 /// The SHA-256 of the bytes that were read, and the result of compiling them.
 type Outcome = ([u8; 32], Result<Code, LoadError>);
 
-impl Ahead {
+impl SpeculativeCompiler {
     /// Starts a compile, and cancels the plugin's earlier one. The compile yields nothing if no compiler slot
     /// is free: a plugin that is being loaded comes first.
-    pub(crate) fn begin(&self, engine: &Engine, name: PluginName, files: PluginFiles) {
-        let mut begun = self.begun.lock();
-        let before = begun.remove(&name);
+    pub(crate) fn start(&self, engine: &Engine, name: PluginName, files: PluginFiles) {
+        let mut compiles = self.compiles.lock();
+        let before = compiles.remove(&name);
         let (engine, path) = (engine.clone(), files.wasm.clone());
         let task = tokio::spawn(async move {
-            if let Some(Begun { outcome, .. }) = before {
+            if let Some(SpeculativeCompile { outcome, .. }) = before {
                 outcome.abort();
                 // The slot is free only once the earlier task has ended.
                 let _ = outcome.await;
             }
             compile(&engine, &path, engine.free_place()?).await
         });
-        begun.insert(name, Begun { files, outcome: AbortOnDropHandle::new(task) });
+        compiles.insert(name, SpeculativeCompile { files, outcome: AbortOnDropHandle::new(task) });
     }
 
     /// Cancels the plugin's compile, because the file has changed back or is gone.
-    pub(crate) fn give_up(&self, name: &PluginName) {
-        self.begun.lock().remove(name);
+    pub(crate) fn cancel(&self, name: &PluginName) {
+        self.compiles.lock().remove(name);
     }
 
     /// Takes the compile that was started for these files; one that was started for other files is cancelled.
-    pub(super) fn take(&self, name: &PluginName, files: &PluginFiles) -> Option<Begun> {
-        self.begun.lock().remove(name).filter(|begun| begun.files == *files)
+    pub(super) fn take(&self, name: &PluginName, files: &PluginFiles) -> Option<SpeculativeCompile> {
+        self.compiles.lock().remove(name).filter(|speculative| speculative.files == *files)
     }
 }
 
-impl Begun {
+impl SpeculativeCompile {
     /// Waits for the code of the file with this SHA-256. Returns `None` if the compile did not run or read
     /// other bytes.
     ///
     /// Dropping the future stops the compiler.
     pub(super) async fn code(self, sum: [u8; 32]) -> Option<Result<Code, LoadError>> {
-        let (of, code) = self.outcome.await.ok().flatten()?;
-        (of == sum).then_some(code)
+        let (compiled_sum, code) = self.outcome.await.ok().flatten()?;
+        (compiled_sum == sum).then_some(code)
     }
 }
 
 /// Returns `None` if the file cannot be read or changes meanwhile: the load itself reports such a problem.
 async fn compile(engine: &Engine, path: &Path, place: Place) -> Option<Outcome> {
-    let (sum, size) = sum_of(path).await.ok()?;
+    let (sum, size) = sum_blocking(path).await.ok()?;
     match engine.load_kept(sum, size).await {
         Ok(None) => {}
         Ok(Some(code)) => return Some((sum, Ok(code))),
@@ -95,7 +95,7 @@ mod tests {
         std::fs::write(&path, wasm).expect("written");
         let found = scan(folder.path()).expect("readable").plugins;
         let (name, files) = found.into_iter().next().expect("a plugin");
-        let (sum, _) = sum_of(&path).await.expect("readable");
+        let (sum, _) = sum_blocking(&path).await.expect("readable");
         (folder, name, files, sum)
     }
 
@@ -108,18 +108,19 @@ mod tests {
     async fn code_is_there_before_its_file_is_loaded() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
-        let ahead = Ahead::default();
-        assert!(ahead.take(&name, &files).is_none());
-        ahead.begin(&engine, name.clone(), files.clone());
-        let begun = ahead.take(&name, &files).expect("begun");
-        let code = begun.code(sum).await.expect("known").expect("a plugin");
+        let speculative_compiler = SpeculativeCompiler::default();
+        assert!(speculative_compiler.take(&name, &files).is_none());
+        speculative_compiler.start(&engine, name.clone(), files.clone());
+        let speculative = speculative_compiler.take(&name, &files).expect("begun");
+        let code = speculative.code(sum).await.expect("known").expect("a plugin");
         assert_eq!(code.size(), done().len());
         assert_eq!(engine.compile_stats().compiled, 1);
-        assert!(ahead.take(&name, &files).is_none(), "it is taken once");
+        assert!(speculative_compiler.take(&name, &files).is_none(), "it is taken once");
         // A refusal is known ahead of the load, too.
         let (_folder, name, files, sum) = plugin(b"no wasm").await;
-        ahead.begin(&engine, name.clone(), files.clone());
-        let refused = ahead.take(&name, &files).expect("begun").code(sum).await.expect("known").err();
+        speculative_compiler.start(&engine, name.clone(), files.clone());
+        let refused =
+            speculative_compiler.take(&name, &files).expect("begun").code(sum).await.expect("known").err();
         assert!(matches!(refused, Some(LoadError::NotWasm { .. })), "{refused:?}");
     }
 
@@ -127,34 +128,34 @@ mod tests {
     async fn what_was_begun_for_other_files_is_not_taken() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (folder, name, files, _) = plugin(&done()).await;
-        let ahead = Ahead::default();
-        ahead.begin(&engine, name.clone(), files.clone());
+        let speculative_compiler = SpeculativeCompiler::default();
+        speculative_compiler.start(&engine, name.clone(), files.clone());
         std::fs::write(folder.path().join("p.wasm"), b"another size").expect("written");
         let found = scan(folder.path()).expect("readable").plugins;
-        assert!(ahead.take(&name, &found[&name]).is_none());
-        assert!(ahead.take(&name, &files).is_none(), "it was given up");
+        assert!(speculative_compiler.take(&name, &found[&name]).is_none());
+        assert!(speculative_compiler.take(&name, &files).is_none(), "it was given up");
         // Files whose metadata is the same, but not their bytes: the SHA-256 of what is loaded decides.
-        ahead.begin(&engine, name.clone(), found[&name].clone());
-        let begun = ahead.take(&name, &found[&name]).expect("begun");
-        assert!(begun.code([7; 32]).await.is_none());
+        speculative_compiler.start(&engine, name.clone(), found[&name].clone());
+        let speculative = speculative_compiler.take(&name, &found[&name]).expect("begun");
+        assert!(speculative.code([7; 32]).await.is_none());
     }
 
     #[tokio::test]
     async fn nothing_is_begun_while_compilers_are_busy() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
-        let ahead = Ahead::default();
+        let speculative_compiler = SpeculativeCompiler::default();
         let mut places = Vec::new();
         while let Some(place) = engine.free_place() {
             places.push(place);
         }
-        ahead.begin(&engine, name.clone(), files.clone());
-        let begun = ahead.take(&name, &files).expect("tried");
-        assert!(begun.code(sum).await.is_none());
+        speculative_compiler.start(&engine, name.clone(), files.clone());
+        let speculative = speculative_compiler.take(&name, &files).expect("tried");
+        assert!(speculative.code(sum).await.is_none());
         drop(places);
-        ahead.begin(&engine, name.clone(), files.clone());
-        let begun = ahead.take(&name, &files).expect("begun");
-        assert!(begun.code(sum).await.expect("known").is_ok());
+        speculative_compiler.start(&engine, name.clone(), files.clone());
+        let speculative = speculative_compiler.take(&name, &files).expect("begun");
+        assert!(speculative.code(sum).await.expect("known").is_ok());
         // The slot is free again once the compile has ended.
         assert!(engine.free_place().is_some());
     }
@@ -163,21 +164,21 @@ mod tests {
     async fn what_comes_next_has_the_place_of_what_is_given_up() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
-        let ahead = Ahead::default();
+        let speculative_compiler = SpeculativeCompiler::default();
         let mut others = Vec::new();
         while let Some(place) = engine.free_place() {
             others.push(place);
         }
         others.pop();
         for _ in 0..5 {
-            ahead.begin(&engine, name.clone(), files.clone());
+            speculative_compiler.start(&engine, name.clone(), files.clone());
             tokio::task::yield_now().await;
         }
-        let begun = ahead.take(&name, &files).expect("begun");
-        assert!(begun.code(sum).await.expect("known").is_ok());
-        ahead.begin(&engine, name.clone(), files);
+        let speculative = speculative_compiler.take(&name, &files).expect("begun");
+        assert!(speculative.code(sum).await.expect("known").is_ok());
+        speculative_compiler.start(&engine, name.clone(), files);
         tokio::task::yield_now().await;
-        ahead.give_up(&name);
+        speculative_compiler.cancel(&name);
         // The only slot that can become free.
         drop(engine.place().await);
     }

@@ -9,21 +9,21 @@ use pilothouse_plugin::LogLevel;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::command;
-use super::course::{AGAIN, Course};
-use super::permission::{Missing, Permission};
-use super::reviewer::{Reviewed, Reviewer};
+use super::access_state::{Access, Missing};
+use super::rbac_command;
+use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
+use super::reviewer::{ReviewOutcome, Reviewer};
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
 /// How often the host's own watches are checked: a right that the host loses does not end an open watch.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the access of one version up to date, in a task of its own.
-pub(crate) struct Guard {
+pub(crate) struct AccessMonitor {
     pub(crate) plugin: PluginName,
     pub(crate) log: PluginLog,
-    pub(crate) permission: Arc<Permission>,
+    pub(crate) access: Arc<Access>,
     /// The host's watches for the plugin. Weak references, because the version owns the subscriptions.
     pub(crate) watched: Vec<(Arc<str>, Weak<Subscription>)>,
     /// The reviewer of the plugin's service account, and the review interval; `None` if the plugin reads as
@@ -31,46 +31,47 @@ pub(crate) struct Guard {
     pub(crate) reviews: Option<(Reviewer, Duration)>,
 }
 
-impl Guard {
+impl AccessMonitor {
     /// Starts the task, after a review that allowed everything. The task ends when the handle is dropped.
     pub(crate) fn start(self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
-            let mut guard = self;
-            let plugin = guard.plugin.clone();
+            let mut monitor = self;
+            let plugin = monitor.plugin.clone();
             let report =
                 |panic: &Panic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
-            supervise(&mut guard, |guard| Box::pin(guard.run()), report).await;
+            supervise(&mut monitor, |monitor| Box::pin(monitor.run()), report).await;
         }))
     }
 
     async fn run(&self) {
-        let mut review = self.reviews.as_ref().map(|(_, every)| {
-            let course = Course::new(*every, Instant::now());
-            let first = Instant::now() + course.period(jitter());
-            (course, first)
+        let mut review = self.reviews.as_ref().map(|(_, interval)| {
+            let schedule = ReviewSchedule::new(*interval, Instant::now());
+            let first = Instant::now() + schedule.period(jitter());
+            (schedule, first)
         });
-        let mut lacking = Vec::new();
+        let mut missing_rights = Vec::new();
         loop {
-            let look = if self.permission.is_held() { AGAIN } else { LOOK };
-            let next = review.as_ref().map(|(_, at)| *at).into_iter().chain([Instant::now() + look]).min();
+            let check_interval = if self.access.is_withheld() { RETRY_INTERVAL } else { CHECK_INTERVAL };
+            let next =
+                review.as_ref().map(|(_, at)| *at).into_iter().chain([Instant::now() + check_interval]).min();
             sleep_until(next.unwrap_or_else(Instant::now)).await;
-            if let (Some((course, at)), Some((reviewer, _))) = (&mut review, &self.reviews)
+            if let (Some((schedule, at)), Some((reviewer, _))) = (&mut review, &self.reviews)
                 && *at <= Instant::now()
             {
                 // Boxed: every plugin has this task, and most have nothing to review.
-                let reviewed = Box::pin(reviewer.review()).await;
-                if let Reviewed::Unknown(error) = &reviewed {
+                let outcome = Box::pin(reviewer.review()).await;
+                if let ReviewOutcome::Unknown(error) = &outcome {
                     tracing::debug!(plugin = %self.plugin, "its rights cannot be reviewed: {error}");
                 }
-                let step = course.step(reviewed, Instant::now(), jitter());
-                lacking = step.missing.unwrap_or(lacking);
+                let step = schedule.step(outcome, Instant::now(), jitter());
+                missing_rights = step.missing.unwrap_or(missing_rights);
                 *at = Instant::now() + step.next;
             }
-            self.tell(self.forbidden_to_the_host().chain(lacking.iter().cloned()).collect());
+            self.set_missing(self.forbidden_watches().chain(missing_rights.iter().cloned()).collect());
         }
     }
 
-    fn forbidden_to_the_host(&self) -> impl Iterator<Item = Missing> {
+    fn forbidden_watches(&self) -> impl Iterator<Item = Missing> {
         self.watched.iter().filter_map(|(watch, subscription)| {
             let error = subscription.upgrade()?.status().error?;
             if error.kind != FailureKind::Forbidden {
@@ -81,12 +82,12 @@ impl Guard {
         })
     }
 
-    fn tell(&self, missing: Vec<Missing>) {
-        if !self.permission.set_rights(missing) {
+    fn set_missing(&self, missing: Vec<Missing>) {
+        if !self.access.set_rights(missing) {
             return;
         }
-        match self.permission.why() {
-            Some(why) => {
+        match self.access.reason() {
+            Some(reason) => {
                 self.log.state(LogLevel::Warn, format_args!("waiting, a right was taken away: {why}"));
             }
             None => self.log.state(LogLevel::Info, format_args!("it has its rights again, and goes on")),
@@ -96,7 +97,7 @@ impl Guard {
 
 /// The message for a watch that the API server forbids the host.
 pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> String {
-    format!("watch {watch:?}: {error}, with {}", command(plugin))
+    format!("watch {watch:?}: {error}, with {}", rbac_command(plugin))
 }
 
 fn jitter() -> f64 {

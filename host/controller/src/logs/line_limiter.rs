@@ -19,36 +19,44 @@ pub(super) struct Rate {
 /// A rate limiter for log lines. A line is admitted while neither bucket is empty. Its bytes are charged
 /// after it was formatted, into debt if necessary; the debt is small, because `limits.logLineSize` bounds a
 /// line.
-pub(super) struct Gate {
+pub(super) struct LineLimiter {
     rate: Rate,
     lines: f64,
     bytes: f64,
     refilled: Instant,
     dropped: u64,
     reported: Option<Instant>,
-    bound: Bound,
+    empty_bucket: EmptyBucket,
 }
 
 /// The bucket that was empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum EmptyBucket {
     Lines,
     Bytes,
 }
 
 /// The lines that were dropped since the last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loss {
+pub(super) struct DroppedLines {
     pub(super) lines: u64,
-    pub(super) bound: Bound,
+    pub(super) empty_bucket: EmptyBucket,
     pub(super) rate: Rate,
 }
 
-impl Gate {
+impl LineLimiter {
     /// A limiter with full buckets.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
         let (lines, bytes) = capacity(rate);
-        Self { rate, lines, bytes, refilled: now, dropped: 0, reported: None, bound: Bound::Lines }
+        Self {
+            rate,
+            lines,
+            bytes,
+            refilled: now,
+            dropped: 0,
+            reported: None,
+            empty_bucket: EmptyBucket::Lines,
+        }
     }
 
     /// Changes the rate. Tokens that were used stay used, so that a reload does not allow a new burst.
@@ -59,21 +67,21 @@ impl Gate {
     }
 
     /// Whether a line may be written now. The caller must then [charge](Self::charge) its bytes.
-    pub(super) fn admits(&mut self, now: Instant) -> bool {
+    pub(super) fn try_admit(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
         let (lines, bytes) = capacity(self.rate);
         self.lines = (self.lines + elapsed * f64::from(self.rate.lines)).min(lines);
         self.bytes = (self.bytes + elapsed * f64::from(self.rate.bytes)).min(bytes);
-        let bound = match (self.lines >= 1.0, self.bytes > 0.0) {
+        let empty_bucket = match (self.lines >= 1.0, self.bytes > 0.0) {
             (true, true) => {
                 self.lines -= 1.0;
                 return true;
             }
-            (false, _) => Bound::Lines,
-            (true, false) => Bound::Bytes,
+            (false, _) => EmptyBucket::Lines,
+            (true, false) => EmptyBucket::Bytes,
         };
-        self.bound = bound;
+        self.empty_bucket = empty_bucket;
         self.dropped += 1;
         false
     }
@@ -84,13 +92,17 @@ impl Gate {
     }
 
     /// Returns the lines dropped since the last report, unless that was less than a second ago.
-    pub(super) fn due_loss(&mut self, now: Instant) -> Option<Loss> {
+    pub(super) fn take_due_report(&mut self, now: Instant) -> Option<DroppedLines> {
         let is_due = self.reported.is_none_or(|last| now.saturating_duration_since(last) >= REPORT_EVERY);
         if self.dropped == 0 || !is_due {
             return None;
         }
         self.reported = Some(now);
-        Some(Loss { lines: std::mem::take(&mut self.dropped), bound: self.bound, rate: self.rate })
+        Some(DroppedLines {
+            lines: std::mem::take(&mut self.dropped),
+            empty_bucket: self.empty_bucket,
+            rate: self.rate,
+        })
     }
 }
 
@@ -107,48 +119,54 @@ mod tests {
     #[test]
     fn a_burst_of_lines_passes_then_lines_are_dropped_until_the_bucket_refills() {
         let start = Instant::now();
-        let mut gate = Gate::new(RATE, start);
-        assert!((0..20).all(|_| gate.admits(start)));
-        assert!(!gate.admits(start) && !gate.admits(start));
+        let mut limiter = LineLimiter::new(RATE, start);
+        assert!((0..20).all(|_| limiter.try_admit(start)));
+        assert!(!limiter.try_admit(start) && !limiter.try_admit(start));
         let later = start + Duration::from_millis(500);
-        assert!(gate.admits(later) && !gate.admits(later));
-        assert_eq!(gate.due_loss(later), Some(Loss { lines: 3, bound: Bound::Lines, rate: RATE }));
+        assert!(limiter.try_admit(later) && !limiter.try_admit(later));
+        assert_eq!(
+            limiter.take_due_report(later),
+            Some(DroppedLines { lines: 3, empty_bucket: EmptyBucket::Lines, rate: RATE })
+        );
     }
 
     #[test]
     fn few_long_lines_use_up_the_bytes() {
         let start = Instant::now();
-        let mut gate = Gate::new(RATE, start);
+        let mut limiter = LineLimiter::new(RATE, start);
         for _ in 0..2 {
-            assert!(gate.admits(start));
-            gate.charge(600);
+            assert!(limiter.try_admit(start));
+            limiter.charge(600);
         }
-        assert!(!gate.admits(start), "1,200 of 1,000 bytes were written");
-        assert_eq!(gate.due_loss(start).expect("a loss").bound, Bound::Bytes);
-        assert!(!gate.admits(start + Duration::from_secs(1)), "it is still in debt");
-        assert!(gate.admits(start + Duration::from_secs(3)));
+        assert!(!limiter.try_admit(start), "1,200 of 1,000 bytes were written");
+        assert_eq!(limiter.take_due_report(start).expect("a loss").empty_bucket, EmptyBucket::Bytes);
+        assert!(!limiter.try_admit(start + Duration::from_secs(1)), "it is still in debt");
+        assert!(limiter.try_admit(start + Duration::from_secs(3)));
     }
 
     #[test]
     fn a_loss_is_reported_once_a_second_at_most() {
         let start = Instant::now();
-        let mut gate = Gate::new(Rate { lines: 0, bytes: 1 }, start);
-        assert_eq!(gate.due_loss(start), None);
-        assert!(!gate.admits(start));
-        assert!(gate.due_loss(start).is_some());
-        assert!(!gate.admits(start));
-        assert_eq!(gate.due_loss(start + REPORT_EVERY / 2), None);
-        assert_eq!(gate.due_loss(start + REPORT_EVERY).map(|loss| loss.lines), Some(1));
+        let mut limiter = LineLimiter::new(Rate { lines: 0, bytes: 1 }, start);
+        assert_eq!(limiter.take_due_report(start), None);
+        assert!(!limiter.try_admit(start));
+        assert!(limiter.take_due_report(start).is_some());
+        assert!(!limiter.try_admit(start));
+        assert_eq!(limiter.take_due_report(start + REPORT_EVERY / 2), None);
+        assert_eq!(
+            limiter.take_due_report(start + REPORT_EVERY).map(|dropped_lines| dropped_lines.lines),
+            Some(1)
+        );
     }
 
     #[test]
     fn a_change_of_the_rate_brings_no_new_burst() {
         let start = Instant::now();
-        let mut gate = Gate::new(RATE, start);
-        while gate.admits(start) {}
-        gate.set_rate(Rate { lines: 1000, bytes: 1000 });
-        assert!(!gate.admits(start));
-        gate.set_rate(RATE);
-        assert!(!gate.admits(start));
+        let mut limiter = LineLimiter::new(RATE, start);
+        while limiter.try_admit(start) {}
+        limiter.set_rate(Rate { lines: 1000, bytes: 1000 });
+        assert!(!limiter.try_admit(start));
+        limiter.set_rate(RATE);
+        assert!(!limiter.try_admit(start));
     }
 }
