@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_keeps_its_watch_back_and_all_work() {
+    fn a_missing_right_withholds_its_watch_and_all_work() {
         let access = Access::default();
         assert_eq!((access.is_withheld(), access.missing("pods"), access.reason()), (false, None, None));
         assert!(access.set_rights(vec![missing(Some("pods"), "no pods")]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_takes_away_is_everything_until_it_is_given_back() {
+    fn a_withdrawal_by_the_operator_withholds_everything_until_it_ends() {
         let access = Access::default();
         access.set_operator_reason(Some("another account".into()));
         access.set_rights(vec![missing(Some("pods"), "no pods")]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn work_waits_and_goes_on() {
+    fn work_waits_until_access_is_granted() {
         let access = Access::default();
         assert!(assert_ready!(task::spawn(access.wait_until_granted()).poll()));
         access.set_rights(vec![missing(None, "gone")]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_cut() {
+    fn a_long_summary_is_truncated() {
         let all: Vec<_> = ["a", "b", "c", "d", "e"].iter().map(|text| missing(None, text)).collect();
         assert_eq!(summary(all[..2].iter()).to_string(), "a; b");
         assert_eq!(summary(all.iter()).to_string(), "a; b; c; and 2 more");

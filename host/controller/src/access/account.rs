@@ -92,7 +92,7 @@ mod tests {
 
     /// With a line break or a colon, the name would become another user or another header.
     #[test]
-    fn nothing_else_is_taken_for_one() {
+    fn other_texts_are_not_accounts() {
         for bad in
             ["", "robot", "/robot", "shop/", "a/b/c", "Shop/robot", "shop/a:b", "a.b/c", "shop/-a", "s/a\n"]
         {

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_again_soon() {
+    fn a_missing_right_is_reviewed_again_soon() {
         let now = Instant::now();
         let missing = vec![Missing { watch: None, text: "gone".into() }];
         let step = ReviewSchedule::new(INTERVAL, now).step(ReviewOutcome::Missing(missing.clone()), now, 0.0);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_answer_counts_for_a_while_and_no_longer() {
+    fn the_last_answer_expires_while_the_server_is_unreachable() {
         let start = Instant::now();
         let mut schedule = ReviewSchedule::new(INTERVAL, start);
         let almost = start + MAX_ANSWER_AGE - Duration::from_millis(1);

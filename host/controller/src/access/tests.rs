@@ -124,7 +124,7 @@ async fn a_review_names_the_account_with_its_groups() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said_with_what_to_do() {
+async fn a_missing_right_is_reported_with_its_remedy() {
     let script = Script::default();
     for (denied, expected) in [
         (
@@ -158,7 +158,7 @@ async fn until(access: &Access, withheld: bool) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_that_is_taken_away_holds_the_version_until_it_is_back() {
+async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
     let script = Script::default();
     let access = Arc::new(Access::default());
     let reviewer = reviewer(&script);
@@ -188,7 +188,7 @@ async fn a_right_that_is_taken_away_holds_the_version_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_host_itself_is_forbidden_holds_the_version() {
+async fn a_watch_that_is_forbidden_to_the_host_withholds_the_version() {
     let script = Script::default();
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
     let informers = InformerRegistry::new(KubeListWatches::new(script.client()), options);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_writes_crds_and_events_are_all_rights() {
+    fn watches_writes_crds_and_events_need_rights() {
         let descriptor = descriptor(&json!({
             "writes": [{"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]}],
             "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn crds_that_the_host_does_not_apply_need_no_right() {
+    fn crds_that_the_host_does_not_apply_need_no_rights() {
         let descriptor = descriptor(&json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
         let needs = |text, granted| {
             needed(&descriptor, &[], &sidecar(text), granted).iter().any(|right| right.needed_for == "crds")
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sidecars_grants_leave_no_right_beyond_them() {
+    fn no_right_exceeds_the_sidecars_grants() {
         let descriptor = descriptor(&json!({"writes": [
             {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update", "delete"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_account_reads_and_writes_and_the_host_caches_and_asks() {
+    fn a_service_account_reads_and_writes_while_the_host_caches_and_reviews() {
         let rule = json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["shop"]});
         let descriptor = descriptor(&json!({"writes": [rule]}));
         let rights =
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_one_object_takes_a_right_on_that_one() {
+    fn a_watch_of_one_object_needs_a_right_on_only_that_object() {
         let members = json!({"apiVersion": "v1", "kind": "Node", "fieldSelector": "metadata.name=n1"});
         let nodes = CheckedWatch { namespaced: Some(false), ..checked(&members, Some("nodes")) };
         let rights = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_gets_the_usual_plural_and_is_marked() {
+    fn an_unknown_kind_gets_a_guessed_plural_and_is_marked() {
         let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
         let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
         assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");

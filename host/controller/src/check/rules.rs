@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_miss_every_request_is_told() {
+    fn each_unmatchable_rule_is_reported() {
         for (rule, expected) in [
             (json!({"apiGroups": [""], "resources": ["pods"]}), "must each have an entry"),
             (
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_with_nothing_in_common_with_the_descriptor_is_told() {
+    fn a_grant_that_does_not_overlap_the_descriptor_is_reported() {
         let declared = json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["a"]}]);
         let grant = |group: &str, resource: &str, verb: &str, namespace: &str| {
             format!(

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rule_of_a_namespace_on_nodes_needs_no_right_and_is_warned_of() {
+    async fn a_rule_with_namespaces_on_nodes_needs_no_right_and_causes_a_warning() {
         let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "writes": [
             {"apiGroups": [""], "resources": ["pods", "nodes/status"], "verbs": ["patch"], "namespaces": ["shop"]},
             {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["get"], "namespaces": ["shop"]},

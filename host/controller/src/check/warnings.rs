@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn each_doubt_about_a_watch_has_its_warning() {
+    fn each_suspicious_watch_has_its_warning() {
         assert!(watch_warning(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
         assert_eq!(watch_warning(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
         assert_eq!(watch_warning(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_can_send_nothing_is_told() {
+    fn a_plugin_that_can_send_no_http_request_is_warned() {
         let warning = |import: &str, requested: &str, sidecar: &str| {
             let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(requested).expect("JSON")});
             let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_a_dead_rule_and_a_disabled_plugin_are_told() {
+    fn another_name_an_unmatchable_rule_and_a_disabled_plugin_cause_warnings() {
         let descriptor = serde_json::from_value(json!({
             "apiVersion": crate::config::descriptor::API_VERSION, "kind": "Plugin", "name": "other", "stateful": true,
             "writes": [{"apiGroups": [""], "resources": ["pods"]}],

@@ -1,3 +1,5 @@
+//! The Kubernetes clients of the host.
+
 /// The clients for the API server.
 ///
 /// A connection belongs to the runtime that opened it, so each runtime needs a client of its own. If a watch

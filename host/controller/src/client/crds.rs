@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_another_manifest_can_mend_is_not_waited_for() {
+    fn an_error_that_needs_another_manifest_is_not_transient() {
         let refused = |code: u16, message: &str| {
             let body = json!({"kind": "Status", "message": message}).to_string();
             let code = http::StatusCode::from_u16(code).expect("a code");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_manages_a_spec_is_not_who_writes_its_status() {
+    fn a_manager_of_the_status_is_not_a_manager_of_the_spec() {
         let of = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
         let existing = |managers: &[Value]| json!({"metadata": {"managedFields": managers}});
         let status = of("kube-apiserver", "Update", json!({"f:status": {}}));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_version_must_not_be_lost() {
+    fn a_version_in_which_objects_are_stored_must_not_be_removed() {
         let existing = json!({"status": {"storedVersions": ["v1alpha1", "v1"]}});
         let manifest = |names: &[&str]| {
             let versions: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();

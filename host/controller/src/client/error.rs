@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_answers_become_matchable_errors() {
+    fn error_responses_become_matchable_errors() {
         let status = |reason: &str| {
             format!(r#"{{"kind":"Status","status":"Failure","message":"m","reason":"{reason}","code":1}}"#)
         };

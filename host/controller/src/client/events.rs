@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guests_events_are_charged_until_they_are_written_and_pin_no_object() {
+    async fn a_guests_events_are_charged_until_written_and_hold_no_object() {
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
         let recorder = EventRecorder { sender };
         let memory = HostMemory::new(2 * pending_event("n").bytes());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_one_series_only_if_all_they_say_is_equal() {
+    fn only_equal_events_share_a_series() {
         assert!(identity(&pending_event("a")) == identity(&pending_event("a")));
         assert!(identity(&pending_event("a")) != identity(&pending_event("b")));
     }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_fence_lets_nobody_pass_and_is_drained_when_the_last_request_has_ended() {
+    fn a_closed_fence_admits_no_request_and_is_drained_when_the_last_one_has_ended() {
         let fence = Fence::default();
         let (first, second) = (fence.enter().expect("open"), fence.enter().expect("open"));
         fence.close();

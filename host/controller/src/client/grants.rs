@@ -241,7 +241,7 @@ mod tests {
 
     /// As in RBAC: otherwise `namespaces: [shop]` would allow deleting the Namespace, and every Node.
     #[test]
-    fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
+    fn a_rule_with_namespaces_grants_no_cluster_scoped_write() {
         let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
         let node = |namespace| AccessRequest { namespaced: false, ..access("nodes", "delete", namespace) };
         for (declared, granted) in [
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_it_names() {
+    fn a_rule_grants_only_what_it_names() {
         let grants = super::tests::grants(vec![rule("apps", "deployments", "update", "shop")], None);
         assert_eq!(grants.check(access("deployments", "update", "shop")), Ok(()));
         for (resource, verb, namespace) in [
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_cover_as_in_rbac() {
+    fn wildcards_match_as_in_rbac() {
         let grants =
             super::tests::grants(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
         assert_eq!(grants.check(access("deployments/scale", "patch", "shop")), Ok(()));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_narrows_and_never_widens() {
+    fn the_operator_restricts_and_never_extends() {
         let declared = vec![rule("apps", "*", "*", "")];
         let restricted = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
         assert_eq!(restricted.check(access("deployments", "get", "shop")), Ok(()));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_meet_in_parts_leave_those() {
+    fn overlapping_rules_are_intersected() {
         let declared = rules("apps", &["deployments", "*/status"], &["get", "update"], &["shop", "bank"]);
         let granted = [
             rules(
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_granted_rule_that_meets_nothing_is_found() {
+    fn a_granted_rule_that_matches_no_declared_rule_is_unused() {
         let declared = [rule("apps", "deployments", "update", "shop")];
         let granted = [
             rule("apps", "deployments", "*", ""),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_all_namespaces_is_narrowed_and_one_of_some_is_not() {
+    fn a_watch_of_all_namespaces_is_restricted_and_one_of_named_namespaces_is_not() {
         let left = |granted: &[WatchRule], requested: &[&str]| {
             let requested: Vec<_> = requested.iter().map(|&text| text.to_owned()).collect();
             granted_namespaces(Some(granted), ("apps", "deployments", true), &requested)
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_namespace_grants_nothing_that_is_in_none() {
+    fn a_rule_with_namespaces_grants_no_cluster_scoped_watch() {
         let granted = [watch_rule("nodes", &["a"])];
         assert!(granted_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
         let granted = [watch_rule("nodes", &[])];

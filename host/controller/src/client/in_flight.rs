@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_comes_again_only_when_all_its_requests_have_ended() {
+    async fn a_key_is_queued_again_only_after_all_its_requests_have_ended() {
         let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_last_request_is_told() {
+    async fn waiters_are_notified_when_the_last_request_ends() {
         let in_flight = InFlight::default();
         let (first, second) = (in_flight.begin(&item("a")), in_flight.begin(&item("b")));
         let mut idle = tokio_test::task::spawn(in_flight.wait_until_idle());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_that_end_before_their_worker_hold_nothing() {
+    async fn requests_that_end_before_their_worker_do_not_hold_the_key() {
         let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_beyond_the_plugins_limit_is_refused_and_one_of_that_size_is_read() {
+    async fn a_response_beyond_the_limit_is_refused_and_one_at_the_limit_is_read() {
         let service = tower::service_fn(async |_: Request<Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(vec![b'x'; 100])))
         });
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_any_size_keeps_its_code_and_little_else() {
+    async fn an_oversized_error_response_keeps_its_code() {
         let service = tower::service_fn(async |_: Request<Body>| {
             let response =
                 http::Response::builder().status(403).body(Body::from(vec![b'x'; MAX_ERROR_SIZE + 1]));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_in_an_accounts_name_says_so_and_others_do_not() {
+    async fn only_a_client_for_an_account_sends_the_impersonation_header() {
         let service = tower::service_fn(async |request: Request<Body>| {
             let user = request.headers().get("impersonate-user").map_or(&b"host"[..], HeaderValue::as_bytes);
             Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(user.to_vec())))
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
+    fn queries_omit_empty_parameters_and_escape_values() {
         assert_eq!(query(&[("a", ""), ("b", "")]), "");
         assert_eq!(query(&[("a", "x"), ("b", ""), ("c", "k in (ä,b)")]), "?a=x&c=k%20in%20%28%C3%A4%2Cb%29");
     }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_are_served_in_their_order_at_the_rate() {
+    async fn callers_are_served_in_order_at_the_rate() {
         let start = Instant::now();
         let limiter = Arc::new(RateLimiter::new(TokenBucket::new(10, 2, start)));
         let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_that_gives_up_takes_no_token_and_lets_the_next_one_pass() {
+    async fn a_dropped_caller_takes_no_token_and_lets_the_next_one_pass() {
         let limiter = RateLimiter::new(TokenBucket::new(1, 1, Instant::now()));
         limiter.acquire(|| ()).await;
         let mut first = tokio_test::task::spawn(limiter.acquire(|| ()));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reminder_is_due_once_a_minute() {
+    async fn a_throttled_message_is_due_once_a_minute() {
         let throttle = LogThrottle::default();
         assert!(throttle.is_due(Instant::now()));
         tokio::time::advance(Duration::from_secs(59)).await;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_nothing_holds_is_gone() {
+    fn an_object_whose_deletion_is_not_delayed_is_gone() {
         for members in [json!({}), json!({"deletionGracePeriodSeconds": 0}), json!({"finalizers": []})] {
             let (deletion, write) = pod_outcomes(&members);
             assert!(matches!(&deletion, WriteOutcome::Deleted(_, _, uid) if uid == "u"), "{deletion:?}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_the_uid_of_what_was_deleted() {
+    fn the_uid_of_a_deleted_object_is_read_from_the_status() {
         let status = json!({"kind": "Status", "status": "Success", "details": {"name": "p", "uid": "u"}});
         let answer =
             parse_deletion(status.to_string().as_bytes(), resource("Pod", "pods"), &ObjectKey::new("n", "p"));

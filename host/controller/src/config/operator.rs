@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allowed_before_a_sidecar_was_read_and_while_it_cannot_be() {
+    fn nothing_is_allowed_without_a_valid_sidecar() {
         let operator = Operator::default();
         assert!(operator.terms().is_none());
         let writer = operator.begin_load();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_given_up_does_not_put_back_what_was_taken_away() {
+    fn a_cancelled_load_does_not_restore_revoked_terms() {
         let operator = Operator::default();
         let old = operator.begin_load();
         let new = operator.begin_load();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_grants_are_those_that_are_named() {
+    fn explicit_mode_grants_only_what_is_named() {
         let sidecar = |text, mode| apply_grant_mode(mode, Sidecar::parse(text).expect("a sidecar")).grants;
         let none = sidecar("workers: 2", GrantMode::Explicit);
         assert_eq!((none.watches, none.writes, none.crds), (Some(vec![]), Some(vec![]), Some(false)));

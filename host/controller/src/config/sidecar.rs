@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_members_are_read() {
+    fn all_fields_are_parsed() {
         let sidecar = Sidecar::parse(
             "# ours\nenabled: true\nconfig: {colour: blue, deep: {list: [1, 2]}}\nworkers: 4\n\
              limits: {memory: 16Mi, reconcileTimeout: 5s, httpBody: 1Mi, httpRequests: 2}\ngrants:\n  crds: false\n  http: [api.example.com, \"http://10.0.0.7:8080\"]\n  writes:\n    - apiGroups: ['']\n      resources: [configmaps]\n      verbs: ['*']\n",
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_rights_count_and_what_may_be_watched_is_read() {
+    fn the_service_account_and_watch_grants_are_parsed() {
         let sidecar = Sidecar::parse(
             "serviceAccount: shop/robot\ngrants:\n  watches:\n    - apiGroups: [apps]\n      resources: [deployments]\n      \
              namespaces: [shop]\n    - {apiGroups: [''], resources: [nodes]}\n",
@@ -227,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sidecar_says_nothing() {
+    fn an_empty_sidecar_has_the_defaults() {
         assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
     }
 
     #[test]
-    fn each_fault_is_one_line_that_names_the_member() {
+    fn each_error_is_one_line_that_names_the_field() {
         for (text, expected) in [
             ("worker: 3", "expected one of enabled, config, workers, limits, grants"),
             ("limits: {memry: 1Mi}", "expected one of memory, tableElements, instances, reconcileTimeout"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_beyond_a_bound_is_refused() {
+    fn an_oversized_sidecar_is_refused() {
         let bomb =
             (1..9).fold("config:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, level| {
                 let again = vec![format!("*a{}", level - 1); 9].join(", ");

@@ -21,14 +21,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_from_a_second_to_five_minutes() {
+    fn delays_double_from_one_second_to_five_minutes() {
         let delays: Vec<_> = (0..12).map(|failures| delay(failures, 0.5).as_secs()).collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         assert_eq!(delay(u32::MAX, 0.5), MAX_DELAY);
     }
 
     #[test]
-    fn chance_moves_a_wait_by_a_fifth_at_most() {
+    fn jitter_changes_a_delay_by_at_most_20_percent() {
         assert_eq!(delay(0, 0.0), Duration::from_millis(800));
         assert_eq!(delay(0, 1.0), Duration::from_millis(1200));
         assert_eq!(delay(0, 7.0), delay(0, 1.0));

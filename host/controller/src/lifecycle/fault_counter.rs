@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_closes_after_five_faults_in_a_row() {
+    async fn calls_are_blocked_after_five_faults_in_a_row() {
         let (mut counter, now) = (FaultCounter::default(), Instant::now());
         assert!(counter.is_clean());
         fail(&mut counter, Reconcile, 4, now);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_call_finds_out_whether_it_goes_again() {
+    async fn one_call_probes_after_the_backoff() {
         let (mut counter, now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 5, now);
         let later = now + SECOND;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_failed_probe_doubles_the_wait_up_to_five_minutes() {
+    async fn each_failed_probe_doubles_the_backoff_up_to_five_minutes() {
         let (mut counter, mut now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 5, now);
         let backoffs: Vec<_> = (0..10).map(|_| probe(&mut counter, &mut now).as_secs()).collect();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_object_does_not_keep_the_others_waiting_for_long() {
+    async fn one_failing_object_does_not_block_the_others_for_long() {
         let (mut counter, mut now) = (FaultCounter::default(), Instant::now());
         for _ in 0..5 {
             counter.record_fault(Reconcile, Some(&"poison"), CallKind::Normal, now, 0.5);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_was_given_up_makes_way_for_another() {
+    async fn an_abandoned_probe_admits_another() {
         let (mut counter, now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 5, now);
         let later = now + SECOND;
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn faults_of_calls_that_were_under_way_do_not_prolong_the_wait() {
+    async fn faults_of_calls_in_flight_do_not_extend_the_backoff() {
         let (mut counter, now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 9, now);
         assert_eq!(counter.backs_off_until(), Some(now + SECOND));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_minutes_of_health_are_forgiven() {
+    async fn two_healthy_minutes_reset_the_backoff() {
         let (mut counter, mut now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 5, now);
         for _ in 0..3 {

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiters_wake_when_the_wait_is_over_and_when_the_probe_has_succeeded() {
+    async fn waiters_wake_after_the_backoff_and_after_a_successful_probe() {
         let health = broken();
         let text = health.backing_off().expect("it backs off").to_string();
         assert_eq!(text, "5 faults in a row, the last: it trapped");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_work_learns_that_the_door_is_closed() {
+    async fn a_worker_that_waits_for_a_key_is_notified_when_calls_are_blocked() {
         let health = Health::default();
         let mut closed = task::spawn(health.wait_until_closed());
         assert_pending!(closed.poll());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_probe_makes_way_and_a_retired_version_holds_nobody() {
+    async fn a_dropped_probe_admits_another_and_a_retired_version_blocks_nobody() {
         let health = broken();
         health.wait_until_open().await;
         drop(health.try_acquire().expect("the probe"));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_ends_the_row_of_its_activity() {
+    async fn a_success_ends_the_streak_of_its_activity() {
         let health = Health::default();
         for round in 0..20 {
             health.try_acquire().expect("open").failed(Activity::Reconcile, Some(&round), &"it trapped");

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_flaps_does_not_flood() {
+    fn a_flapping_plugin_does_not_flood_the_cluster_with_events() {
         let mut budget = EventBudget::default();
         let sent = (0..1000).filter(|_| budget.take(at(0))).count();
         assert_eq!(sent, 10);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_of_ends_and_not_of_steps_and_are_equal_for_equal_changes() {
+    fn only_final_transitions_have_events_and_equal_ones_have_equal_events() {
         let mut machine = StateMachine::found(at(0));
         let mut sent = Vec::new();
         let step = |state| Input::Step { load: 1, state, waiting_for: "" };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_waits_for_long_is_told_of_once_and_in_the_hosts_namespace() {
+    async fn a_long_wait_is_reported_once_and_in_the_hosts_namespace() {
         let (lifecycle, written, _) = fixture();
         lifecycle.apply_at(&Input::Found, at(0));
         let step = Input::Step { load: 1, state: PluginState::Waiting, waiting_for: "the CRD foos" };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_state_is_a_gauge_and_each_change_is_counted() {
+    async fn each_state_is_a_gauge_and_each_transition_is_counted() {
         let (lifecycle, _, registry) = fixture();
         lifecycle.apply_at(&Input::Found, at(0));
         lifecycle.apply_at(&Input::Refused { problem: "not wasm" }, at(1));
@@ -354,7 +354,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "a plugin that is found cannot take Recovered")]
-    async fn an_impossible_change_is_a_fault_of_the_host() {
+    async fn an_illegal_transition_is_a_bug_of_the_host() {
         fixture().0.apply_at(&Input::Recovered, at(0));
     }
 }

@@ -147,14 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_those_of_the_interface() {
+    fn the_serialized_states_are_the_public_names() {
         for state in PluginState::ALL {
             assert_eq!(serde_json::to_value(state).expect("a word"), state.as_str());
         }
     }
 
     #[test]
-    fn a_status_without_the_later_members_is_read() {
+    fn a_status_without_newer_fields_is_parsed() {
         let old = r#"{"name":"a","version":"","state":"running","generation":1,"error":"","digest":"","queueDepth":0,"counters":{}}"#;
         let status: PluginStatus = serde_json::from_str(old).expect("a status");
         assert_eq!((status.since.as_str(), &status.next_try), ("", &None));

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_none_has_its_plugin_refused_with_the_reason() {
+    async fn a_plugin_with_an_irregular_file_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().expect("a folder");
         let (wasm, sidecar) = (folder.path().join("p.wasm"), folder.path().join("p.yaml"));
         std::fs::write(&wasm, "(module)").expect("written");

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sidecar_that_changed_alone_compiles_nothing() {
+    async fn a_change_of_only_the_sidecar_compiles_nothing() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let compiled = Arc::new(AtomicU32::new(0));
         let report: Report = Arc::new({

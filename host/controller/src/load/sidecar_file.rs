@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sidecar_with_the_short_ending_is_no_absent_one() {
+    async fn a_yml_sidecar_is_refused_and_not_treated_as_absent() {
         assert_eq!(text(&[]).await, Ok(String::new()));
         assert_eq!(text(&[("p.yaml", "workers: 2")]).await, Ok("workers: 2".into()));
         for files in [&[("p.yml", "")][..], &[("p.yml", ""), ("p.yaml", "")]] {
@@ -88,7 +88,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_sidecar_that_leads_nowhere_is_no_absent_one() {
+    async fn a_dangling_sidecar_link_is_not_an_absent_sidecar() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("p.wasm"), "").expect("written");
         std::os::unix::fs::symlink("gone", folder.path().join("p.yaml")).expect("linked");

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn code_is_there_before_its_file_is_loaded() {
+    async fn a_speculative_compile_is_used_by_the_load() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_begun_for_other_files_is_not_taken() {
+    async fn a_compile_of_other_files_is_not_used() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (folder, name, files, _) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_begun_while_compilers_are_busy() {
+    async fn no_compile_starts_while_all_compilers_are_busy() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_next_has_the_place_of_what_is_given_up() {
+    async fn the_next_compile_gets_the_slot_of_a_cancelled_one() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let (_folder, name, files, sum) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();

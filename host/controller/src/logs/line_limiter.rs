@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_reported_once_a_second_at_most() {
+    fn dropped_lines_are_reported_at_most_once_a_second() {
         let start = Instant::now();
         let mut limiter = LineLimiter::new(Rate { lines: 0, bytes: 1 }, start);
         assert_eq!(limiter.take_due_report(start), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_rate_brings_no_new_burst() {
+    fn changing_the_rate_does_not_allow_a_new_burst() {
         let start = Instant::now();
         let mut limiter = LineLimiter::new(RATE, start);
         while limiter.try_admit(start) {}

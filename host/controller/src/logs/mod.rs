@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_lines_make_room_and_plugins_are_told_apart() {
+    fn old_lines_are_evicted_per_plugin() {
         let logs = PluginLogs::default();
         logs.push("quiet", LogLevel::Info, "once", &[]);
         for number in 0..MAX_LINES + 5 {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_make_room_sooner() {
+    fn long_lines_are_evicted_sooner() {
         let logs = PluginLogs::default();
         let long = "x".repeat(MAX_BYTES / 4);
         for number in 0..8 {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_all_differ_take_no_memory_without_end() {
+    fn the_number_of_tracked_failures_is_bounded() {
         let start = Instant::now();
         let mut repeats = RepeatedFailures::default();
         for hash in 0..1000 {

@@ -87,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_steers_a_terminal_is_escaped() {
+    fn only_terminal_controls_are_escaped() {
         let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}").to_string();
         assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}"#);
     }
 
     #[test]
-    fn a_text_is_cut_by_what_it_takes_once_it_is_escaped() {
+    fn a_text_is_truncated_by_its_escaped_size() {
         for text in ["plain text", "\0\0\0\0\0\0", "\"\\\"\\\"", "\u{1b}[31m", "äöü\u{202e}"] {
             for room in 0..40 {
                 let prefix = &text[..fitting_prefix(text, room)];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn formatting_ends_where_there_is_no_room() {
+    fn formatting_stops_at_the_limit() {
         assert_eq!(format_prefix(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
         assert_eq!(format_prefix(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
     }

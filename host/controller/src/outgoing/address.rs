@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_into_the_network_and_nowhere_else() {
+    fn a_dns_name_reaches_only_network_addresses() {
         for address in [
             "93.184.215.14",
             "10.96.0.1",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_the_loopback_and_nothing_beyond() {
+    fn localhost_reaches_only_loopback_addresses() {
         assert!(allows(Reach::Loopback, "127.0.0.1"));
         assert!(allows(Reach::Loopback, "::1"));
         assert!(!allows(Reach::Loopback, "10.0.0.1"));

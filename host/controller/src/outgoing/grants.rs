@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_itself_with_its_scheme_and_port() {
+    fn a_name_matches_only_with_its_scheme_and_port() {
         for url in ["https://api.example.com/x?y", "https://API.Example.com:443", "https://api.example.com."]
         {
             assert!(covers("api.example.com", url), "{url}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_covers_the_names_below_and_no_address() {
+    fn a_wildcard_matches_the_names_below_and_no_address() {
         assert!(covers("*.example.com", "https://a.example.com"));
         assert!(covers("*.example.com", "https://a.b.example.com"));
         assert!(!covers("*.example.com", "https://example.com"));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_however_it_is_written() {
+    fn all_notations_of_an_address_are_equal() {
         assert!(covers("http://10.0.0.7:8080", "http://10.0.0.7:8080"));
         assert!(covers("127.0.0.1", "https://[::ffff:127.0.0.1]"));
         assert!(covers("[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443"));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_resolver_takes_for_an_address_is_no_host() {
+    fn a_text_that_only_resolvers_take_for_an_address_is_not_a_host() {
         for host in [
             "127.1",
             "2130706433",
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_pattern_is_named() {
+    fn each_error_of_a_pattern_is_named() {
         for (text, problem) in [
             ("", "no DNS name"),
             ("https://", "no DNS name"),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_needs_the_wish_and_the_grant_and_the_missing_one_is_named() {
+    fn a_request_needs_both_the_descriptor_and_the_grant_and_the_missing_one_is_named() {
         let grants = |requested: &str, granted: &str| {
             HttpGrants::parse(&[requested.to_owned()], granting(granted)).expect("patterns")
         };
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_grant_that_names_it_reaches_the_machine_itself() {
+    fn only_a_grant_that_names_it_reaches_this_machine() {
         let reach = |granted: &str, url: &str| {
             HttpGrants::parse(&["http://*:*".to_owned()], granting(granted))
                 .expect("patterns")
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_plain_host_is_refused() {
+    fn a_request_without_a_valid_host_is_refused() {
         for uri in [
             "https://user:pass@example.com",
             "ftp://example.com",

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_kept_for_a_while_and_not_beyond_their_bound() {
+    fn resource_lists_expire_and_are_evicted() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let list = |count: usize| {

@@ -1,3 +1,5 @@
+//! Discovery against a server whose resource list changes, in paused time.
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kube::client::Body;
@@ -52,7 +54,7 @@ async fn plural(discovery: &Discovery, freshness: Freshness) -> Option<(String, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_comes_back_with_another_scope_is_known_after_a_while_and_at_once_by_a_404() {
+async fn a_changed_scope_is_seen_after_the_cache_ttl_or_an_invalidation() {
     let fixture = Fixture::default();
     fixture.serve("foos", true);
     let discovery = fixture.discovery();
@@ -71,7 +73,7 @@ async fn a_kind_that_comes_back_with_another_scope_is_known_after_a_while_and_at
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_served_is_asked_again_and_not_kept() {
+async fn a_kind_that_is_not_served_is_looked_up_again_and_not_cached() {
     let fixture = Fixture::default();
     let discovery = fixture.discovery();
     for version in 0..100 {
@@ -85,7 +87,7 @@ async fn what_is_not_served_is_asked_again_and_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_ask_at_the_same_time_share_an_answer_even_if_the_first_of_them_goes() {
+async fn concurrent_lookups_share_a_response_even_if_the_first_caller_is_dropped() {
     let fixture = Fixture::default();
     fixture.serve("foos", true);
     let discovery = fixture.discovery();
@@ -115,7 +117,7 @@ async fn a_plural_name_of_another_kind_is_not_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_any_size_is_not_read_to_its_end() {
+async fn an_oversized_resource_list_is_not_read_to_its_end() {
     let fixture = Fixture::default();
     *fixture.serves.lock() = json!({"resources": [], "padding": "x".repeat(MAX_LIST_SIZE)});
     let error = fixture.discovery().resolve(foo(), None, Freshness::Cached).await.expect_err("too large");

@@ -1,3 +1,5 @@
+//! Live requests against a recording server: paths, grants and field managers.
+
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -51,7 +53,7 @@ fn manifest(kind: &str, metadata: &serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
+async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
     let (client, got) = fixture();
     for metadata in
         [json!({"name": "a"}), json!({"generateName": "a-"}), json!({"name": "a", "namespace": ""})]
@@ -86,7 +88,7 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
 
 /// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
 #[tokio::test]
-async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
+async fn text_of_a_guest_never_becomes_part_of_a_url() {
     let (client, got) = fixture();
     let target =
         |api_version: &str, kind: &str| ObjectType { api_version: api_version.into(), kind: kind.into() };
@@ -132,7 +134,7 @@ async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
 }
 
 #[tokio::test]
-async fn what_no_rule_covers_is_denied_without_a_request() {
+async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
     let (all, got) = fixture();
     let rule =
         |group: &str, resource: &str, verb: &str, namespaces: &[&str]| crate::config::descriptor::Rule {
@@ -168,7 +170,7 @@ async fn what_no_rule_covers_is_denied_without_a_request() {
 }
 
 #[tokio::test]
-async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
+async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
     let (client, got) = fixture();
     let shop = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
@@ -209,7 +211,7 @@ async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
 
 /// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
 #[tokio::test]
-async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
+async fn a_revoked_grant_affects_an_existing_client() {
     let (client, got) = fixture();
     let operator = Operator::granting_writes(None);
     let rule = crate::config::descriptor::Rule {
@@ -258,7 +260,7 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
 
 /// Against the embedded server, whose discovery names `serviceaccounts/token`.
 #[tokio::test]
-async fn a_token_is_asked_for_of_its_service_account() {
+async fn a_token_request_is_sent_to_its_service_account() {
     let embedded = pilothouse_apiserver::ApiServer::builder().build();
     let (server, guest) = {
         let client = kube::Client::new(embedded.service(), "default");
@@ -314,7 +316,7 @@ async fn an_eviction_is_sent_to_its_pod() {
 }
 
 #[test]
-fn a_list_whose_items_are_null_is_empty_and_one_without_items_is_no_list() {
+fn a_list_with_null_items_is_empty_and_one_without_items_is_invalid() {
     let null: List<'_> = serde_json::from_str(r#"{"items":null}"#).expect("a list");
     assert!(null.items.is_empty());
     assert!(serde_json::from_str::<List<'_>>(r#"{"metadata":{}}"#).is_err());

@@ -1,3 +1,5 @@
+//! The writer against a scripted server, in paused time.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -182,14 +184,14 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answered_write_is_seen_at_once_and_holds_nothing() {
+async fn an_answered_write_is_visible_at_once_and_holds_no_key() {
     let fixture = Fixture::new(Some(map(5)), vec![Answers(200, map(8))], vec![]);
     assert!(matches!(fixture.reconcile(write(Method::PUT)).await, Ok(WriteOutcome::Object(..))));
     assert_eq!((fixture.sees().as_str(), fixture.is_held()), ("8", false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_cut_leaves_the_decision_to_a_live_get() {
+async fn a_live_get_decides_after_a_connection_was_cut() {
     for (method, before) in [(Method::POST, None), (Method::PUT, Some(map(5))), (Method::PATCH, Some(map(5)))]
     {
         let fixture = Fixture::new(before, vec![Cuts], vec![Answers(200, map(8))]);
@@ -202,7 +204,7 @@ async fn a_connection_that_is_cut_leaves_the_decision_to_a_live_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_answer_never_came_hides_the_object_if_it_is_gone() {
+async fn a_deletion_without_a_response_hides_the_object_if_a_live_get_finds_none() {
     for (found, sees) in [(Answers(404, status("NotFound")), ""), (Answers(200, map(5)), "5")] {
         let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![found]);
         fixture.reconcile(write(Method::DELETE)).await.expect_err("unknown");
@@ -213,7 +215,7 @@ async fn a_deletion_whose_answer_never_came_hides_the_object_if_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_may_hide_a_success_leaves_the_decision_to_a_live_get() {
+async fn a_live_get_decides_after_an_error_that_may_hide_a_success() {
     for code in [500, 502, 503, 504] {
         let fixture =
             Fixture::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
@@ -225,7 +227,7 @@ async fn an_error_that_may_hide_a_success_leaves_the_decision_to_a_live_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_is_looked_up() {
+async fn a_live_get_decides_after_an_unreadable_response() {
     let fixture = Fixture::new(Some(map(5)), vec![Answers(200, json!("cut"))], vec![Answers(200, map(8))]);
     fixture.reconcile(write(Method::PUT)).await.expect_err("an error");
     fixture.released().await;
@@ -233,7 +235,7 @@ async fn an_answer_that_cannot_be_read_is_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_write_is_not_looked_up() {
+async fn a_refused_write_needs_no_live_get() {
     for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid"), (429, "TooManyRequests")]
     {
         let fixture = Fixture::new(Some(map(5)), vec![Answers(code, status(reason))], vec![]);
@@ -244,7 +246,7 @@ async fn a_refused_write_is_not_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_nobody_answers_is_given_up_and_then_looked_up() {
+async fn a_request_without_a_response_times_out_and_a_live_get_decides() {
     let fixture = Fixture::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
     let started = Instant::now();
     fixture.reconcile(write(Method::PUT)).await.expect_err("no answer");
@@ -270,7 +272,7 @@ async fn cut_off(fixture: &Fixture) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_goes_on_without_the_guest_that_sent_it_and_holds_its_key() {
+async fn a_request_continues_without_its_guest_and_holds_its_key() {
     let late = Duration::from_secs(20);
     let fixture = Fixture::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
     cut_off(&fixture).await;
@@ -282,7 +284,7 @@ async fn a_request_goes_on_without_the_guest_that_sent_it_and_holds_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abandoned_request_that_nobody_answers_is_looked_up_before_its_key_is_released() {
+async fn a_live_get_decides_about_an_abandoned_request_before_its_key_is_released() {
     let fixture = Fixture::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
     cut_off(&fixture).await;
     assert_eq!(fixture.released().await, RESPONSE_TIMEOUT + SETTLE_DELAY);
@@ -290,7 +292,7 @@ async fn an_abandoned_request_that_nobody_answers_is_looked_up_before_its_key_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_is_held_until_a_live_get_is_answered() {
+async fn the_key_is_held_until_a_live_get_succeeds() {
     let gets = vec![Cuts, Answers(503, status("ServiceUnavailable")), Hangs, Answers(200, map(8))];
     let fixture = Fixture::new(Some(map(5)), vec![Cuts], gets);
     fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
@@ -299,7 +301,7 @@ async fn the_key_is_held_until_a_live_get_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_live_get_that_is_forbidden_does_not_hold_the_key_for_ever() {
+async fn a_forbidden_live_get_does_not_hold_the_key_forever() {
     let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![Answers(403, status("Forbidden"))]);
     fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
     assert_eq!(fixture.released().await, SETTLE_DELAY);
@@ -307,7 +309,7 @@ async fn a_live_get_that_is_forbidden_does_not_hold_the_key_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_can_be_looked_up_of_an_object_that_the_server_was_to_name() {
+async fn a_lost_response_to_generate_name_is_not_looked_up() {
     let fixture = Fixture::new(None, vec![Cuts], vec![]);
     let unnamed = Write { key: ObjectKey::new("n", ""), ..write(Method::POST) };
     fixture.reconcile(unnamed).await.expect_err("unknown");
@@ -325,7 +327,7 @@ async fn a_version_that_was_swapped_out_sends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_answered_with_another_kind_is_looked_up_before_the_guest_goes_on() {
+async fn a_live_get_follows_a_response_of_another_kind_before_the_guest_continues() {
     let mut scale = map(8);
     scale["kind"] = "Scale".into();
     let fixture = Fixture::new(Some(map(5)), vec![Answers(200, scale)], vec![Answers(200, map(8))]);
@@ -334,7 +336,7 @@ async fn a_write_that_is_answered_with_another_kind_is_looked_up_before_the_gues
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_deletion_without_a_uid_is_about_the_object_that_was_known() {
+async fn a_deletion_response_without_a_uid_is_for_the_known_object() {
     let success = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
     let fixture = Fixture::new(Some(map(5)), vec![Answers(200, success)], vec![]);
     fixture.reconcile(write(Method::DELETE)).await.expect("deleted");
@@ -342,7 +344,7 @@ async fn an_answer_to_a_deletion_without_a_uid_is_about_the_object_that_was_know
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_about_no_object_is_passed_on_and_leaves_nothing_unknown() {
+async fn a_response_without_an_object_is_passed_on_and_not_looked_up() {
     let eviction =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",

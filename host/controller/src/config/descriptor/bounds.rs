@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_beyond_a_bound_is_refused_with_the_bound() {
+    fn an_oversized_descriptor_is_refused_and_the_error_states_the_limit() {
         let indexes = |count: usize| -> Value {
             json!({"indexes": (0..count).map(|position| json!({"name": format!("i{position}"), "owner": true})).collect::<Vec<_>>()})
         };
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn json_that_nests_without_end_is_refused() {
+    fn deeply_nested_json_is_refused() {
         let crd = "[".repeat(100_000);
         let error = Descriptor::parse(&format!("{{\"crds\":{crd}")).expect_err("nested").to_string();
         assert!(error.contains("recursion limit"), "{error}");
     }
 
     #[test]
-    fn an_expression_beyond_a_bound_is_refused() {
+    fn an_oversized_expression_is_refused() {
         let watch = |member: &str, text: String| watches(1, &json!({"trigger": "self", member: text}));
         let index = |path: String| watches(1, &json!({"indexes": [{"name": "i", "field": path}]}));
         for (value, place) in [

@@ -18,7 +18,7 @@ mod tests {
 
     /// With `PILOTHOUSE_UPDATE_SCHEMA=1` the file is written instead of compared.
     #[test]
-    fn the_published_schema_is_that_of_the_types() {
+    fn the_published_schema_matches_the_types() {
         let text = format!("{:#}\n", schema());
         if std::env::var_os("PILOTHOUSE_UPDATE_SCHEMA").is_some() {
             std::fs::write(PATH, &text).expect("written");
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_what_a_watch_may_have() {
+    fn the_schema_lists_the_fields_of_a_watch() {
         let schema = schema();
         let watch = &schema["$defs"]["Watch"]["properties"];
         for member in ["apiVersion", "labelSelector", "trigger", "predicate", "indexes"] {

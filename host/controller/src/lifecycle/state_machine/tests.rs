@@ -72,7 +72,7 @@ fn check(input: impl Fn(&StateMachine) -> Input<'static>, transitions: &[(&str, 
 }
 
 #[test]
-fn a_changed_file_begins_anew_and_leaves_what_runs() {
+fn a_changed_file_starts_a_load_and_leaves_the_running_version() {
     let all = ["found", "compiling", "describing", "waiting", "failed", "backing-off", "stopped"];
     let mut transitions: Vec<_> = all.map(|from| (from, Found)).into();
     transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
@@ -80,7 +80,7 @@ fn a_changed_file_begins_anew_and_leaves_what_runs() {
 }
 
 #[test]
-fn only_what_backs_off_or_runs_is_tried_again() {
+fn only_a_plugin_that_backs_off_or_runs_is_retried() {
     check(
         |_| Input::Retry,
         &[
@@ -109,7 +109,7 @@ fn compiling_comes_before_describing() {
 }
 
 #[test]
-fn a_load_waits_wherever_it_is() {
+fn a_load_can_wait_in_every_loading_state() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
     let mut transitions: Vec<_> = from.map(|from| (from, Waiting)).into();
     transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
@@ -120,7 +120,7 @@ fn a_load_waits_wherever_it_is() {
 }
 
 #[test]
-fn no_step_leads_to_a_state_that_is_no_step() {
+fn a_load_step_reaches_only_loading_states() {
     for state in [Found, Running, Draining, Stopped, Failed, BackingOff] {
         let mut machine = machine(&[Input::Found]);
         assert!(machine.apply(&step(state), at(1)).is_err(), "{state:?}");
@@ -134,7 +134,7 @@ fn a_version_is_installed_when_it_is_described() {
 }
 
 #[test]
-fn files_are_refused_for_good_or_for_now() {
+fn files_are_refused_permanently_or_temporarily() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
     let installed = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
     let transitions = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
@@ -143,7 +143,7 @@ fn files_are_refused_for_good_or_for_now() {
 }
 
 #[test]
-fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
+fn only_an_installed_version_is_faulty_recovers_or_is_unchanged() {
     check(|_| FAULTY, &[("running", BackingOff), ("running+faults", BackingOff)]);
     check(|_| Input::Recovered, &[("running", Running), ("running+faults", Running)]);
     let stay = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
@@ -151,7 +151,7 @@ fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
 }
 
 #[test]
-fn only_a_version_that_is_installed_waits_for_a_right_and_goes_on() {
+fn only_an_installed_version_waits_for_a_right() {
     let all = ["running", "running+faults", "running-right"];
     check(|_| WITHHELD, &all.map(|from| (from, Waiting)));
     let transitions = [("running", Running), ("running+faults", BackingOff), ("running-right", Running)];
@@ -172,7 +172,7 @@ fn everything_can_be_stopped_and_stops_after_draining() {
 }
 
 #[test]
-fn a_load_that_was_given_up_says_nothing_any_more() {
+fn steps_of_a_cancelled_load_are_ignored() {
     let mut machine = machine(&[Input::Found, step(Compiling), Input::Found]);
     let before = machine.clone();
     assert_eq!(machine.apply(&step(Waiting), at(9)), Ok(()));
@@ -183,7 +183,7 @@ fn a_load_that_was_given_up_says_nothing_any_more() {
 }
 
 #[test]
-fn the_error_says_what_is_wrong_and_when_it_is_tried_again() {
+fn the_error_states_the_problem_and_the_next_retry() {
     let backing_off = machine(&[Input::Found, POSTPONED]);
     assert_eq!(backing_off.error(at(1)), "no server; tried again at 1970-01-01T00:00:03Z");
     assert_eq!(backing_off.next_try(), Some(at(3)));
@@ -199,7 +199,7 @@ fn the_error_says_what_is_wrong_and_when_it_is_tried_again() {
 }
 
 #[test]
-fn what_became_of_a_newer_file_is_told_beside_what_runs() {
+fn the_outcome_of_a_newer_file_is_reported_beside_the_running_version() {
     let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
     let with = |more: &[Input<'static>]| machine(&[&running, more].concat());
     let refused = with(&[Input::Found, REFUSED]);

@@ -1,3 +1,5 @@
+//! The limits of what is logged about a plugin, in paused time.
+
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +39,7 @@ impl Written {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_ways_to_the_log_share_one_limit() {
+async fn all_log_lines_of_a_plugin_share_one_limit() {
     let (logs, limits) = (PluginLogs::default(), Limits { log_lines_per_second: 10, ..Limits::default() });
     logs.of(&name("p")).set_limits(&limits);
     for number in 0..1000 {
@@ -68,7 +70,7 @@ async fn all_ways_to_the_log_share_one_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escaped() {
+async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
     let hostile = [
         "\0".repeat(1 << 20),
         "\u{1b}[31m".repeat(1 << 16),
@@ -105,7 +107,7 @@ async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escape
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
+async fn a_flood_of_lines_does_not_hide_a_state_change() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
     let written = Written::by(|| {
@@ -125,7 +127,7 @@ async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_many_objects_is_written_for_the_first_and_counted_for_the_others() {
+async fn repeated_failures_are_written_at_first_and_then_counted() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
     for number in 0..5000 {
