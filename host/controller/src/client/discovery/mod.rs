@@ -62,9 +62,9 @@ enum LookupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
     /// A cached list will do, for a request: if the list is outdated, the server answers 404.
-    Known,
+    Cached,
     /// A new list, for a version, which uses it for as long as it runs.
-    New,
+    Fresh,
 }
 
 /// Why a kind could not be resolved.
