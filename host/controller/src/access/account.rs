@@ -15,7 +15,7 @@ pub struct ServiceAccount {
 
 /// Error for a text that does not name a service account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no service account; write it as NAMESPACE/NAME, such as shop/robot")]
+#[error("{0:?} is not a service account; write it as NAMESPACE/NAME, such as shop/robot")]
 pub struct AccountError(String);
 
 impl ServiceAccount {

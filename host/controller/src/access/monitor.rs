@@ -88,9 +88,11 @@ impl AccessMonitor {
         }
         match self.access.reason() {
             Some(reason) => {
-                self.log.state(LogLevel::Warn, format_args!("waiting, a right was taken away: {why}"));
+                self.log.state(LogLevel::Warn, format_args!("waiting: a right was revoked: {reason}"));
             }
-            None => self.log.state(LogLevel::Info, format_args!("it has its rights again, and goes on")),
+            None => {
+                self.log.state(LogLevel::Info, format_args!("all rights are granted again; work continues"))
+            }
         }
     }
 }

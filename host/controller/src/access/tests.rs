@@ -1,4 +1,4 @@
-//! Reviews and the guard against a scripted API server, in paused time.
+//! Reviews and the access monitor against a scripted API server, in paused time.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::reviewer::ReviewOutcome;
 use super::*;
 use crate::client::ApiClient;
 
-/// What the server is asked, and what it says to it.
+/// The reviews that the server received, and its answers.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<State>>);
 
@@ -28,7 +28,7 @@ struct Script(Arc<Mutex<State>>);
 struct State {
     reviews: Vec<Value>,
     denied: Vec<&'static str>,
-    /// The status of every answer, 0 for success.
+    /// The HTTP status of every response; 0 for success.
     code: u16,
 }
 
@@ -147,7 +147,7 @@ async fn a_missing_right_is_reported_with_its_remedy() {
 
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Waits until the permission is held or granted, and says how long that took.
+/// Waits until access is withheld or granted, and returns how long that took.
 async fn until(access: &Access, withheld: bool) -> Duration {
     let start = Instant::now();
     while access.is_withheld() != withheld {
@@ -178,7 +178,7 @@ async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
     assert_eq!(access.missing("nodes"), None, "another watch is not concerned");
     script.deny(&[]);
     assert!(until(&access, false).await <= RETRY_INTERVAL + Duration::from_secs(1));
-    // A server that is away says nothing, for a while.
+    // An unreachable server changes nothing at first.
     script.fail(503);
     sleep(Duration::from_secs(240)).await;
     assert!(!access.is_withheld());

@@ -36,7 +36,7 @@ pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sid
                 .to_owned(),
         ),
         (false, true) => Some(format!(
-            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add to grants.http              what it may have",
+            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add the hosts that it may reach to grants.http",
             requested()
         )),
         (false, false) => None,

@@ -193,23 +193,23 @@ mod tests {
 
     #[test]
     fn a_plugin_is_told_to_wait_between_a_second_and_a_minute() {
-        let told = |header: Option<u32>, body: &str| {
+        let retry_after_ms = |header: Option<u32>, body: &str| {
             let error = RequestError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
             let ApiError::TooManyRequests { retry_after_ms } = error.into_api_error() else {
                 panic!("another error")
             };
             retry_after_ms
         };
-        assert_eq!(told(None, ""), 1000);
-        assert_eq!(told(Some(0), ""), 1000);
-        assert_eq!(told(Some(7), ""), 7000);
-        assert_eq!(told(Some(61), ""), 60_000);
-        assert_eq!(told(Some(u32::MAX), ""), 60_000);
+        assert_eq!(retry_after_ms(None, ""), 1000);
+        assert_eq!(retry_after_ms(Some(0), ""), 1000);
+        assert_eq!(retry_after_ms(Some(7), ""), 7000);
+        assert_eq!(retry_after_ms(Some(61), ""), 60_000);
+        assert_eq!(retry_after_ms(Some(u32::MAX), ""), 60_000);
         for (seconds, milliseconds) in
             [("0", 1000), ("9", 9000), ("4000000000", 60_000), ("-1", 1000), ("1e99", 1000)]
         {
             let body = format!(r#"{{"kind":"Status","details":{{"retryAfterSeconds":{seconds}}}}}"#);
-            assert_eq!(told(None, &body), milliseconds, "{seconds}");
+            assert_eq!(retry_after_ms(None, &body), milliseconds, "{seconds}");
         }
     }
 

@@ -58,7 +58,7 @@ impl Terms {
     fn violation(&self, plugin: &PluginName, version: &Version) -> Option<String> {
         if self.service_account != version.terms.service_account {
             return Some(format!(
-                "{plugin}.yaml names another service account; the version that was loaded for the one before waits for its successor"
+                "{plugin}.yaml names another service account; the running version is held back until one is loaded for the new account"
             ));
         }
         version.views.by_name.iter().find_map(|(name, view)| {
@@ -67,7 +67,7 @@ impl Terms {
             match granted_namespaces(self.watches.as_deref(), asked, namespaces) {
                 Ok(left) if left == *namespaces => None,
                 Ok(left) => Some(format!(
-                    "watch {name:?} is granted in {} only, and the version that was loaded before has all namespaces",
+                    "watch {name:?} is granted only in {}, but the running version watches more namespaces",
                     left.join(", ")
                 )),
                 Err(missing) => Some(not_granted(name, plugin, &missing)),

@@ -244,7 +244,7 @@ mod tests {
             ("grants: {http: [\"ftp://a.example.com\"]}", "grants.http: \"ftp://a.example.com\": the scheme"),
             ("enabled: [", "line"),
             ("- a list", "line"),
-            ("serviceAccount: robot", "\"robot\" names no service account; write it as NAMESPACE/NAME"),
+            ("serviceAccount: robot", "\"robot\" is not a service account; write it as NAMESPACE/NAME"),
             ("grants: {watches: [{apiGroups: [''], resources: [pods], verbs: [get]}]}", "verbs"),
             ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
             (

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "a plugin that is found cannot take Recovered")]
+    #[should_panic(expected = "illegal transition of a plugin that is found: Recovered")]
     async fn an_illegal_transition_is_a_bug_of_the_host() {
         fixture().0.apply_at(&Input::Recovered, at(0));
     }

@@ -163,7 +163,7 @@ pub(crate) fn unused_grants<'a>(
     };
     let watches = sidecar.grants.watches.iter().flatten().filter(is_unused);
     let warning = |member: &str, text: String| {
-        format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelt")
+        format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelled")
     };
     let writes = writes.map(|granted| warning("writes", rule(granted)));
     writes.chain(watches.map(|granted| warning("watches", rule(granted)))).collect()

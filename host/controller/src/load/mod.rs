@@ -148,7 +148,7 @@ pub(crate) async fn load(
         .map_err(|problem| crds.with_applied_crds(problem))?;
     if has_computed {
         // The indexes are complete before the plugin is called for anything else.
-        report(PluginState::Waiting, "its own indexes, which are being computed");
+        report(PluginState::Waiting, "its computed indexes, which are being filled");
         let indexed = prepared.views.index_all().await;
         indexed.map_err(|problem| crds.with_applied_crds(problem.into()))?;
     }

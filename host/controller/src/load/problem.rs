@@ -41,7 +41,7 @@ pub(crate) enum LoadProblem {
     Sidecar { path: PathBuf, source: SidecarError },
     #[error(transparent)]
     Code(#[from] LoadError),
-    #[error("{} changed while it was read; whoever writes it has not finished", .path.display())]
+    #[error("{} changed while it was read; it is still being written", .path.display())]
     Changing { path: PathBuf },
     #[error(transparent)]
     Marked(#[from] Marked),
@@ -50,7 +50,7 @@ pub(crate) enum LoadProblem {
     #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
     Config { sidecar: PathBuf, message: String },
     #[error(
-        "the plugin refuses to run: {message}; it was given no config, {} is the place for one",
+        "the plugin refuses to run: {message}; it has no config; put one into {}",
         .sidecar.display()
     )]
     NoConfig { sidecar: PathBuf, message: String },
@@ -62,7 +62,7 @@ pub(crate) enum LoadProblem {
     Http(#[from] PatternError),
     #[error(transparent)]
     Crd(#[from] CrdError),
-    #[error("{problem}; the CRD {crds} was applied before that, and stays")]
+    #[error("{problem}; the CRD {crds} had already been applied and remains")]
     AfterCrds { problem: Box<LoadProblem>, crds: String },
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -90,16 +90,14 @@ pub(crate) enum LoadProblem {
          give one watch {remedy}"
     )]
     NeverCalled { remedy: &'static str },
-    #[error(
-        "watches.{watch}: {kind} is cluster-scoped, its objects are in no namespace; leave out namespaces"
-    )]
+    #[error("watches.{watch}: {kind} is cluster-scoped; leave out namespaces")]
     ClusterScoped { watch: String, kind: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
     #[error(transparent)]
     NoIndexInstance(#[from] NoInstance),
     #[error(
-        "its own indexes are behind after {rounds} tries: objects change faster than the plugin computes index values; \
+        "its computed indexes are still behind after {rounds} attempts: objects change faster than the plugin computes index values; \
          make index cheaper, or watch fewer objects"
     )]
     IndexesBehind { rounds: u32 },

@@ -106,9 +106,8 @@ async fn connect_to_one(
 fn server_name(target: &Target) -> Result<ServerName<'static>, HttpError> {
     match &target.host {
         Host::Address(address) => Ok(ServerName::from(*address)),
-        Host::Name(name) => {
-            ServerName::try_from(name.clone()).map_err(|_| HttpError::Url("the host is no name for TLS"))
-        }
+        Host::Name(name) => ServerName::try_from(name.clone())
+            .map_err(|_| HttpError::Url("the host is not a valid server name for TLS")),
     }
 }
 

@@ -132,7 +132,7 @@ impl Pattern {
                 _ => return Err(error("a star stands alone or before a dot and a name")),
             },
             None => HostPattern::One(
-                Host::parse(host).ok_or_else(|| error("the host is no DNS name and no address"))?,
+                Host::parse(host).ok_or_else(|| error("the host is not a DNS name and not an address"))?,
             ),
         };
         Ok(Self { tls, host, port })
@@ -226,7 +226,7 @@ impl Target {
             return Err("it has a user; send credentials in the header authorization");
         }
         let (host, port) = split_port(authority).ok_or("an IPv6 address stands in brackets")?;
-        let host = Host::parse(host).ok_or("the host is no DNS name and no address")?;
+        let host = Host::parse(host).ok_or("the host is not a DNS name and not an address")?;
         let port = match port {
             None => default_port(tls),
             Some(port) => parse_port(port).ok_or("the port is not a number of 1 to 65535")?,
@@ -344,8 +344,8 @@ mod tests {
     #[test]
     fn each_error_of_a_pattern_is_named() {
         for (text, problem) in [
-            ("", "no DNS name"),
-            ("https://", "no DNS name"),
+            ("", "not a DNS name"),
+            ("https://", "not a DNS name"),
             ("ftp://example.com", "neither https nor http"),
             ("HTTPS://example.com", "neither https nor http"),
             ("example.com/path", "not a path"),
@@ -356,13 +356,13 @@ mod tests {
             ("example.com:", "port"),
             ("::1", "brackets"),
             ("[::1", "brackets"),
-            ("[fe80::1%eth0]", "no DNS name"),
+            ("[fe80::1%eth0]", "not a DNS name"),
             ("*example.com", "a star stands alone"),
             ("*.*.com", "a star stands alone"),
             ("*.10.0.0.1", "a star stands alone"),
-            ("a.*.com", "no DNS name"),
-            ("127.1", "no DNS name"),
-            ("example.com evil.org", "no DNS name"),
+            ("a.*.com", "not a DNS name"),
+            ("127.1", "not a DNS name"),
+            ("example.com evil.org", "not a DNS name"),
         ] {
             let error = Pattern::parse(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{text}: {error}");

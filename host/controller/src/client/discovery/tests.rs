@@ -8,7 +8,7 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 
-/// A server that serves this of `example.com/v1`, and how often it was asked.
+/// A server with this resource list for `example.com/v1`, which counts its requests.
 #[derive(Clone, Default)]
 struct Fixture {
     serves: Arc<Mutex<Value>>,

@@ -74,7 +74,7 @@ impl LiveClient {
             serde_json::from_str(text).map_err(|error| invalid("", &error.to_string()))?;
         for (field, value) in [("apiVersion", &head.api_version), ("kind", &head.kind)] {
             if value.is_empty() {
-                return Err(invalid(field, "the manifest must say it"));
+                return Err(invalid(field, "the manifest must set it"));
             }
         }
         let of = type_of(&head.api_version, &head.kind)?;
@@ -170,7 +170,7 @@ fn type_of<'a>(api_version: &'a str, kind: &'a str) -> Result<GroupVersionKind<'
 /// the path would be that of all namespaces, which only a list may use.
 fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Result<(), ApiError> {
     if resource.namespaced && namespace.is_empty() && !is_list {
-        let message = format!("it is empty, and {resource} live in namespaces: say which");
+        let message = format!("it is empty, but {resource} are namespaced: name a namespace");
         return Err(invalid("metadata.namespace", &message));
     }
     if !resource.namespaced && !namespace.is_empty() {

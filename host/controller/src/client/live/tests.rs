@@ -10,7 +10,7 @@ use crate::config::operator::Operator;
 use crate::config::sidecar::Sidecar;
 use crate::guest_host::GuestServices;
 
-/// A client that may write everything, and the requests that its server gets.
+/// A client that may write everything, and the requests that its server receives.
 fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     let got = Arc::<Mutex<Vec<String>>>::default();
     let recorded = Arc::clone(&got);
@@ -86,7 +86,7 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
     assert_eq!(*got.lock(), sent);
 }
 
-/// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
+/// Each text of a guest would otherwise lead to another URL than that of a kind, before any check and with the host's rights.
 #[tokio::test]
 async fn text_of_a_guest_never_becomes_part_of_a_url() {
     let (client, got) = fixture();
@@ -209,7 +209,7 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
     assert!(answer.is_ok(), "{:?}", answer.err());
 }
 
-/// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
+/// A plugin cannot keep a revoked right by failing to load, because its code is not involved.
 #[tokio::test]
 async fn a_revoked_grant_affects_an_existing_client() {
     let (client, got) = fixture();

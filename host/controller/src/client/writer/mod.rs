@@ -211,7 +211,7 @@ impl WriteTask {
         let mut wait = SETTLE_DELAY;
         while let LiveState::Unknown(problem) = live {
             let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);
-            tracing::debug!(%plugin, %resource, %key, "not known yet what became of a write: {problem}");
+            tracing::debug!(%plugin, %resource, %key, "the outcome of a write is not yet known: {problem}");
             sleep(wait).await;
             wait = (wait * 2).min(MAX_RETRY_DELAY);
             live = self.live_state(uid).await;
@@ -239,7 +239,7 @@ impl WriteTask {
             Ok(Err(error)) => {
                 self.guest.log.host(
                     LogLevel::Warn,
-                    format_args!("cannot look what became of a write to {resource}: {error}"),
+                    format_args!("cannot find out the outcome of a write to {resource}: {error}"),
                     &[("key", key)],
                 );
                 LiveState::Undecidable

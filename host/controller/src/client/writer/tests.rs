@@ -16,18 +16,18 @@ use super::*;
 use crate::cache::own_writes::{CacheState, CacheStateReader, ReadResult};
 use crate::cache::views::Views;
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 enum Reply {
     Answers(u16, Value),
     AnswersAfter(Duration, u16, Value),
-    /// The connection breaks once the request is there.
+    /// The connection breaks once the request has arrived.
     Cuts,
     Hangs,
 }
 
 use Reply::{Answers, AnswersAfter, Cuts, Hangs};
 
-/// A server that does as it is told, request by request, and writes down what it got and when.
+/// A scripted server that records its requests.
 #[derive(Default)]
 struct Script {
     writes: Mutex<VecDeque<Reply>>,
@@ -35,7 +35,7 @@ struct Script {
     got: Mutex<Vec<String>>,
 }
 
-/// A watch that has seen everything up to version 5: one object, if any.
+/// A cache that has seen all changes up to version 5, with at most one object.
 struct Behind(Option<Object>);
 
 impl CacheStateReader for Behind {
@@ -153,7 +153,7 @@ impl Fixture {
         answer
     }
 
-    /// Waits until the key can be reconciled again, and says after how long.
+    /// Waits until the key can be reconciled again, and returns how long that took.
     async fn released(&self) -> Duration {
         let since = Instant::now();
         let (held, _) = self.guest.queue.get().await.expect("the key");
@@ -165,7 +165,7 @@ impl Fixture {
         self.guest.queue.snapshot().depth == 0
     }
 
-    /// The version that the plugin's reads see, "" for none.
+    /// The resource version that the plugin's reads return; "" for none.
     fn sees(&self) -> String {
         let state = self.cache.state(&key()).expect("covered");
         let seen = match self.guest.writes.for_resource(&resource()).get(&key()) {
@@ -255,7 +255,7 @@ async fn a_request_without_a_response_times_out_and_a_live_get_decides() {
     assert_eq!(fixture.sees(), "8");
 }
 
-/// A guest that is cut off while its request is on the way, as by its time limit; its key is wanted again.
+/// Cuts off a guest while its request is in flight, as its time limit would, and queues its key again.
 async fn cut_off(fixture: &Fixture) {
     fixture.guest.queue.add(item(), Reason::Created, Priority::Normal);
     let (held, _) = fixture.guest.queue.get().await.expect("the key");
@@ -276,7 +276,7 @@ async fn a_request_continues_without_its_guest_and_holds_its_key() {
     let late = Duration::from_secs(20);
     let fixture = Fixture::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
     cut_off(&fixture).await;
-    // The version may be swapped out meanwhile: what it has sent is sent.
+    // Even if the version is swapped out, its request continues.
     fixture.fence.close();
     assert!(fixture.is_held());
     assert_eq!(fixture.released().await, late);

@@ -25,7 +25,7 @@
 //! | running, backing-off | too many faults in a row | backing-off |
 //! | backing-off | a call succeeded again | running |
 //! | running, waiting, backing-off | a right of it was taken away | waiting |
-//! | waiting | it has its rights again | running |
+//! | waiting | all its rights are granted again | running |
 //! | running, waiting, backing-off | it is being stopped | draining |
 //!
 //! Every other transition is illegal, and refused.
@@ -71,7 +71,7 @@ pub(crate) enum Input<'a> {
 
 /// An illegal state transition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("a plugin that is {} cannot take {input}; please report this", .from.as_str())]
+#[error("illegal transition of a plugin that is {}: {input}; please report this", .from.as_str())]
 pub(crate) struct IllegalTransition {
     from: PluginState,
     input: String,

@@ -155,7 +155,7 @@ impl PluginLog {
             self.emit(
                 Author::Host,
                 LogLevel::Warn,
-                &format!("{lines} changes of its state were not written: there are too many"),
+                &format!("{lines} state changes were not written: there are too many"),
                 &[],
             );
         }

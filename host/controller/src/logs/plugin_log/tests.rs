@@ -117,7 +117,7 @@ async fn a_flood_of_lines_does_not_hide_a_state_change() {
         log.state(LogLevel::Info, format_args!("stopped: its file was removed"));
     });
     assert!(written.lines().last().is_some_and(|last| last.contains("stopped: its file was removed")));
-    // Nor is that a way around the limit.
+    // State changes cannot bypass the limit either.
     let written = Written::by(|| {
         for _ in 0..10_000 {
             log.state(LogLevel::Error, format_args!("not loaded: {}", "\0".repeat(1 << 16)));

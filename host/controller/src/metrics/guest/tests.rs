@@ -189,7 +189,7 @@ mod scrapes {
             let mut recorded = 0;
             for (of, kind, name, labels, value) in &samples {
                 let sample = MetricSample { kind: *kind, name, labels, value: *value };
-                // As the import does, before the host is asked.
+                // As the import does before it calls the host.
                 if sample.problem().is_none() {
                     let plugin = plugin(["a.wasm", "b.wasm", "c.wasm"][*of]);
                     recorded += usize::from(metrics.record(&plugin, &sample, 20).is_ok());
