@@ -1,3 +1,5 @@
+//! The name of a Kubernetes service account.
+
 use std::fmt;
 
 use pilothouse_model::names::{is_dns_label, is_dns_subdomain};
@@ -11,16 +13,17 @@ pub struct ServiceAccount {
     name: String,
 }
 
-/// Why a text names no service account.
+/// Error for a text that does not name a service account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no service account; write it as NAMESPACE/NAME, such as shop/robot")]
+#[error("{0:?} is not a service account; write it as NAMESPACE/NAME, such as shop/robot")]
 pub struct AccountError(String);
 
 impl ServiceAccount {
-    /// Reads `NAMESPACE/NAME`.
+    /// Parses `NAMESPACE/NAME`.
     ///
     /// # Errors
-    /// It has not exactly two parts, or one of them is no name of a Kubernetes object.
+    /// Errors if the text does not have exactly two parts, or if one of them is not a valid name of a
+    /// Kubernetes object.
     pub fn parse(text: &str) -> Result<Self, AccountError> {
         let parts = text
             .split_once('/')
@@ -29,24 +32,25 @@ impl ServiceAccount {
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    /// The namespace that it lives in.
+    /// The namespace of the service account.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Its name there.
+    /// The name of the service account in its namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The user that the API server takes it for.
+    /// The user name under which the API server knows the account.
     pub(crate) fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// The groups that every service account of its namespace is in. Rights are mostly bound to accounts, but also to these.
+    /// The groups of every service account in its namespace. Roles are mostly bound to accounts, but also to
+    /// these groups.
     pub(crate) fn groups(&self) -> [String; 3] {
         [
             "system:serviceaccounts".to_owned(),
@@ -86,9 +90,9 @@ mod tests {
         );
     }
 
-    /// A line break or a colon in it would make another user, or another header, of it.
+    /// With a line break or a colon, the name would become another user or another header.
     #[test]
-    fn nothing_else_is_taken_for_one() {
+    fn other_texts_are_not_accounts() {
         for bad in
             ["", "robot", "/robot", "shop/", "a/b/c", "Shop/robot", "shop/a:b", "a.b/c", "shop/-a", "s/a\n"]
         {

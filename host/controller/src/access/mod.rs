@@ -1,33 +1,34 @@
-//! Whose rights a plugin acts and reads under, and what happens while one is missing.
+//! The rights that a plugin acts and reads under, and what happens while one is missing.
 //!
-//! A plugin with a service account sends its requests as that account, and the API server judges them. The cache is the host's
-//! and shared: before a version runs, and then again and again, the server is asked whether the account may read what
-//! the version watches, so that the cache shows it nothing that a request would not.
+//! A plugin with a service account sends its requests as that account, and the API server authorizes them.
+//! The cache is the host's and shared. So before a version runs, and periodically afterwards, the host asks
+//! the server whether the account may read what the version watches: the cache shows the plugin nothing that
+//! a request would not.
 
+mod access_state;
 mod account;
-mod course;
-mod guard;
-mod permission;
+mod monitor;
 mod review;
+mod review_schedule;
 mod reviewer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use access_state::{Access, AccessState};
 pub use account::{AccountError, ServiceAccount};
-pub(crate) use course::AGAIN;
-pub(crate) use guard::{Guard, forbidden};
-pub(crate) use permission::{Permission, State};
-pub(crate) use review::{Attributes, may};
-pub(crate) use reviewer::{Read, Reviewer, only_name};
+pub(crate) use monitor::{AccessMonitor, forbidden};
+pub(crate) use review::{ResourceAttributes, is_allowed};
+pub(crate) use review_schedule::RETRY_INTERVAL;
+pub(crate) use reviewer::{RequiredRead, Reviewer, only_name};
 
 use crate::name::PluginName;
 
-/// The command that grants a plugin what it lacks.
-pub(crate) fn command(plugin: &PluginName) -> String {
+/// The command that grants a plugin its missing rights.
+pub(crate) fn rbac_command(plugin: &PluginName) -> String {
     format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
 }
 
-/// What an operator does about a right that is missing.
+/// What an operator does about a missing right.
 pub(crate) fn remedy(plugin: &PluginName) -> String {
-    format!("grant it: {}", command(plugin))
+    format!("grant it: {}", rbac_command(plugin))
 }

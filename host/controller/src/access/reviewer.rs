@@ -1,51 +1,54 @@
+//! Reviews whether a plugin's service account may read what the plugin watches.
+
 use std::sync::Arc;
 
 use pilothouse_model::{FieldSelector, ResourceType};
 
-use super::permission::{Missing, list};
-use super::{Attributes, ServiceAccount, may, remedy};
-use crate::client::{Server, ServerError};
+use super::access_state::{Missing, summary};
+use super::{ResourceAttributes, ServiceAccount, is_allowed, remedy};
+use crate::client::{ApiClient, RequestError};
 use crate::name::PluginName;
 
-/// What reading a watch's objects takes: a cache answers what `get` and `list` would, and tells what `watch` would.
-const READ: [&str; 3] = ["get", "list", "watch"];
+/// The verbs that reading a watch's objects needs: a cache answers `get` and `list`, and delivers what
+/// `watch` would.
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
-/// Asks the API server whether a plugin's service account may read what the plugin watches, by SubjectAccessReviews, and whether
-/// the host may act in its name.
+/// Asks the API server, by SubjectAccessReviews, whether a plugin's service account may read what the plugin
+/// watches, and whether the host may impersonate that account.
 pub(crate) struct Reviewer {
-    pub(crate) server: Server,
+    pub(crate) server: ApiClient,
     pub(crate) plugin: PluginName,
     pub(crate) account: ServiceAccount,
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<RequiredRead>,
     /// Whether the plugin sends requests of its own.
     pub(crate) impersonates: bool,
 }
 
-/// One watch in one namespace.
+/// The read access that one watch needs in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct RequiredRead {
     watch: Arc<str>,
     group: String,
     plural: String,
-    /// "" for all of them and for cluster scope.
+    /// "" for all namespaces, and for cluster-scoped resources.
     namespace: String,
-    /// The only object that is selected; "" for any.
+    /// The only object that the watch selects; "" for any.
     name: String,
 }
 
-/// What came of a review.
+/// The outcome of a review.
 #[derive(Debug)]
-pub(crate) enum Reviewed {
+pub(crate) enum ReviewOutcome {
     /// Nothing is missing.
     Allowed,
-    /// The server's word on what is.
+    /// What is missing, according to the server.
     Missing(Vec<Missing>),
     /// The server could not be asked.
-    Unknown(ServerError),
+    Unknown(RequestError),
 }
 
-impl Read {
-    /// All that reading a watch of these namespaces takes.
+impl RequiredRead {
+    /// The reads that a watch of these namespaces needs.
     pub(crate) fn of(
         watch: &Arc<str>,
         resource: &ResourceType,
@@ -66,7 +69,8 @@ impl Read {
     }
 }
 
-/// The one name that a selector leaves, "" for any: RBAC's `resourceNames` then count for lists and watches, too.
+/// The only name that a field selector allows; "" for any. RBAC's `resourceNames` then apply to lists and
+/// watches, too.
 pub(crate) fn only_name(selector: &FieldSelector) -> String {
     let mut requirements = selector.requirements().iter();
     let name = requirements.find(|requirement| requirement.equal && requirement.path == "metadata.name");
@@ -74,50 +78,55 @@ pub(crate) fn only_name(selector: &FieldSelector) -> String {
 }
 
 impl Reviewer {
-    /// Asks for everything, one after the other.
-    pub(crate) async fn review(&self) -> Reviewed {
+    /// Asks for each read in turn.
+    pub(crate) async fn review(&self) -> ReviewOutcome {
         let mut missing = Vec::new();
         for read in &self.reads {
             match self.missing_verbs(read).await {
                 Ok(verbs) if verbs.is_empty() => {}
-                Ok(verbs) => missing.push(self.may_not(read, &verbs)),
-                Err(error) if error.code() == Some(403) => return self.cannot_ask(&error),
-                Err(error) => return Reviewed::Unknown(error),
+                Ok(verbs) => missing.push(self.missing_read(read, &verbs)),
+                Err(error) if error.code() == Some(403) => return self.missing_review_right(&error),
+                Err(error) => return ReviewOutcome::Unknown(error),
             }
         }
         match self.may_impersonate().await {
             Ok(true) => {}
-            Ok(false) => missing.push(self.no_impersonation()),
-            Err(error) => return Reviewed::Unknown(error),
+            Ok(false) => missing.push(self.missing_impersonation()),
+            Err(error) => return ReviewOutcome::Unknown(error),
         }
-        if missing.is_empty() { Reviewed::Allowed } else { Reviewed::Missing(missing) }
+        if missing.is_empty() { ReviewOutcome::Allowed } else { ReviewOutcome::Missing(missing) }
     }
 
-    async fn missing_verbs(&self, read: &Read) -> Result<Vec<&'static str>, ServerError> {
+    async fn missing_verbs(&self, read: &RequiredRead) -> Result<Vec<&'static str>, RequestError> {
         let mut missing = Vec::new();
-        for verb in READ {
-            let Read { group, plural, namespace, name, .. } = read;
-            let asked = Attributes { group, resource: plural, verb, namespace, name };
-            if !may(&self.server, Some(&self.account), asked).await? {
+        for verb in READ_VERBS {
+            let RequiredRead { group, plural, namespace, name, .. } = read;
+            let attributes = ResourceAttributes { group, resource: plural, verb, namespace, name };
+            if !is_allowed(&self.server, Some(&self.account), attributes).await? {
                 missing.push(verb);
             }
         }
         Ok(missing)
     }
 
-    async fn may_impersonate(&self) -> Result<bool, ServerError> {
+    async fn may_impersonate(&self) -> Result<bool, RequestError> {
         if !self.impersonates {
             return Ok(true);
         }
         let (namespace, name) = (self.account.namespace(), self.account.name());
-        let asked =
-            Attributes { group: "", resource: "serviceaccounts", verb: "impersonate", namespace, name };
-        may(&self.server, None, asked).await
+        let attributes = ResourceAttributes {
+            group: "",
+            resource: "serviceaccounts",
+            verb: "impersonate",
+            namespace,
+            name,
+        };
+        is_allowed(&self.server, None, attributes).await
     }
 
-    fn may_not(&self, read: &Read, verbs: &[&str]) -> Missing {
+    fn missing_read(&self, read: &RequiredRead, verbs: &[&str]) -> Missing {
         let Self { account, .. } = self;
-        let Read { watch, plural, group, namespace, name, .. } = read;
+        let RequiredRead { watch, plural, group, namespace, name, .. } = read;
         let (verbs, remedy) = (verbs.join(", "), remedy(&self.plugin));
         let dot = if group.is_empty() { "" } else { "." };
         let place = match namespace.as_str() {
@@ -132,7 +141,7 @@ impl Reviewer {
         Missing { watch: Some(Arc::clone(watch)), text }
     }
 
-    fn no_impersonation(&self) -> Missing {
+    fn missing_impersonation(&self) -> Missing {
         let Self { account, plugin, .. } = self;
         let remedy = remedy(plugin);
         let text = format!(
@@ -141,21 +150,21 @@ impl Reviewer {
         Missing { watch: None, text }
     }
 
-    fn cannot_ask(&self, error: &ServerError) -> Reviewed {
+    fn missing_review_right(&self, error: &RequestError) -> ReviewOutcome {
         let Self { account, plugin, .. } = self;
         let remedy = remedy(plugin);
         let text =
             format!("the host may not ask what the service account {account} may read: {error}; {remedy}");
-        Reviewed::Missing(vec![Missing { watch: None, text }])
+        ReviewOutcome::Missing(vec![Missing { watch: None, text }])
     }
 }
 
-impl Reviewed {
-    /// What keeps the plugin from running, for people; none when nothing does.
+impl ReviewOutcome {
+    /// What keeps the plugin from running; `None` if nothing does.
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
             Self::Allowed => None,
-            Self::Missing(missing) => Some(list(missing.iter()).to_string()),
+            Self::Missing(missing) => Some(summary(missing.iter()).to_string()),
             Self::Unknown(error) => Some(format!("its rights cannot be reviewed: {error}")),
         }
     }

@@ -1,4 +1,4 @@
-//! Reviews and the guard against a scripted API server, in paused time.
+//! Reviews and the access monitor against a scripted API server, in paused time.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,19 +16,19 @@ use pilothouse_model::{FieldSelector, ResourceType};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::reviewer::Reviewed;
+use super::reviewer::ReviewOutcome;
 use super::*;
-use crate::client::Server;
+use crate::client::ApiClient;
 
-/// What the server is asked, and what it says to it.
+/// The reviews that the server received, and its answers.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    asked: Vec<Value>,
+    reviews: Vec<Value>,
     denied: Vec<&'static str>,
-    /// The status of every answer, 0 for success.
+    /// The HTTP status of every response; 0 for success.
     code: u16,
 }
 
@@ -66,7 +66,7 @@ impl Script {
         let verb =
             review.pointer("/spec/resourceAttributes/verb").and_then(Value::as_str).unwrap_or_default();
         let answer = json!({"status": {"allowed": !state.denied.contains(&verb)}});
-        state.asked.push(review);
+        state.reviews.push(review);
         Response::new(Body::from(answer.to_string().into_bytes()))
     }
 
@@ -92,10 +92,10 @@ fn pods() -> ResourceType {
 fn reviewer(script: &Script) -> Reviewer {
     let fields = FieldSelector::parse("metadata.name=web").expect("a selector");
     Reviewer {
-        server: Server::new(script.client()),
+        server: ApiClient::new(script.client()),
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
         account: ServiceAccount::parse("bots/a").expect("an account"),
-        reads: Read::of(&"pods".into(), &pods(), &["shop".to_owned()], &fields),
+        reads: RequiredRead::of(&"pods".into(), &pods(), &["shop".to_owned()], &fields),
         impersonates: true,
     }
 }
@@ -103,11 +103,11 @@ fn reviewer(script: &Script) -> Reviewer {
 #[tokio::test]
 async fn a_review_names_the_account_with_its_groups() {
     let script = Script::default();
-    assert!(matches!(reviewer(&script).review().await, Reviewed::Allowed));
-    let asked = std::mem::take(&mut script.0.lock().asked);
+    assert!(matches!(reviewer(&script).review().await, ReviewOutcome::Allowed));
+    let reviews = std::mem::take(&mut script.0.lock().reviews);
     let attributes = |verb: &str| json!({"group": "", "resource": "pods", "subresource": "", "verb": verb, "namespace": "shop", "name": "web"});
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:bots", "system:authenticated"]);
-    for (review, verb) in asked.iter().zip(["get", "list", "watch"]) {
+    for (review, verb) in reviews.iter().zip(["get", "list", "watch"]) {
         assert_eq!(review["kind"], "SubjectAccessReview");
         let spec = json!({
             "user": "system:serviceaccount:bots:a", "groups": groups, "resourceAttributes": attributes(verb)
@@ -115,16 +115,16 @@ async fn a_review_names_the_account_with_its_groups() {
         assert_eq!(review["spec"], spec);
     }
     // The host asks about itself.
-    assert_eq!(asked[3]["kind"], "SelfSubjectAccessReview");
+    assert_eq!(reviews[3]["kind"], "SelfSubjectAccessReview");
     let impersonation = json!({
         "group": "", "resource": "serviceaccounts", "subresource": "", "verb": "impersonate", "namespace": "bots", "name": "a"
     });
-    assert_eq!(asked[3]["spec"]["resourceAttributes"], impersonation);
-    assert_eq!(asked.len(), 4);
+    assert_eq!(reviews[3]["spec"]["resourceAttributes"], impersonation);
+    assert_eq!(reviews.len(), 4);
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said_with_what_to_do() {
+async fn a_missing_right_is_reported_with_its_remedy() {
     let script = Script::default();
     for (denied, expected) in [
         (
@@ -142,73 +142,73 @@ async fn what_is_missing_is_said_with_what_to_do() {
     let problem = reviewer(&script).review().await.problem().expect("the host may not ask");
     assert!(problem.contains("may not ask what the service account bots/a may read"), "{problem}");
     script.fail(503);
-    assert!(matches!(reviewer(&script).review().await, Reviewed::Unknown(_)));
+    assert!(matches!(reviewer(&script).review().await, ReviewOutcome::Unknown(_)));
 }
 
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Waits until the permission is held or granted, and says how long that took.
-async fn until(permission: &Permission, held: bool) -> Duration {
+/// Waits until access is withheld or granted, and returns how long that took.
+async fn until(access: &Access, withheld: bool) -> Duration {
     let start = Instant::now();
-    while permission.is_held() != held {
-        assert!(start.elapsed() < Duration::from_secs(3600), "held: {}", permission.is_held());
+    while access.is_withheld() != withheld {
+        assert!(start.elapsed() < Duration::from_secs(3600), "held: {}", access.is_withheld());
         sleep(Duration::from_millis(100)).await;
     }
     start.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_that_is_taken_away_holds_the_version_until_it_is_back() {
+async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
     let script = Script::default();
-    let permission = Arc::new(Permission::default());
+    let access = Arc::new(Access::default());
     let reviewer = reviewer(&script);
-    let guard = Guard {
+    let monitor = AccessMonitor {
         log: crate::logs::PluginLogs::default().of(&reviewer.plugin),
         plugin: reviewer.plugin.clone(),
-        permission: Arc::clone(&permission),
+        access: Arc::clone(&access),
         watched: Vec::new(),
         reviews: Some((reviewer, EVERY)),
     };
-    let _guard = guard.start();
+    let _guard = monitor.start();
     sleep(Duration::from_secs(3600)).await;
-    assert!(!permission.is_held());
+    assert!(!access.is_withheld());
     script.deny(&["watch"]);
-    assert!(until(&permission, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(1));
-    assert!(permission.missing("pods").is_some_and(|missing| missing.contains("may not watch pods")));
-    assert_eq!(permission.missing("nodes"), None, "another watch is not concerned");
+    assert!(until(&access, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(1));
+    assert!(access.missing("pods").is_some_and(|missing| missing.contains("may not watch pods")));
+    assert_eq!(access.missing("nodes"), None, "another watch is not concerned");
     script.deny(&[]);
-    assert!(until(&permission, false).await <= AGAIN + Duration::from_secs(1));
-    // A server that is away says nothing, for a while.
+    assert!(until(&access, false).await <= RETRY_INTERVAL + Duration::from_secs(1));
+    // An unreachable server changes nothing at first.
     script.fail(503);
     sleep(Duration::from_secs(240)).await;
-    assert!(!permission.is_held());
-    until(&permission, true).await;
+    assert!(!access.is_withheld());
+    until(&access, true).await;
     script.fail(0);
-    until(&permission, false).await;
+    until(&access, false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_host_itself_is_forbidden_holds_the_version() {
+async fn a_watch_that_is_forbidden_to_the_host_withholds_the_version() {
     let script = Script::default();
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
     let informers = InformerRegistry::new(KubeListWatches::new(script.client()), options);
     script.fail(403);
     let pods = informers.subscribe(InformerKey::new(pods()), SubscribeOptions::default()).expect("open");
-    let (pods, permission) = (Arc::new(pods), Arc::new(Permission::default()));
-    let guard = Guard {
+    let (pods, access) = (Arc::new(pods), Arc::new(Access::default()));
+    let monitor = AccessMonitor {
         log: crate::logs::PluginLogs::default()
             .of(&PluginName::of_file(Path::new("mine.wasm")).expect("a name")),
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
-        permission: Arc::clone(&permission),
+        access: Arc::clone(&access),
         watched: vec![("pods".into(), Arc::downgrade(&pods))],
         reviews: None,
     };
-    let _guard = guard.start();
-    until(&permission, true).await;
-    let why = permission.why().expect("a reason");
+    let _guard = monitor.start();
+    until(&access, true).await;
+    let reason = access.reason().expect("a reason");
     for part in ["watch \"pods\"", "HTTP 403", "list and watch", "pilothouse rbac mine.wasm"] {
-        assert!(why.contains(part), "{part}: {why}");
+        assert!(reason.contains(part), "{part}: {reason}");
     }
     script.fail(0);
-    until(&permission, false).await;
+    until(&access, false).await;
 }

@@ -1,4 +1,4 @@
-//! `pilothouse check`: what loading a plugin would find, without running it.
+//! Implements `pilothouse check`: reports what loading a plugin would find, without running it.
 
 mod report;
 mod review;
@@ -15,46 +15,47 @@ use pilothouse_plugin::{Code, Engine, Form, StandIn};
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
-use crate::client::{Age, Discovery, DiscoveryError, Server, apply_crds};
+use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::limits;
-use crate::config::operator::under;
+use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
-use crate::load::authority::{idle_grants, not_granted};
-use crate::load::files::{MAX_WASM, of_file};
-use crate::load::watches::{has_its_namespaces, type_of};
+use crate::load::authority::{not_granted, unused_grants};
+use crate::load::files::{MAX_WASM, read_blocking};
+use crate::load::watches::{check_namespaces, type_of};
 use crate::load::{LoadProblem, check_exports, unused_exports};
 use crate::name::PluginName;
 use report::{exports, world};
 use scopes::Scopes;
 
-/// Which servers a plugin is held against.
+/// The API servers that a plugin is checked against.
 #[derive(Clone)]
 pub struct CheckServers {
-    /// An embedded one, of its own for each plugin: what serves the built-in kinds, and takes the plugin's CRDs.
+    /// An embedded server, a new one for each plugin. It serves the built-in kinds, and accepts the plugin's
+    /// CRDs.
     pub embedded: kube::Client,
-    /// The one where the plugin shall run: it is asked, and nothing is written to it.
+    /// The cluster where the plugin is to run. It is only queried; nothing is written to it.
     pub cluster: Option<kube::Client>,
-    /// Whether the cluster is also asked what its client's user may do.
+    /// Whether to ask the cluster what its client's user may do.
     pub review_rights: bool,
-    /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
+    /// Whether the host that runs the plugin applies CRDs if a sidecar does not say.
     pub grant_crds: bool,
-    /// What that host gives of what a sidecar does not mention.
+    /// What that host grants where a sidecar says nothing.
     pub grants: GrantMode,
 }
 
-/// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
-/// [`problems`](CheckReport::problems).
+/// Loads and describes the plugin at `path`, and checks it against the servers. A plugin that would load but
+/// not run has [`problems`](CheckReport::problems).
 ///
 /// # Errors
-/// The one line that `status` would show, were the file in the plugins directory.
+/// Returns the line that `status` would show for the file in the plugins directory.
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
     let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
     let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
-    let wasm = of_file(path, wasm).await.map_err(|problem| problem.to_string())?;
+    let wasm = read_blocking(path, wasm).await.map_err(|problem| problem.to_string())?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
-    let sidecar = under(servers.grants, sidecar);
+    let sidecar = apply_grant_mode(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StandIn::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
@@ -69,10 +70,11 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
     let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
-    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(Server::new(asked)))
+    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(ApiClient::new(asked)))
         .await
         .map_err(|error| error.to_string())?;
-    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
+    if let Err(error) = apply_crds(&ApiClient::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await
+    {
         problems.push(error.to_string());
     }
     problems.extend(watches.iter().filter_map(|checked| {
@@ -81,7 +83,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     }));
     let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
-        review::review(&Server::new(cluster), &mut rights, &mut problems).await;
+        review::review(&ApiClient::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
     warnings.extend(scopes.warnings(&descriptor, &sidecar));
@@ -91,7 +93,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
-    warnings.extend(idle_grants(&descriptor, &sidecar, &watched));
+    warnings.extend(unused_grants(&descriptor, &sidecar, &watched));
     Ok(CheckReport {
         runs: problems.is_empty(),
         problems,
@@ -127,8 +129,8 @@ async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     if tokio::fs::symlink_metadata(&short).await.is_ok() {
         return Err(LoadProblem::ShortEnding { short, path }.to_string());
     }
-    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
-    match of_file(&path, read).await {
+    let read = |path: &Path| plugin_file::read_sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
+    match read_blocking(&path, read).await {
         Ok(Some(text)) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))
             .map_err(|error| format!("the sidecar {}: {error}", path.display())),
@@ -148,25 +150,25 @@ fn crd_names(descriptor: &Descriptor) -> Vec<String> {
     descriptor.crds.iter().filter_map(name).collect()
 }
 
-/// Looks each kind up. Called while the embedded server has its built-in kinds only: of those it knows all, so that a kind
-/// that a built-in group lacks is a mistake; any other group may be some CRD's.
+/// Resolves the kind of each watch. Must be called before the plugin's CRDs are applied to the embedded
+/// server: it then serves exactly the built-in kinds, so that a missing kind in a built-in group is a
+/// mistake. Other groups may come from CRDs.
 async fn checked_watches(
     descriptor: &Descriptor,
     servers: &CheckServers,
     problems: &mut Vec<String>,
 ) -> Result<Vec<CheckedWatch>, String> {
-    let embedded = Discovery::new(Server::new(servers.embedded.clone()));
-    let cluster = servers.cluster.clone().map(|client| Discovery::new(Server::new(client)));
+    let embedded = Discovery::new(ApiClient::new(servers.embedded.clone()));
+    let cluster = servers.cluster.clone().map(|client| Discovery::new(ApiClient::new(client)));
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
         let of = type_of(watch).map_err(|problem| problem.to_string())?;
-        let resolved = asked.resolve(of, watch.resource.as_deref(), Age::Known).await;
+        let resolved = asked.resolve(of, watch.resource.as_deref(), Freshness::Cached).await;
         let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
-                problems
-                    .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
+                problems.extend(check_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
                 (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
             }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
@@ -181,7 +183,7 @@ async fn checked_watches(
                     problems.push(format!(
                         "watches[{position}] ({:?}): {error}{}",
                         watch.name,
-                        listed(&kinds)
+                        kinds_hint(&kinds)
                     ));
                     (Verdict::No, None, None)
                 }
@@ -194,11 +196,11 @@ async fn checked_watches(
     Ok(watches)
 }
 
-fn listed(kinds: &[String]) -> String {
+fn kinds_hint(kinds: &[String]) -> String {
     if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
 }
 
-/// The plural of the kind and whether it is in namespaces, if this manifest serves it.
+/// Returns the plural name and whether the kind is namespaced, if this manifest serves the kind.
 fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
     let (group, version) = api_version.split_once('/')?;
     let versions = crd.pointer("/spec/versions")?.as_array()?;

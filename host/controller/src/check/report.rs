@@ -1,4 +1,4 @@
-//! What a check reports.
+//! The result of a check.
 
 use std::time::Duration;
 
@@ -11,71 +11,72 @@ use crate::config::descriptor::{Descriptor, Rule, Watch};
 use crate::config::limits::{EffectiveLimits, LIMITS, Unit};
 use crate::config::sidecar::Sidecar;
 
-/// What is known of a plugin that loads. Its JSON is `pilothouse check --json` (docs/cli.md): members are only added.
+/// The report on a plugin that loads. Its JSON is that of `pilothouse check --json` (docs/cli.md): fields are
+/// only added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
-    /// The name that it would run under.
+    /// The name under which the plugin would run.
     pub name: String,
-    /// Whether it would run; if not, `problems` says why.
+    /// Whether the plugin would run; if not, `problems` says why.
     pub runs: bool,
-    /// What keeps it from running, each with place and remedy.
+    /// What keeps the plugin from running, each with its place and remedy.
     pub problems: Vec<String>,
-    /// What is allowed and probably not meant.
+    /// What is allowed but probably a mistake.
     pub warnings: Vec<String>,
-    /// Its own version text.
+    /// The plugin's own version.
     pub version: String,
-    /// What it says it does.
+    /// The plugin's description of what it does.
     pub summary: String,
-    /// What the file is: `component` or `coreModule`.
+    /// The format of the file: `component` or `coreModule`.
     pub form: &'static str,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub size: usize,
     /// SHA-256 of the file, in hex.
     pub digest: String,
-    /// The version of `pilothouse:controller` that it was built for.
+    /// The version of `pilothouse:controller` that the plugin was built for.
     pub contract: String,
-    /// The world that its exports make: `reconciler`, `observer`, `controller`, or `mixed`.
+    /// The world that matches its exports: `reconciler`, `observer`, `controller`, or `mixed`.
     pub world: &'static str,
-    /// The optional interfaces that it exports.
+    /// The optional interfaces that the plugin exports.
     pub exports: Vec<&'static str>,
-    /// The interfaces that it imports.
+    /// The interfaces that the plugin imports.
     pub imports: Vec<String>,
-    /// What it watches.
+    /// The plugin's watches.
     pub watches: Vec<CheckedWatch>,
-    /// What it wants to write.
+    /// The plugin's write rules.
     pub writes: Vec<Rule>,
-    /// The hosts that it sends HTTP requests to, as far as its sidecar grants them.
+    /// The hosts to which the plugin sends HTTP requests, if its sidecar grants them.
     pub http: Vec<String>,
-    /// Names of the CRDs that it brings.
+    /// The names of the plugin's CRDs.
     pub crds: Vec<String>,
-    /// What the host must be allowed to do for it.
+    /// The rights that the host needs for the plugin.
     pub rights: Vec<Right>,
-    /// What it would run under.
+    /// The limits that would apply.
     pub limits: CheckedLimits,
-    /// Whether a sidecar lies beside it.
+    /// Whether the plugin has a sidecar.
     pub has_sidecar: bool,
-    /// Whether the sidecar lets it run.
+    /// Whether the sidecar enables the plugin.
     pub enabled: bool,
-    /// What the plugin logged while it described itself.
+    /// What the plugin logged during `describe`.
     pub log: Vec<String>,
 }
 
-/// A watch of the descriptor, and whether a server has its kind.
+/// A watch of the descriptor, and whether a server serves its kind.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckedWatch {
-    /// As the descriptor has it, with the plural name where that is known.
+    /// The watch in the descriptor, with the plural name if that is known.
     #[serde(flatten)]
     pub watch: Watch,
     /// Whether the kind is served.
     pub served: Verdict,
-    /// Whether its objects are in namespaces, where that is known.
+    /// Whether the kind is namespaced, if that is known.
     #[serde(skip)]
     pub namespaced: Option<bool>,
 }
 
-/// What a server says of something that a plugin needs.
+/// Whether a server has, or allows, what a plugin needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
@@ -85,14 +86,14 @@ pub enum Verdict {
     No,
     /// The plugin brings the CRD itself.
     ByOwnCrd,
-    /// Only the cluster knows, and it was not asked.
+    /// Only the cluster knows, and it was not queried.
     Unverified,
 }
 
-/// The limits that the plugin would run under: those of its sidecar, else those that it requests, else the defaults.
+/// The limits that would apply to the plugin: the sidecar's, else the requested ones, else the defaults.
 #[derive(Debug)]
 pub struct CheckedLimits {
-    /// Keys that are reconciled at the same time.
+    /// The number of keys that are reconciled at the same time.
     pub workers: u16,
     /// All other limits.
     pub effective: EffectiveLimits,
@@ -104,7 +105,7 @@ impl CheckedLimits {
     }
 }
 
-/// A member for each limit under its name. Durations are in milliseconds, under names that end in `Ms`.
+/// Serializes each limit under its name. Durations are in milliseconds, and their names end in `Ms`.
 impl Serialize for CheckedLimits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

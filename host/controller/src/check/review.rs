@@ -1,13 +1,13 @@
-//! Asking a server about the rights that a plugin needs.
+//! Asks a server whether the rights that a plugin needs are granted.
 
 use super::{Right, Verdict};
-use crate::access::{Attributes, may};
-use crate::client::{Server, ServerError};
+use crate::access::{ResourceAttributes, is_allowed};
+use crate::client::{ApiClient, RequestError};
 
-/// Asks the server about each right. A denied one is a problem; where the server cannot be asked, that is one.
-pub(super) async fn review(server: &Server, rights: &mut [Right], problems: &mut Vec<String>) {
+/// Reviews each right. A denied right is a problem, and so is a review that fails.
+pub(super) async fn review(server: &ApiClient, rights: &mut [Right], problems: &mut Vec<String>) {
     for right in rights {
-        match is_allowed(server, right).await {
+        match is_right_allowed(server, right).await {
             Ok(true) => right.allowed = Verdict::Yes,
             Ok(false) => {
                 right.allowed = Verdict::No;
@@ -36,13 +36,13 @@ fn denied(right: &Right) -> String {
     )
 }
 
-async fn is_allowed(server: &Server, right: &Right) -> Result<bool, ServerError> {
+async fn is_right_allowed(server: &ApiClient, right: &Right) -> Result<bool, RequestError> {
     let any = [String::new()];
     let names = if right.names.is_empty() { &any[..] } else { &right.names };
     for name in names {
         let Right { group, resource, verb, namespace, .. } = right;
-        let asked = Attributes { group, resource, verb, namespace, name };
-        if !may(server, right.service_account.as_ref(), asked).await? {
+        let asked = ResourceAttributes { group, resource, verb, namespace, name };
+        if !is_allowed(server, right.service_account.as_ref(), asked).await? {
             return Ok(false);
         }
     }

@@ -1,4 +1,4 @@
-//! What the host, and a plugin's service account, must be allowed to do on the API server for a plugin.
+//! The rights on the API server that the host, and a plugin's service account, need for a plugin.
 
 use pilothouse_model::FieldSelector;
 use pilothouse_model::names::guess_plural;
@@ -7,31 +7,31 @@ use serde::Serialize;
 use super::scopes::Scopes;
 use super::{CheckedWatch, Verdict};
 use crate::access::{ServiceAccount, only_name};
-use crate::client::grants::{narrowed, watched_namespaces};
+use crate::client::grants::{granted_namespaces, intersect};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::{Sidecar, WatchRule};
 
-/// One verb on one resource, as RBAC sees it.
+/// One verb on one resource, as in an RBAC rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Right {
-    /// Who needs it: the plugin's service account; none stands for the host.
+    /// The plugin's service account, if that needs the right; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub service_account: Option<ServiceAccount>,
-    /// The API group, "" for core.
+    /// The API group; "" for core.
     pub group: String,
-    /// The plural name, with `/status` or another subresource where there is one; `*` for all.
+    /// The plural name, with `/status` or another subresource if there is one; `*` for all.
     pub resource: String,
     /// The verb; `*` for all.
     pub verb: String,
-    /// The namespace, "" for all of them or for cluster scope.
+    /// The namespace; "" for all namespaces and for cluster scope.
     pub namespace: String,
-    /// The names of the only objects that it is about; empty for all.
+    /// The names of the only objects that the right is needed for; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What of the plugin needs it.
+    /// The part of the plugin that needs the right.
     pub needed_for: String,
-    /// Whether the resource's name is only derived from its kind, because no server was found that knows it.
+    /// Whether the resource name is only guessed from the kind, because no server could resolve it.
     pub is_guess: bool,
     /// Whether the server allows it.
     pub allowed: Verdict,
@@ -41,34 +41,34 @@ fn as_text<S: serde::Serializer>(account: &Option<ServiceAccount>, serializer: S
     serializer.collect_str(&account.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
-/// What reading a watch takes.
-const READ: [&str; 3] = ["get", "list", "watch"];
-/// What the host's cache takes, where the plugin's own reads are another's.
-const CACHE: [&str; 2] = ["list", "watch"];
-/// What applying a CRD and waiting until it is served takes.
-const APPLY: [&str; 3] = ["get", "create", "patch"];
-/// What recording Events takes.
-const RECORD: [&str; 2] = ["create", "patch"];
+/// The verbs that reading a watch needs.
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+/// The verbs that the host's cache needs if the plugin reads as a service account.
+const CACHE_VERBS: [&str; 2] = ["list", "watch"];
+/// The verbs that applying a CRD and waiting until it is served needs.
+const APPLY_VERBS: [&str; 3] = ["get", "create", "patch"];
+/// The verbs that recording Events needs.
+const EVENT_VERBS: [&str; 2] = ["create", "patch"];
 
 /// Some verbs on one resource.
-struct Asked<'a> {
+struct ResourceVerbs<'a> {
     group: &'a str,
     resource: &'a str,
     verbs: &'a [&'a str],
-    /// None for all of them.
+    /// Empty for all namespaces.
     namespaces: &'a [String],
     names: &'a [String],
     is_guess: bool,
 }
 
 #[derive(Default)]
-struct Needed(Vec<Right>);
+struct RightsCollector(Vec<Right>);
 
-impl Needed {
-    fn add(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &Asked<'_>) {
-        let everywhere = [String::new()];
-        let all = asked.namespaces.is_empty() || asked.namespaces.iter().any(|namespace| namespace == "*");
-        let namespaces = if all { &everywhere[..] } else { asked.namespaces };
+impl RightsCollector {
+    fn add(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &ResourceVerbs<'_>) {
+        let all = [String::new()];
+        let is_all = asked.namespaces.is_empty() || asked.namespaces.iter().any(|namespace| namespace == "*");
+        let namespaces = if is_all { &all[..] } else { asked.namespaces };
         for namespace in namespaces {
             self.0.extend(asked.verbs.iter().map(|verb| Right {
                 service_account: account.cloned(),
@@ -85,8 +85,8 @@ impl Needed {
     }
 }
 
-/// Every right that is needed for the plugin under its sidecar, and no other, in the order of its descriptor. A watch that the
-/// sidecar does not grant needs none.
+/// Returns exactly the rights that the plugin needs with its sidecar, in the order of its descriptor. A watch
+/// that the sidecar does not grant needs none.
 pub(super) fn needed(
     descriptor: &Descriptor,
     watches: &[CheckedWatch],
@@ -94,17 +94,17 @@ pub(super) fn needed(
     scopes: &Scopes,
     grant_crds: bool,
 ) -> Vec<Right> {
-    let mut needed = Needed::default();
+    let mut needed = RightsCollector::default();
     let account = sidecar.service_account.as_ref();
-    let mut places = Places::default();
+    let mut event_namespaces = EventNamespaces::default();
     for checked in watches {
         let (group, plural) = checked.resource();
         let Ok(namespaces) = checked.granted_namespaces(sidecar) else { continue };
-        places.add(&namespaces, checked.namespaced);
+        event_namespaces.add(&namespaces, checked.namespaced);
         // A selector that does not parse keeps the plugin from loading anyway.
         let name = only_name(&FieldSelector::parse(&checked.watch.field_selector).unwrap_or_default());
         let names = if name.is_empty() { vec![] } else { vec![name] };
-        let asked = |verbs| Asked {
+        let asked = |verbs| ResourceVerbs {
             group,
             resource: &plural,
             verbs,
@@ -114,43 +114,44 @@ pub(super) fn needed(
         };
         let needed_for = format!("watch {}", checked.watch.name);
         if account.is_some() {
-            needed.add(None, &needed_for, &asked(&CACHE));
+            needed.add(None, &needed_for, &asked(&CACHE_VERBS));
         }
-        needed.add(account, &needed_for, &asked(&READ));
+        needed.add(account, &needed_for, &asked(&READ_VERBS));
     }
     for (position, declared) in descriptor.writes.iter().enumerate() {
-        for rule in narrowed(declared, sidecar.grants.writes.as_deref()) {
+        for rule in intersect(declared, sidecar.grants.writes.as_deref()) {
             let verbs: Vec<&str> = rule.verbs.iter().map(String::as_str).collect();
-            places.add(&rule.namespaces, None);
+            event_namespaces.add(&rule.namespaces, None);
             for (group, resource) in resources(&rule) {
-                if scopes.leave_nothing(&rule, group, resource) {
+                if scopes.grants_nothing(&rule, group, resource) {
                     continue;
                 }
                 let namespaces = &rule.namespaces;
-                let asked = Asked { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
+                let asked =
+                    ResourceVerbs { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
                 needed.add(account, &format!("writes[{position}]"), &asked);
             }
         }
     }
     if let Some(account) = account {
-        in_its_name(&mut needed, account, !descriptor.writes.is_empty());
+        add_impersonation_rights(&mut needed, account, !descriptor.writes.is_empty());
     }
     if !descriptor.crds.is_empty() && sidecar.grants.crds.unwrap_or(grant_crds) {
-        let asked = Asked {
+        let asked = ResourceVerbs {
             group: "apiextensions.k8s.io",
             resource: "customresourcedefinitions",
-            verbs: &APPLY,
+            verbs: &APPLY_VERBS,
             namespaces: &[],
             names: &super::crd_names(descriptor),
             is_guess: false,
         };
         needed.add(None, "crds", &asked);
     }
-    let namespaces = places.namespaces();
-    let asked = Asked {
+    let namespaces = event_namespaces.namespaces();
+    let asked = ResourceVerbs {
         group: "events.k8s.io",
         resource: "events",
-        verbs: &RECORD,
+        verbs: &EVENT_VERBS,
         namespaces: &namespaces,
         names: &[],
         is_guess: false,
@@ -159,9 +160,9 @@ pub(super) fn needed(
     needed.0
 }
 
-/// What the host needs to act as a service account and to learn what that may read.
-fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bool) {
-    let asked = |group, resource, verbs, namespaces, names| Asked {
+/// Adds the rights that the host needs to impersonate a service account and to review what that may read.
+fn add_impersonation_rights(needed: &mut RightsCollector, account: &ServiceAccount, sends_requests: bool) {
+    let asked = |group, resource, verbs, namespaces, names| ResourceVerbs {
         group,
         resource,
         verbs,
@@ -178,27 +179,27 @@ fn in_its_name(needed: &mut Needed, account: &ServiceAccount, sends_requests: bo
     needed.add(None, "serviceAccount", &reviews);
 }
 
-/// Where Events about the plugin's objects go.
+/// The namespaces of the Events about the plugin's objects.
 #[derive(Default)]
-struct Places {
-    everywhere: bool,
+struct EventNamespaces {
+    all: bool,
     named: Vec<String>,
 }
 
-impl Places {
+impl EventNamespaces {
     fn add(&mut self, namespaces: &[String], namespaced: Option<bool>) {
         if namespaced == Some(false) {
-            // Where Events about what is in no namespace go.
+            // Events about cluster-scoped objects go to `default`.
             self.named.push("default".to_owned());
         } else if namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*") {
-            self.everywhere = true;
+            self.all = true;
         } else {
             self.named.extend(namespaces.iter().cloned());
         }
     }
 
     fn namespaces(mut self) -> Vec<String> {
-        if self.everywhere {
+        if self.all {
             return Vec::new();
         }
         self.named.sort();
@@ -208,20 +209,21 @@ impl Places {
 }
 
 impl CheckedWatch {
-    /// Its group and plural.
+    /// The API group and the plural name.
     pub(super) fn resource(&self) -> (&str, String) {
         let group = self.watch.api_version.split_once('/').map_or("", |(group, _)| group);
         (group, self.watch.resource.clone().unwrap_or_else(|| guess_plural(&self.watch.kind)))
     }
 
-    /// What the sidecar leaves of its namespaces.
+    /// The namespaces of the watch that the sidecar grants.
     pub(super) fn granted_namespaces(&self, sidecar: &Sidecar) -> Result<Vec<String>, WatchRule> {
         let (group, plural) = self.resource();
         let kind = (group, plural.as_str(), self.namespaced != Some(false));
-        watched_namespaces(sidecar.grants.watches.as_deref(), kind, &self.watch.namespaces)
+        granted_namespaces(sidecar.grants.watches.as_deref(), kind, &self.watch.namespaces)
     }
 }
 
+/// Returns each pair of an API group and a resource in a rule.
 pub(super) fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_writes_crds_and_events_are_all_rights() {
+    fn watches_writes_crds_and_events_need_rights() {
         let descriptor = descriptor(&json!({
             "writes": [{"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]}],
             "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn crds_that_the_host_does_not_apply_need_no_right() {
+    fn crds_that_the_host_does_not_apply_need_no_rights() {
         let descriptor = descriptor(&json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
         let needs = |text, granted| {
             needed(&descriptor, &[], &sidecar(text), granted).iter().any(|right| right.needed_for == "crds")
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sidecars_grants_leave_no_right_beyond_them() {
+    fn no_right_exceeds_the_sidecars_grants() {
         let descriptor = descriptor(&json!({"writes": [
             {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update", "delete"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_account_reads_and_writes_and_the_host_caches_and_asks() {
+    fn a_service_account_reads_and_writes_while_the_host_caches_and_reviews() {
         let rule = json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["shop"]});
         let descriptor = descriptor(&json!({"writes": [rule]}));
         let rights =
@@ -360,17 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_one_object_takes_a_right_on_that_one() {
+    fn a_watch_of_one_object_needs_a_right_on_only_that_object() {
         let members = json!({"apiVersion": "v1", "kind": "Node", "fieldSelector": "metadata.name=n1"});
         let nodes = CheckedWatch { namespaced: Some(false), ..checked(&members, Some("nodes")) };
         let rights = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
         assert_eq!(texts(&rights)[0], "watch w: get nodes. [\"n1\"] in \"\"");
-        // Events about what is in no namespace.
+        // Events about cluster-scoped objects.
         assert_eq!(texts(&rights)[3], "events: create events.events.k8s.io in \"default\"");
     }
 
     #[test]
-    fn an_unknown_kind_gets_the_usual_plural_and_is_marked() {
+    fn an_unknown_kind_gets_a_guessed_plural_and_is_marked() {
         let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
         let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
         assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");

@@ -1,18 +1,18 @@
-//! Rules of `writes` that allow nothing, because no request can match them.
+//! Warns about rules of `writes` that allow nothing, because no request can match them.
 
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
 
-/// The verbs under which the host asks for a plugin's requests.
+/// The verbs of the requests that a plugin can send.
 const VERBS: [&str; 7] = ["get", "list", "create", "update", "patch", "delete", "*"];
 
-/// A line for each rule, or part of one, that can never match.
+/// Returns a warning for each rule, or part of one, that can never match.
 pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
     let declared = descriptor.writes.iter().enumerate().map(|(at, rule)| (format!("writes[{at}]"), rule));
-    let narrowed = sidecar.grants.writes.iter().flatten().enumerate();
-    let narrowed = narrowed.map(|(at, rule)| (format!("the sidecar's grants.writes[{at}]"), rule));
+    let sidecar_rules = sidecar.grants.writes.iter().flatten().enumerate();
+    let sidecar_rules = sidecar_rules.map(|(at, rule)| (format!("the sidecar's grants.writes[{at}]"), rule));
     let mut warnings: Vec<String> = declared.flat_map(|(place, rule)| of(&place, rule)).collect();
-    for (place, rule) in narrowed {
+    for (place, rule) in sidecar_rules {
         let faults = of(&place, rule);
         if faults.is_empty() && !descriptor.writes.iter().any(|declared| overlap(declared, rule)) {
             warnings.push(format!(
@@ -51,7 +51,7 @@ fn of(place: &str, rule: &Rule) -> Vec<String> {
     faults.map(|fault| format!("{place}: {fault}")).collect()
 }
 
-/// Whether some request is allowed by both.
+/// Whether some request is allowed by both rules.
 fn overlap(one: &Rule, other: &Rule) -> bool {
     let common = |one: &[String], other: &[String]| {
         one.iter().any(|item| item == "*" || other.iter().any(|known| known == "*" || known == item))
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_miss_every_request_is_told() {
+    fn each_unmatchable_rule_is_reported() {
         for (rule, expected) in [
             (json!({"apiGroups": [""], "resources": ["pods"]}), "must each have an entry"),
             (
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_with_nothing_in_common_with_the_descriptor_is_told() {
+    fn a_grant_that_does_not_overlap_the_descriptor_is_reported() {
         let declared = json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["a"]}]);
         let grant = |group: &str, resource: &str, verb: &str, namespace: &str| {
             format!(

@@ -1,26 +1,28 @@
-//! Which resources of a plugin's write rules are in no namespace: a rule with namespaces grants nothing on them.
+//! Finds the cluster-scoped resources in a plugin's write rules: a rule with namespaces grants nothing on
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rights::resources;
-use crate::client::grants::{is_everywhere, narrowed};
-use crate::client::{Discovery, ServerError};
+use crate::client::grants::{intersect, is_everywhere};
+use crate::client::{Discovery, RequestError};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
 
-/// The cluster-scoped resources, by group and plural name, as far as a server knows them.
+/// The cluster-scoped resources, by API group and plural name, as far as a server knows them.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     cluster: BTreeSet<(String, String)>,
 }
 
 impl Scopes {
-    /// Asks the server about each resource that a rule with namespaces names; of the plugin's own CRDs the manifests tell.
+    /// Queries the server about each resource in a rule with namespaces; the plugin's own CRDs are known from
+    /// their manifests.
     pub(super) async fn of(
         descriptor: &Descriptor,
         sidecar: &Sidecar,
         discovery: &Discovery,
-    ) -> Result<Self, ServerError> {
+    ) -> Result<Self, RequestError> {
         let mut namespaced = BTreeMap::new();
         for crd in &descriptor.crds {
             let text =
@@ -46,18 +48,19 @@ impl Scopes {
         Ok(Self { cluster: cluster.map(|(name, _)| name).collect() })
     }
 
-    /// Whether the rule grants nothing on the resource, because that is in no namespace and the rule is of some.
-    pub(super) fn leave_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
+    /// Whether the rule grants nothing on the resource, because that is cluster-scoped and the rule has
+    /// namespaces.
+    pub(super) fn grants_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
         let name = (group.to_owned(), plural(resource).to_owned());
         !is_everywhere(&rule.namespaces) && self.cluster.contains(&name)
     }
 
-    /// A line for each resource of which a rule leaves nothing.
+    /// Returns a warning for each resource on which a rule grants nothing.
     pub(super) fn warnings(&self, descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
         let mut warnings = Vec::new();
         for (position, rule) in rules(descriptor, sidecar) {
             for (group, resource) in
-                resources(&rule).filter(|(group, resource)| self.leave_nothing(&rule, group, resource))
+                resources(&rule).filter(|(group, resource)| self.grants_nothing(&rule, group, resource))
             {
                 warnings.push(format!(
                     "writes[{position}]: {resource} of group {group:?} are cluster-scoped, and a rule with namespaces grants nothing on \
@@ -69,14 +72,14 @@ impl Scopes {
     }
 }
 
-/// The rules of the descriptor as the sidecar leaves them, with their position in the descriptor.
+/// The rules of the descriptor, restricted by the sidecar, with their positions in the descriptor.
 fn rules(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<(usize, Rule)> {
     let granted = sidecar.grants.writes.as_deref();
     let declared = descriptor.writes.iter().enumerate();
-    declared.flat_map(|(at, rule)| narrowed(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
+    declared.flat_map(|(at, rule)| intersect(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
 }
 
-/// Without its subresource.
+/// Returns the name without its subresource.
 fn plural(resource: &str) -> &str {
     resource.split_once('/').map_or(resource, |(plural, _)| plural)
 }
@@ -88,7 +91,7 @@ mod tests {
 
     use super::super::rights::needed;
     use super::*;
-    use crate::client::Server;
+    use crate::client::ApiClient;
 
     fn discovery() -> Discovery {
         let service = tower::service_fn(|request: http::Request<Body>| async move {
@@ -114,11 +117,11 @@ mod tests {
                 http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         });
-        Discovery::new(Server::new(kube::Client::new(service, "default")))
+        Discovery::new(ApiClient::new(kube::Client::new(service, "default")))
     }
 
     #[tokio::test]
-    async fn a_rule_of_a_namespace_on_nodes_needs_no_right_and_is_warned_of() {
+    async fn a_rule_with_namespaces_on_nodes_needs_no_right_and_causes_a_warning() {
         let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "writes": [
             {"apiGroups": [""], "resources": ["pods", "nodes/status"], "verbs": ["patch"], "namespaces": ["shop"]},
             {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["get"], "namespaces": ["shop"]},

@@ -1,4 +1,4 @@
-//! What is allowed and probably not meant.
+//! Warns about what is allowed but probably a mistake.
 
 use super::{CheckedWatch, Verdict, rules};
 use crate::config::descriptor::{Descriptor, Trigger};
@@ -24,29 +24,31 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     warnings
 }
 
-/// What the sidecar leaves of the plugin's HTTP requests.
+/// Warns if the plugin imports wasi:http but no request can be granted.
 pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
     if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
         return None;
     }
-    let wished = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
+    let requested = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
     match (descriptor.http.is_empty(), sidecar.grants.http.is_empty()) {
         (true, _) => Some(
             "the plugin imports wasi:http, but its descriptor's http names no host: every request is denied"
                 .to_owned(),
         ),
         (false, true) => Some(format!(
-            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add to grants.http              what it may have",
-            wished()
+            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add the hosts that it may reach to grants.http",
+            requested()
         )),
         (false, false) => None,
     }
 }
 
+/// Returns the warning about a watch, if there is one.
 pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
     let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
-    // Only kinds whose server counts generations: a ConfigMap or a Pod would never pass generationChanged().
+    // Only for kinds whose server tracks `metadata.generation`: a ConfigMap or a Pod would never pass
+    // generationChanged().
     let counts_generations = watch.api_version != "v1";
     if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() && counts_generations {
         return Some(format!(
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn each_doubt_about_a_watch_has_its_warning() {
+    fn each_suspicious_watch_has_its_warning() {
         assert!(watch_warning(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
         assert_eq!(watch_warning(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
         assert_eq!(watch_warning(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
@@ -94,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_can_send_nothing_is_told() {
-        let warning = |import: &str, wished: &str, sidecar: &str| {
-            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(wished).expect("JSON")});
+    fn a_plugin_that_can_send_no_http_request_is_warned() {
+        let warning = |import: &str, requested: &str, sidecar: &str| {
+            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(requested).expect("JSON")});
             let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
             let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
             of_http(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_a_dead_rule_and_a_disabled_plugin_are_told() {
+    fn another_name_an_unmatchable_rule_and_a_disabled_plugin_cause_warnings() {
         let descriptor = serde_json::from_value(json!({
             "apiVersion": crate::config::descriptor::API_VERSION, "kind": "Plugin", "name": "other", "stateful": true,
             "writes": [{"apiGroups": [""], "resources": ["pods"]}],

@@ -1,16 +1,19 @@
-/// The ways to the API server.
+//! The Kubernetes clients of the host.
+
+/// The clients for the API server.
 ///
-/// A connection belongs to the runtime that opened it, and only clients of their own have connections of their own. A watch on one that a request had
-/// opened would come by way of the plugins' threads, of which each chunk wakes one, and that the informers' thread in turn.
+/// A connection belongs to the runtime that opened it, so each runtime needs a client of its own. If a watch
+/// shared a connection that a request opened, each chunk would first wake a plugin thread, and that thread
+/// the informers' thread.
 #[derive(Clone)]
 pub struct Clients {
-    /// For everything else.
+    /// For everything except lists and watches.
     pub requests: kube::Client,
-    /// For lists and watches of informers.
+    /// For the lists and watches of informers.
     pub watches: kube::Client,
 }
 
-/// One for both: in process there is no connection, and with one runtime nothing to keep apart.
+/// Uses one client for both: an in-process server has no connections to keep apart.
 impl From<kube::Client> for Clients {
     fn from(client: kube::Client) -> Self {
         Self { requests: client.clone(), watches: client }

@@ -1,29 +1,29 @@
-//! The CRDs that a plugin brings: applied server-side by one field manager, never deleted.
+//! Applies the CRDs of a plugin: server-side, with one field manager. They are never deleted.
 
 use http::Method;
 use serde_json::Value;
 
-use super::{APPLY_PATCH, Payload, Server, ServerError, query};
+use super::{APPLY_PATCH, ApiClient, Payload, RequestError, query};
 
 /// The field manager of every CRD that the host applies.
 pub(crate) const FIELD_MANAGER: &str = "pilothouse-crds";
 
-/// Why a CRD could not be put in place.
+/// Why a CRD could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrdError {
     /// The manifest has no name.
     #[error("crds[{position}] has no metadata.name; name it PLURAL.GROUP")]
     NoName { position: usize },
-    /// The server refused it.
+    /// The server refused the CRD.
     #[error("the CRD {name:?} was refused: {source}{}", remedy(.source))]
-    Refused { name: String, source: ServerError },
-    /// Applying it would take a version away in which objects are stored.
+    Refused { name: String, source: RequestError },
+    /// The new manifest lacks a version in which objects are stored.
     #[error(
         "the CRD {name:?} has objects stored in version {version:?}, which the plugin's manifest does not have; migrate \
          them, or keep the version in the manifest"
     )]
     StoredVersion { name: String, version: String },
-    /// Somebody else applied it, and the plugin's manifest says something else.
+    /// Another manager applied the CRD, and the plugin's manifest differs from it.
     #[error(
         "the CRD {name:?} is managed by {manager:?} and differs from the plugin's manifest; make the manifest agree, or apply it \
          by hand"
@@ -31,7 +31,7 @@ pub(crate) enum CrdError {
     Managed { name: String, manager: String },
 }
 
-fn remedy(source: &ServerError) -> &'static str {
+fn remedy(source: &RequestError) -> &'static str {
     match source.code() {
         Some(409) => {
             "; another manager owns these fields: make the plugin's manifest agree, or apply it by hand"
@@ -42,10 +42,10 @@ fn remedy(source: &ServerError) -> &'static str {
 }
 
 impl CrdError {
-    /// Whether the server may take it later without anybody changing anything.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the server may accept the same manifest later.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
-            // kube-apiserver answers 500 to a manifest with a field that its type has not.
+            // kube-apiserver answers 500 to a manifest with an unknown field.
             Self::Refused { source, .. }
                 if source.to_string().contains("failed to create typed patch object") =>
             {
@@ -57,9 +57,10 @@ impl CrdError {
     }
 }
 
-/// Applies the manifests in order. Adds the names of those that it made or changed, up to the one that fails.
+/// Applies the manifests in order, up to the first that fails. Adds the names of those that were created or
+/// changed to `changed`.
 pub(crate) async fn apply_crds(
-    server: &Server,
+    server: &ApiClient,
     crds: &[Value],
     changed: &mut Vec<String>,
 ) -> Result<(), CrdError> {
@@ -68,21 +69,22 @@ pub(crate) async fn apply_crds(
             crd.pointer("/metadata/name").and_then(Value::as_str).ok_or(CrdError::NoName { position })?;
         let name = || name.to_owned();
         let refused = |source| CrdError::Refused { name: name(), source };
-        let present = server.get(&path(&name())).await.map_err(refused)?;
-        let present: Value = present.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-        if let Some(version) = lost_version(&present, crd) {
+        let existing = server.get(&path(&name())).await.map_err(refused)?;
+        let existing: Value =
+            existing.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        if let Some(version) = removed_stored_version(&existing, crd) {
             return Err(CrdError::StoredVersion { name: name(), version });
         }
-        if let Some(manager) = other_manager(&present) {
-            // To apply it would make the host a manager, too, even of what it does not change.
-            let would_be = apply(server, &name(), crd, DryRun::Yes).await.map_err(refused)?;
-            if would_be["spec"] == present["spec"] {
+        if let Some(manager) = other_manager(&existing) {
+            // A real apply would make the host a manager, too, even of fields that it does not change.
+            let dry_run_result = apply(server, &name(), crd, DryRun::Yes).await.map_err(refused)?;
+            if dry_run_result["spec"] == existing["spec"] {
                 continue;
             }
             return Err(CrdError::Managed { name: name(), manager: manager.to_owned() });
         }
         let applied = apply(server, &name(), crd, DryRun::No).await.map_err(refused)?;
-        if applied["spec"] != present["spec"] {
+        if applied["spec"] != existing["spec"] {
             changed.push(name());
         }
     }
@@ -99,8 +101,8 @@ enum DryRun {
     No,
 }
 
-/// Server-side apply, without force: what another manager owns is left to it.
-async fn apply(server: &Server, name: &str, crd: &Value, dry_run: DryRun) -> Result<Value, ServerError> {
+/// Server-side apply without force: fields that another manager owns are left to it.
+async fn apply(server: &ApiClient, name: &str, crd: &Value, dry_run: DryRun) -> Result<Value, RequestError> {
     let dry_run = if dry_run == DryRun::Yes { "All" } else { "" };
     let path = path(name) + &query(&[("fieldManager", FIELD_MANAGER), ("dryRun", dry_run)]);
     let payload = Payload { content_type: APPLY_PATCH, body: crd.to_string().into() };
@@ -108,9 +110,9 @@ async fn apply(server: &Server, name: &str, crd: &Value, dry_run: DryRun) -> Res
     Ok(serde_json::from_slice(&answer).unwrap_or_default())
 }
 
-/// Who manages the CRD's spec, if the host is not among them.
-fn other_manager(present: &Value) -> Option<&str> {
-    let managers = present.pointer("/metadata/managedFields")?.as_array()?;
+/// Returns the manager of the CRD's spec, unless the host is one of them.
+fn other_manager(existing: &Value) -> Option<&str> {
+    let managers = existing.pointer("/metadata/managedFields")?.as_array()?;
     if managers.iter().any(|entry| entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply") {
         return None;
     }
@@ -118,27 +120,31 @@ fn other_manager(present: &Value) -> Option<&str> {
     of_spec["manager"].as_str()
 }
 
-/// A version in which objects may be stored and that the new manifest lacks.
-fn lost_version(present: &Value, manifest: &Value) -> Option<String> {
+/// Returns a version in which objects may be stored and which the new manifest lacks.
+fn removed_stored_version(existing: &Value, manifest: &Value) -> Option<String> {
     let kept: Vec<_> = manifest
         .pointer("/spec/versions")
         .and_then(Value::as_array)
         .map(|versions| versions.iter().filter_map(|version| version["name"].as_str()).collect())
         .unwrap_or_default();
-    let stored = present.pointer("/status/storedVersions")?.as_array()?;
+    let stored = existing.pointer("/status/storedVersions")?.as_array()?;
     stored.iter().filter_map(Value::as_str).find(|version| !kept.contains(version)).map(str::to_owned)
 }
 
-/// The name of the first of the CRDs that is not Established yet, with the server's reason.
-pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Option<String>, CrdError> {
+/// Returns the name of the first CRD that is not yet Established, with the server's reason; `None` if all
+/// are.
+pub(crate) async fn unestablished_crd(
+    server: &ApiClient,
+    crds: &[Value],
+) -> Result<Option<String>, CrdError> {
     for crd in crds {
         let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let body = server
             .get(&path(name))
             .await
             .map_err(|source| CrdError::Refused { name: name.to_owned(), source })?;
-        let present: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-        let conditions = present.pointer("/status/conditions").and_then(Value::as_array);
+        let existing: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let conditions = existing.pointer("/status/conditions").and_then(Value::as_array);
         let condition = |wanted: &str| {
             conditions.and_then(|all| all.iter().find(|condition| condition["type"] == wanted))
         };
@@ -154,8 +160,8 @@ pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Optio
     Ok(None)
 }
 
-/// The name of the first of the CRDs that is not there.
-pub(crate) async fn absent(server: &Server, crds: &[Value]) -> Result<Option<String>, ServerError> {
+/// Returns the name of the first CRD that does not exist; `None` if all do.
+pub(crate) async fn missing_crd(server: &ApiClient, crds: &[Value]) -> Result<Option<String>, RequestError> {
     for crd in crds {
         let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
@@ -173,43 +179,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_another_manifest_can_mend_is_not_waited_for() {
+    fn an_error_that_needs_another_manifest_is_not_transient() {
         let refused = |code: u16, message: &str| {
             let body = json!({"kind": "Status", "message": message}).to_string();
             let code = http::StatusCode::from_u16(code).expect("a code");
-            CrdError::Refused { name: "c".into(), source: ServerError::answered(code, body.as_bytes(), None) }
+            CrdError::Refused {
+                name: "c".into(),
+                source: RequestError::answered(code, body.as_bytes(), None),
+            }
         };
-        assert!(!refused(422, "spec.names.plural: Required value").is_passing());
+        assert!(!refused(422, "spec.names.plural: Required value").is_transient());
         assert!(
             !refused(500, "failed to create typed patch object (c): .spec.nope: field not declared")
-                .is_passing()
+                .is_transient()
         );
-        assert!(refused(500, "etcdserver: leader changed").is_passing());
-        assert!(refused(429, "too many requests").is_passing());
+        assert!(refused(500, "etcdserver: leader changed").is_transient());
+        assert!(refused(429, "too many requests").is_transient());
     }
 
     #[test]
-    fn who_manages_a_spec_is_not_who_writes_its_status() {
+    fn a_manager_of_the_status_is_not_a_manager_of_the_spec() {
         let of = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
-        let present = |managers: &[Value]| json!({"metadata": {"managedFields": managers}});
+        let existing = |managers: &[Value]| json!({"metadata": {"managedFields": managers}});
         let status = of("kube-apiserver", "Update", json!({"f:status": {}}));
         let theirs = of("helm", "Update", json!({"f:spec": {"f:group": {}}}));
         let ours = of(FIELD_MANAGER, "Apply", json!({"f:spec": {"f:group": {}}}));
-        assert_eq!(other_manager(&present(&[status.clone(), theirs.clone()])), Some("helm"));
-        assert_eq!(other_manager(&present(&[status.clone(), theirs, ours])), None);
-        assert_eq!(other_manager(&present(&[status])), None);
+        assert_eq!(other_manager(&existing(&[status.clone(), theirs.clone()])), Some("helm"));
+        assert_eq!(other_manager(&existing(&[status.clone(), theirs, ours])), None);
+        assert_eq!(other_manager(&existing(&[status])), None);
         assert_eq!(other_manager(&Value::Null), None);
     }
 
     #[test]
-    fn a_stored_version_must_not_be_lost() {
-        let present = json!({"status": {"storedVersions": ["v1alpha1", "v1"]}});
+    fn a_version_in_which_objects_are_stored_must_not_be_removed() {
+        let existing = json!({"status": {"storedVersions": ["v1alpha1", "v1"]}});
         let manifest = |names: &[&str]| {
             let versions: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
             json!({"spec": {"versions": versions}})
         };
-        assert_eq!(lost_version(&present, &manifest(&["v1", "v2"])), Some("v1alpha1".into()));
-        assert_eq!(lost_version(&present, &manifest(&["v1", "v1alpha1"])), None);
-        assert_eq!(lost_version(&json!({}), &manifest(&[])), None);
+        assert_eq!(removed_stored_version(&existing, &manifest(&["v1", "v2"])), Some("v1alpha1".into()));
+        assert_eq!(removed_stored_version(&existing, &manifest(&["v1", "v1alpha1"])), None);
+        assert_eq!(removed_stored_version(&json!({}), &manifest(&[])), None);
     }
 }

@@ -1,3 +1,5 @@
+//! Errors of requests to the API server.
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -6,13 +8,13 @@ use hyper_util::client::legacy::Error as HttpError;
 use kube::core::Status;
 use pilothouse_plugin::{ApiError, Cause};
 
-/// The least and the most seconds that a plugin is told to wait after a 429, whatever `Retry-After` says: 0 would have it ask again in a
-/// loop, and a year would stop its work.
+/// Bounds in seconds for how long a plugin is told to wait after a 429, whatever `Retry-After` says: with 0
+/// it would retry in a busy loop, and with a year its work would stop.
 const RETRY_AFTER: RangeInclusive<u32> = 1..=60;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
-pub(crate) enum ServerError {
+pub(crate) enum RequestError {
     /// The server answered with an error.
     Answered {
         code: u16,
@@ -20,24 +22,25 @@ pub(crate) enum ServerError {
         message: String,
         causes: Vec<Cause>,
         retry_after_seconds: Option<u32>,
-        /// Whether the server names the object that the error is about. One that does not serve the resource has none to name.
+        /// Whether the server names the object that the error is about. A 404 for a resource that is not
+        /// served names none.
         names_object: bool,
     },
-    /// The server answered that all went well, with more bytes than are read.
-    Unread { most: usize },
-    /// No connection, so nothing was sent.
+    /// The request succeeded, but the response exceeds the limit of `limit` bytes.
+    ResponseTooLarge { limit: usize },
+    /// No connection could be made, so nothing was sent.
     Unsent(String),
-    /// No answer: the connection failed, or the answer was cut.
+    /// No complete response: the connection failed, or the response was cut off.
     Transport(String),
 }
 
-impl std::error::Error for ServerError {}
+impl std::error::Error for RequestError {}
 
-impl fmt::Display for ServerError {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
-            Self::Unread { most } => f.write_str(&unread(*most)),
+            Self::ResponseTooLarge { limit } => f.write_str(&too_large_text(*limit)),
             Self::Unsent(problem) | Self::Transport(problem) => {
                 write!(f, "the API server cannot be reached: {problem}")
             }
@@ -45,7 +48,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-impl ServerError {
+impl RequestError {
     pub(super) fn transport(error: impl std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -87,46 +90,46 @@ impl ServerError {
         }
     }
 
-    /// The HTTP status, where the server answered.
+    /// The HTTP status, if the server answered.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
-            Self::Unread { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
+            Self::ResponseTooLarge { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
             Self::Unsent(_) | Self::Transport(_) => None,
         }
     }
 
-    /// Whether the request may have been carried out all the same: there was no answer, or one that a server or a proxy
-    /// gives when it does not know either. A connection that was never made has carried nothing.
+    /// Whether the request may have been carried out despite the error: there was no response, or one that a
+    /// server or a proxy sends when it does not know either. A request that was not sent was not carried out.
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500,
             Self::Unsent(_) => false,
-            Self::Transport(_) | Self::Unread { .. } => true,
+            Self::Transport(_) | Self::ResponseTooLarge { .. } => true,
         }
     }
 
-    /// Whether the same request may be answered another time.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500 || *code == 429,
-            Self::Unread { .. } => false,
+            Self::ResponseTooLarge { .. } => false,
             Self::Unsent(_) | Self::Transport(_) => true,
         }
     }
 
-    /// Whether the server has no such resource, or not at that place; as opposed to an object that is not there.
-    pub(crate) fn is_of_no_resource(&self) -> bool {
+    /// Whether the server does not serve the resource; `false` if only the object does not exist.
+    pub(crate) fn is_unknown_resource(&self) -> bool {
         matches!(self, Self::Answered { code: 404, names_object: false, .. })
     }
 
-    /// The error as a guest matches it.
+    /// Converts to the error type that guests see.
     pub(crate) fn into_api_error(self) -> ApiError {
         let (code, reason, message, causes, retry_after) = match self {
             Self::Unsent(problem) | Self::Transport(problem) => return ApiError::Unavailable(problem),
-            Self::Unread { most } => {
+            Self::ResponseTooLarge { limit } => {
                 let (code, reason) = (StatusCode::PAYLOAD_TOO_LARGE.as_u16(), "RequestEntityTooLarge".into());
-                return ApiError::Other { code, reason, message: unread(most) };
+                return ApiError::Other { code, reason, message: too_large_text(limit) };
             }
             Self::Answered { code, reason, message, causes, retry_after_seconds, .. } => {
                 (code, reason, message, causes, retry_after_seconds)
@@ -151,12 +154,12 @@ impl ServerError {
     }
 }
 
-fn unread(most: usize) -> String {
-    if most >= super::LARGEST_ANSWER {
-        return format!("its answer exceeds {most} bytes, and was not read");
+fn too_large_text(limit: usize) -> String {
+    if limit >= super::MAX_RESPONSE_SIZE {
+        return format!("its answer exceeds {limit} bytes, and was not read");
     }
     format!(
-        "its answer exceeds limits.messageSize of {most} bytes: ask for less at once, such as pages with a limit"
+        "its answer exceeds limits.messageSize of {limit} bytes: ask for less at once, such as pages with a limit"
     )
 }
 
@@ -166,11 +169,11 @@ mod tests {
 
     fn error(code: u16, body: &str) -> ApiError {
         let code = StatusCode::from_u16(code).expect("a code");
-        ServerError::answered(code, body.as_bytes(), Some(3)).into_api_error()
+        RequestError::answered(code, body.as_bytes(), Some(3)).into_api_error()
     }
 
     #[test]
-    fn the_servers_answers_become_matchable_errors() {
+    fn error_responses_become_matchable_errors() {
         let status = |reason: &str| {
             format!(r#"{{"kind":"Status","status":"Failure","message":"m","reason":"{reason}","code":1}}"#)
         };
@@ -190,23 +193,23 @@ mod tests {
 
     #[test]
     fn a_plugin_is_told_to_wait_between_a_second_and_a_minute() {
-        let told = |header: Option<u32>, body: &str| {
-            let error = ServerError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
+        let retry_after_ms = |header: Option<u32>, body: &str| {
+            let error = RequestError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
             let ApiError::TooManyRequests { retry_after_ms } = error.into_api_error() else {
                 panic!("another error")
             };
             retry_after_ms
         };
-        assert_eq!(told(None, ""), 1000);
-        assert_eq!(told(Some(0), ""), 1000);
-        assert_eq!(told(Some(7), ""), 7000);
-        assert_eq!(told(Some(61), ""), 60_000);
-        assert_eq!(told(Some(u32::MAX), ""), 60_000);
+        assert_eq!(retry_after_ms(None, ""), 1000);
+        assert_eq!(retry_after_ms(Some(0), ""), 1000);
+        assert_eq!(retry_after_ms(Some(7), ""), 7000);
+        assert_eq!(retry_after_ms(Some(61), ""), 60_000);
+        assert_eq!(retry_after_ms(Some(u32::MAX), ""), 60_000);
         for (seconds, milliseconds) in
             [("0", 1000), ("9", 9000), ("4000000000", 60_000), ("-1", 1000), ("1e99", 1000)]
         {
             let body = format!(r#"{{"kind":"Status","details":{{"retryAfterSeconds":{seconds}}}}}"#);
-            assert_eq!(told(None, &body), milliseconds, "{seconds}");
+            assert_eq!(retry_after_ms(None, &body), milliseconds, "{seconds}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! Kubernetes Events (`events.k8s.io/v1`) about objects, written in the background.
+//! Writes Kubernetes Events (`events.k8s.io/v1`) about objects in the background.
 //!
-//! Equal events become one with a growing series, as client-go's recorder does, so that a plugin that complains at
-//! every reconcile makes one object and not thousands.
+//! Equal events become one Event with a growing series, as with client-go's recorder: a plugin that complains
+//! at every reconcile makes one object and not thousands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Payload, Server, query};
+use super::{ApiClient, Payload, query};
 use crate::logs::PluginLogs;
 
 /// An event to be recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct NewEvent {
-    /// The plugin that says it.
+    /// The plugin that reports the event.
     pub(crate) plugin: Arc<str>,
     pub(crate) regarding: Object,
     pub(crate) warning: bool,
@@ -32,18 +32,18 @@ pub(crate) struct NewEvent {
     pub(crate) note: String,
 }
 
-/// Hands events to the task that writes them. Never waits: when the task is behind by [`BACKLOG`], events are dropped
-/// and counted, because an event is a comment and must not hold work up.
+/// Passes events to the task that writes them. Never waits: if the task is behind by [`BACKLOG`] events,
+/// further ones are dropped and counted, because events are diagnostics and must not delay work.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
-    sender: mpsc::Sender<Pending>,
+    sender: mpsc::Sender<PendingEvent>,
 }
 
-/// An event that waits to be written. It holds the name of the object that it is about, never the object: a thousand of those may be
-/// gigabytes.
-struct Pending {
+/// An event that waits to be written. It holds a reference to its object, not the object itself: a thousand
+/// objects may have gigabytes.
+struct PendingEvent {
     plugin: Arc<str>,
-    regarding: Reference,
+    regarding: ObjectReference,
     warning: bool,
     reason: String,
     action: String,
@@ -51,8 +51,8 @@ struct Pending {
     _charge: Option<HostMemoryCharge>,
 }
 
-/// Which object an event is about, in which state.
-struct Reference {
+/// The object that an event is about, and its resource version.
+struct ObjectReference {
     api_version: String,
     kind: String,
     namespace: String,
@@ -61,10 +61,13 @@ struct Reference {
     resource_version: String,
 }
 
+/// Events that may wait to be written.
 const BACKLOG: usize = 1024;
-/// How long an event counts as the same; client-go's recorder has 6 minutes.
-const SERIES: Duration = Duration::from_mins(6);
-const KEPT: usize = 4096;
+/// How long after the last occurrence an equal event extends the series. client-go's recorder also has 6
+/// minutes.
+const SERIES_TIMEOUT: Duration = Duration::from_mins(6);
+/// Series that are remembered.
+const MAX_SERIES: usize = 4096;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Identity {
@@ -76,42 +79,43 @@ struct Identity {
     note: String,
 }
 
-struct Recorded {
+struct RecordedSeries {
     path: String,
     count: u32,
     last: Instant,
 }
 
 impl EventRecorder {
-    /// Starts the writing task; it ends when the last recorder is dropped.
-    pub(crate) fn start(server: Server, instance: Arc<str>, logs: PluginLogs) -> Self {
+    /// Starts the writing task. The task ends when the last recorder is dropped.
+    pub(crate) fn start(server: ApiClient, instance: Arc<str>, logs: PluginLogs) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         tokio::spawn(async move {
-            let mut writer = Writer { server, instance, logs, receiver, recorded: HashMap::new() };
+            let mut writer = EventWriter { server, instance, logs, receiver, recorded: HashMap::new() };
             let report = |panic: &Panic| tracing::error!("the recorder of Events {panic}");
             supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
         });
         Self { sender }
     }
 
-    /// Queues an event of the host; false when it was dropped.
+    /// Queues an event of the host. Returns `false` if the event was dropped.
     pub(crate) fn record(&self, event: NewEvent) -> bool {
         self.sender.try_send(event.into()).is_ok()
     }
 
-    /// Queues an event of a guest, which is charged to the plugin until it is written; false when it was dropped.
+    /// Queues an event of a guest; its memory is charged to the plugin until it is written. Returns `false`
+    /// if the event was dropped.
     pub(crate) fn record_charged(&self, event: NewEvent, memory: &HostMemory) -> bool {
-        let mut pending = Pending::from(event);
+        let mut pending = PendingEvent::from(event);
         let Ok(charge) = memory.try_charge(HostMemoryKind::Events, pending.bytes()) else { return false };
         pending._charge = Some(charge);
         self.sender.try_send(pending).is_ok()
     }
 }
 
-impl From<NewEvent> for Pending {
+impl From<NewEvent> for PendingEvent {
     fn from(event: NewEvent) -> Self {
         let NewEvent { plugin, regarding: object, warning, reason, action, note } = event;
-        let regarding = Reference {
+        let regarding = ObjectReference {
             api_version: object.api_version().to_owned(),
             kind: object.kind().to_owned(),
             namespace: object.namespace().to_owned(),
@@ -123,16 +127,16 @@ impl From<NewEvent> for Pending {
     }
 }
 
-impl Pending {
+impl PendingEvent {
     fn bytes(&self) -> usize {
-        let Reference { api_version, kind, namespace, name, uid, resource_version } = &self.regarding;
+        let ObjectReference { api_version, kind, namespace, name, uid, resource_version } = &self.regarding;
         let texts = [api_version, kind, namespace, name, uid, resource_version];
         let texts = texts.into_iter().chain([&self.reason, &self.action, &self.note]);
         size_of::<Self>() + texts.map(String::len).sum::<usize>()
     }
 }
 
-impl Reference {
+impl ObjectReference {
     /// `namespace/name`, or `name` for cluster scope.
     fn key(&self) -> String {
         if self.namespace.is_empty() {
@@ -143,29 +147,30 @@ impl Reference {
     }
 }
 
-struct Writer {
-    server: Server,
+struct EventWriter {
+    server: ApiClient,
     instance: Arc<str>,
     logs: PluginLogs,
-    receiver: mpsc::Receiver<Pending>,
-    recorded: HashMap<Identity, Recorded>,
+    receiver: mpsc::Receiver<PendingEvent>,
+    recorded: HashMap<Identity, RecordedSeries>,
 }
 
-impl Writer {
-    /// Writes until the last recorder is dropped.
+impl EventWriter {
+    /// Writes events until the last recorder is dropped.
     async fn run(&mut self) {
         let Self { server, instance, logs, receiver, recorded } = self;
         while let Some(event) = receiver.recv().await {
             let now = Instant::now();
-            if recorded.len() >= KEPT {
-                recorded.retain(|_, known| now.duration_since(known.last) < SERIES);
-                if recorded.len() >= KEPT {
+            if recorded.len() >= MAX_SERIES {
+                recorded.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT);
+                if recorded.len() >= MAX_SERIES {
                     recorded.clear();
                 }
             }
             let identity = identity(&event);
-            let again = recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES);
-            let outcome = match again {
+            let existing =
+                recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES_TIMEOUT);
+            let outcome = match existing {
                 Some(known) => {
                     known.count += 1;
                     known.last = now;
@@ -179,7 +184,7 @@ impl Writer {
                 None => {
                     let (collection, name, body) = manifest(&event, instance, Timestamp::now());
                     let path = format!("{collection}/{}", path_segment(&name));
-                    recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
+                    recorded.insert(identity.clone(), RecordedSeries { path, count: 1, last: now });
                     let path = collection + &query(&[("fieldManager", &event.plugin)]);
                     server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
                 }
@@ -195,7 +200,7 @@ impl Writer {
     }
 }
 
-fn identity(event: &Pending) -> Identity {
+fn identity(event: &PendingEvent) -> Identity {
     let object = &event.regarding;
     Identity {
         plugin: Arc::clone(&event.plugin),
@@ -208,16 +213,16 @@ fn identity(event: &Pending) -> Identity {
 }
 
 fn series(count: u32, now: Timestamp) -> Value {
-    json!({"series": {"count": count, "lastObservedTime": micro(now)}})
+    json!({"series": {"count": count, "lastObservedTime": micro_time(now)}})
 }
 
-/// metav1.MicroTime.
-fn micro(now: Timestamp) -> String {
+/// Formats a time as `metav1.MicroTime`.
+fn micro_time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// The collection's path, the event's name, and its manifest.
-fn manifest(event: &Pending, instance: &str, now: Timestamp) -> (String, String, Value) {
+/// Returns the path of the collection, and the name and the manifest of the Event.
+fn manifest(event: &PendingEvent, instance: &str, now: Timestamp) -> (String, String, Value) {
     let object = &event.regarding;
     // Events about cluster-scoped objects live in `default`, as with client-go.
     let namespace = if object.namespace.is_empty() { "default" } else { &object.namespace };
@@ -226,7 +231,7 @@ fn manifest(event: &Pending, instance: &str, now: Timestamp) -> (String, String,
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
-        "eventTime": micro(now),
+        "eventTime": micro_time(now),
         "type": if event.warning { "Warning" } else { "Normal" },
         "reason": event.reason,
         "action": if event.action.is_empty() { "Reconcile" } else { &event.action },
@@ -245,24 +250,27 @@ fn manifest(event: &Pending, instance: &str, now: Timestamp) -> (String, String,
 mod tests {
     use super::*;
 
-    fn event(note: &str) -> Pending {
-        about(note).into()
+    fn pending_event(note: &str) -> PendingEvent {
+        new_event(note).into()
     }
 
     #[tokio::test]
-    async fn a_guests_events_are_charged_until_they_are_written_and_pin_no_object() {
+    async fn a_guests_events_are_charged_until_written_and_hold_no_object() {
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
         let recorder = EventRecorder { sender };
-        let memory = HostMemory::new(2 * event("n").bytes());
-        assert!(recorder.record_charged(about("n"), &memory) && recorder.record_charged(about("m"), &memory));
+        let memory = HostMemory::new(2 * pending_event("n").bytes());
+        assert!(
+            recorder.record_charged(new_event("n"), &memory)
+                && recorder.record_charged(new_event("m"), &memory)
+        );
         assert_eq!(memory.used(), memory.limit());
-        assert!(!recorder.record_charged(about("o"), &memory), "dropped");
-        assert!(recorder.record(about("p")), "the host's own is not the plugin's");
+        assert!(!recorder.record_charged(new_event("o"), &memory), "dropped");
+        assert!(recorder.record(new_event("p")), "the host's own is not the plugin's");
         while receiver.try_recv().is_ok() {}
         assert_eq!(memory.used(), 0);
     }
 
-    fn about(note: &str) -> NewEvent {
+    fn new_event(note: &str) -> NewEvent {
         let object =
             r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","resourceVersion":"5"}}"#;
         NewEvent {
@@ -278,7 +286,7 @@ mod tests {
     #[test]
     fn an_event_about_a_cluster_scoped_object_lives_in_default() {
         let now = Timestamp::UNIX_EPOCH;
-        let (path, name, body) = manifest(&event("n"), "host", now);
+        let (path, name, body) = manifest(&pending_event("n"), "host", now);
         assert_eq!(
             (path.as_str(), name.as_str()),
             ("/apis/events.k8s.io/v1/namespaces/default/events", "n1.0")
@@ -290,8 +298,8 @@ mod tests {
     }
 
     #[test]
-    fn events_are_one_series_only_if_all_they_say_is_equal() {
-        assert!(identity(&event("a")) == identity(&event("a")));
-        assert!(identity(&event("a")) != identity(&event("b")));
+    fn only_equal_events_share_a_series() {
+        assert!(identity(&pending_event("a")) == identity(&pending_event("a")));
+        assert!(identity(&pending_event("a")) != identity(&pending_event("b")));
     }
 }

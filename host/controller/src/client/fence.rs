@@ -1,12 +1,12 @@
-//! Keeps a version that was swapped out from writing, and tells a swap when the writes under way have ended.
+//! Stops the requests of a version that was swapped out, and lets the swap wait for its requests in flight.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The fence of one version. It is asked right before each request is sent; a swap closes it and waits for the requests
-/// that have passed. Cheap to clone.
+/// The fence of one version. A permit is taken right before each request is sent; a swap closes the fence and
+/// waits for the permits to be dropped. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fence(Arc<Shared>);
 
@@ -18,42 +18,42 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    closed: bool,
-    sending: usize,
+    is_closed: bool,
+    in_flight: usize,
 }
 
-/// Leave to send one request, until it is dropped: then its answer is there, or nobody waits for it any more.
+/// Permission to send one request, held until its response has arrived or nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) struct Sending(Arc<Shared>);
+pub(crate) struct FencePermit(Arc<Shared>);
 
 impl Fence {
-    /// Leave to send a request; `None` once the fence is closed.
-    pub(crate) fn enter(&self) -> Option<Sending> {
+    /// Returns a permit to send a request; `None` once the fence is closed.
+    pub(crate) fn enter(&self) -> Option<FencePermit> {
         let mut state = self.0.state.lock();
-        if state.closed {
+        if state.is_closed {
             return None;
         }
-        state.sending += 1;
-        Some(Sending(Arc::clone(&self.0)))
+        state.in_flight += 1;
+        Some(FencePermit(Arc::clone(&self.0)))
     }
 
-    /// From now on the version sends nothing.
+    /// Closes the fence: the version sends nothing from now on.
     pub(crate) fn close(&self) {
-        self.0.state.lock().closed = true;
+        self.0.state.lock().is_closed = true;
     }
 
-    /// The version goes on after all.
+    /// Opens the fence again, for a version that continues after all.
     pub(crate) fn open(&self) {
-        self.0.state.lock().closed = false;
+        self.0.state.lock().is_closed = false;
     }
 
-    /// Waits until no request is under way. Cancellation safe.
+    /// Waits until no request is in flight. Cancellation safe.
     pub(crate) async fn drained(&self) {
         loop {
             let drained = self.0.drained.notified();
             tokio::pin!(drained);
             drained.as_mut().enable();
-            if self.0.state.lock().sending == 0 {
+            if self.0.state.lock().in_flight == 0 {
                 return;
             }
             drained.await;
@@ -61,11 +61,11 @@ impl Fence {
     }
 }
 
-impl Drop for Sending {
+impl Drop for FencePermit {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.sending -= 1;
-        let is_last = state.sending == 0;
+        state.in_flight -= 1;
+        let is_last = state.in_flight == 0;
         drop(state);
         if is_last {
             self.0.drained.notify_waiters();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_fence_lets_nobody_pass_and_is_drained_when_the_last_request_has_ended() {
+    fn a_closed_fence_admits_no_request_and_is_drained_when_the_last_one_has_ended() {
         let fence = Fence::default();
         let (first, second) = (fence.enter().expect("open"), fence.enter().expect("open"));
         fence.close();

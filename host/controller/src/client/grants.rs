@@ -1,65 +1,70 @@
-//! What a plugin may do on the server: the descriptor's rules, narrowed by the operator's.
+//! What a plugin may do on the server: the descriptor's rules, restricted by the operator's.
 
 use crate::config::descriptor::Rule;
 use crate::config::operator::Operator;
 use crate::config::sidecar::WatchRule;
 
-/// The rules that a call is held against: all of the descriptor's, and those of the sidecar as it is now, where it has any.
+/// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
+/// has any.
 #[derive(Clone)]
 pub(crate) struct Grants {
     declared: Vec<Rule>,
     operator: Operator,
 }
 
-/// One request, as RBAC sees it.
+/// The attributes of one request that RBAC rules match.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access<'a> {
-    /// The API group, "" for core.
+pub(crate) struct AccessRequest<'a> {
+    /// The API group; "" for core.
     pub group: &'a str,
-    /// The plural name, with `/status` or another subresource where there is one.
+    /// The plural name, with `/status` or another subresource if there is one.
     pub resource: &'a str,
     /// The verb.
     pub verb: &'a str,
-    /// The namespace, "" for cluster scope or all namespaces.
+    /// The namespace; "" for cluster scope or all namespaces.
     pub namespace: &'a str,
-    /// Whether the resource's objects are in namespaces. As in RBAC, a rule with namespaces grants nothing on those that are not,
-    /// whatever namespace a request names.
+    /// Whether the resource is namespaced. As in RBAC, a rule with namespaces grants nothing on
+    /// cluster-scoped resources, whatever namespace a request names.
     pub namespaced: bool,
 }
 
-impl Access<'_> {
+impl AccessRequest<'_> {
     fn is_within(&self, namespaces: &[String]) -> bool {
         let is_in_one = self.namespaced && !self.namespace.is_empty();
-        is_everywhere(namespaces) || (is_in_one && has(namespaces, self.namespace))
+        is_everywhere(namespaces) || (is_in_one && matches_any(namespaces, self.namespace))
     }
 }
 
 impl Grants {
-    /// The grants of a descriptor under what the operator allows at the time of each call.
+    /// The grants of a descriptor, restricted by what the operator allows at the time of each request.
     #[must_use]
     pub(crate) fn new(declared: Vec<Rule>, operator: Operator) -> Self {
         Self { declared, operator }
     }
 
-    /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
-    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts; so is
-    /// `access.namespaced`, which must be true.
+    /// Whether the request may be granted, as far as that is known before discovery: a plugin must not make
+    /// the host query the server about what none of its rules could allow. Of `access.resource`, which is a
+    /// guess, only the subresource counts; `access.namespaced` must be true.
     ///
     /// # Errors
-    /// A rule that would let it pass.
-    pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
+    /// Returns a rule that would allow the request.
+    pub(crate) fn check_before_discovery(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
         self.check_by(access, may_allow)
     }
 
-    /// Whether the access is granted.
+    /// Whether the request is granted.
     ///
     /// # Errors
-    /// The rule that is missing.
-    pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
+    /// Returns the missing rule.
+    pub(crate) fn check(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
         self.check_by(access, allows)
     }
 
-    fn check_by(&self, access: Access<'_>, allows: fn(&[Rule], Access<'_>) -> bool) -> Result<(), Rule> {
+    fn check_by(
+        &self,
+        access: AccessRequest<'_>,
+        allows: fn(&[Rule], AccessRequest<'_>) -> bool,
+    ) -> Result<(), Rule> {
         let declared = allows(&self.declared, access);
         let terms = self.operator.terms();
         let granted =
@@ -78,24 +83,26 @@ impl Grants {
     }
 }
 
-/// What of a watch is granted: the namespaces that remain of those that it asks for, none for all of them.
+/// Returns the namespaces of a watch that are granted, out of those in `requested`. Empty stands for all
+/// namespaces, in both.
 ///
-/// A watch of all namespaces takes what it gets. One that names namespaces needs each of them.
+/// A watch of all namespaces is restricted to the granted ones. A watch that names namespaces needs each of
+/// them.
 ///
 /// # Errors
-/// The rule that is missing.
-pub(crate) fn watched_namespaces(
+/// Returns the missing rule.
+pub(crate) fn granted_namespaces(
     granted: Option<&[WatchRule]>,
     (group, plural, namespaced): (&str, &str, bool),
-    wanted: &[String],
+    requested: &[String],
 ) -> Result<Vec<String>, WatchRule> {
-    let Some(granted) = granted else { return Ok(wanted.to_vec()) };
+    let Some(granted) = granted else { return Ok(requested.to_vec()) };
     let covering = granted
         .iter()
         .filter(|rule| {
-            has(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
+            matches_any(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
         })
-        // As in RBAC, where no Role grants what is in no namespace.
+        // As in RBAC, where no Role grants cluster-scoped resources.
         .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
     let all = covering.clone().any(|rule| is_everywhere(&rule.namespaces));
     let missing = |namespaces: Vec<String>| WatchRule {
@@ -104,37 +111,40 @@ pub(crate) fn watched_namespaces(
         namespaces,
     };
     if all {
-        return Ok(wanted.to_vec());
+        return Ok(requested.to_vec());
     }
-    let mut there: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
-    there.sort();
-    there.dedup();
-    if wanted.is_empty() {
-        return if there.is_empty() { Err(missing(Vec::new())) } else { Ok(there) };
+    let mut available: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
+    available.sort();
+    available.dedup();
+    if requested.is_empty() {
+        return if available.is_empty() { Err(missing(Vec::new())) } else { Ok(available) };
     }
-    let absent: Vec<String> = wanted.iter().filter(|name| !there.contains(name)).cloned().collect();
-    if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
+    let absent: Vec<String> = requested.iter().filter(|name| !available.contains(name)).cloned().collect();
+    if absent.is_empty() { Ok(requested.to_vec()) } else { Err(missing(absent)) }
 }
 
-/// Whether some rule is of the group, so that a watch of one of its kinds may be granted.
-pub(crate) fn has_rule_of_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
-    granted.is_none_or(|granted| granted.iter().any(|rule| has(&rule.api_groups, group)))
+/// Whether some rule has this API group, so that a watch of its kinds may be granted.
+pub(crate) fn has_rule_for_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
+    granted.is_none_or(|granted| granted.iter().any(|rule| matches_any(&rule.api_groups, group)))
 }
 
-/// What remains of a rule under the operator's: the rules that both allow.
-pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
+/// Returns the rules that both the declared rule and the operator's rules allow.
+pub(crate) fn intersect(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
     match granted {
         None => vec![declared.clone()],
-        Some(granted) => granted.iter().filter_map(|granted| common(declared, granted)).collect(),
+        Some(granted) => granted.iter().filter_map(|granted| intersection(declared, granted)).collect(),
     }
 }
 
-/// The granted rules that allow nothing that is declared: probably misspelt.
-pub(crate) fn idle<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
-    granted.iter().filter(|granted| !declared.iter().any(|declared| common(declared, granted).is_some()))
+/// Returns the granted rules that allow nothing that is declared; they are probably misspelled.
+pub(crate) fn unused_rules<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    granted
+        .iter()
+        .filter(|granted| !declared.iter().any(|declared| intersection(declared, granted).is_some()))
 }
 
-fn common(one: &Rule, other: &Rule) -> Option<Rule> {
+/// Returns the rule for what both rules allow.
+fn intersection(one: &Rule, other: &Rule) -> Option<Rule> {
     let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
         (true, true) => Vec::new(),
         (true, false) => other.namespaces.clone(),
@@ -149,7 +159,7 @@ fn common(one: &Rule, other: &Rule) -> Option<Rule> {
     })
 }
 
-/// The narrower of each pair of which one covers the other; `None` when there is none.
+/// Returns the narrower pattern of each pair in which one covers the other; `None` if there is no such pair.
 fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     let mut both: Vec<String> = Vec::new();
     for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
@@ -167,37 +177,38 @@ fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     (!both.is_empty()).then_some(both)
 }
 
-/// Whether a rule with these namespaces is of all of them, and of what is in none.
+/// Whether a rule with these namespaces applies to all of them, and to cluster-scoped resources.
 pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == "*" || item == wanted)
+fn matches_any(list: &[String], requested: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == requested)
 }
 
-fn allows(rules: &[Rule], access: Access<'_>) -> bool {
+fn allows(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     rules.iter().any(|rule| {
-        has(&rule.api_groups, access.group)
+        matches_any(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
-            && has(&rule.verbs, access.verb)
+            && matches_any(&rule.verbs, access.verb)
             && access.is_within(&rule.namespaces)
     })
 }
 
-/// Whether some resource's name would make these rules allow it.
-fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
+/// Whether these rules would allow the request for some resource name.
+fn may_allow(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
-    let wanted = subresource(access.resource);
+    let requested = subresource(access.resource);
     rules.iter().any(|rule| {
-        has(&rule.api_groups, access.group)
-            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
-            && has(&rule.verbs, access.verb)
+        matches_any(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == requested)
+            && matches_any(&rule.verbs, access.verb)
             && access.is_within(&rule.namespaces)
     })
 }
 
-/// As RBAC has it: `*` covers everything, `*/status` that subresource of everything, all else itself.
+/// Whether a resource pattern matches, as in RBAC: `*` matches everything, `*/status` that subresource of
+/// everything.
 fn covers(pattern: &str, resource: &str) -> bool {
     pattern == "*"
         || pattern == resource
@@ -224,15 +235,15 @@ mod tests {
         }
     }
 
-    fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> Access<'a> {
-        Access { group: "apps", resource, verb, namespace, namespaced: true }
+    fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> AccessRequest<'a> {
+        AccessRequest { group: "apps", resource, verb, namespace, namespaced: true }
     }
 
-    /// As in RBAC: else `namespaces: [shop]` would give the right to delete the Namespace, and every Node.
+    /// As in RBAC: otherwise `namespaces: [shop]` would allow deleting the Namespace, and every Node.
     #[test]
-    fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
+    fn a_rule_with_namespaces_grants_no_cluster_scoped_write() {
         let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
-        let node = |namespace| Access { namespaced: false, ..access("nodes", "delete", namespace) };
+        let node = |namespace| AccessRequest { namespaced: false, ..access("nodes", "delete", namespace) };
         for (declared, granted) in [
             (all(&["shop"]), None),
             (all(&[]), Some(vec![all(&["shop"])])),
@@ -251,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_it_names() {
+    fn a_rule_grants_only_what_it_names() {
         let grants = super::tests::grants(vec![rule("apps", "deployments", "update", "shop")], None);
         assert_eq!(grants.check(access("deployments", "update", "shop")), Ok(()));
         for (resource, verb, namespace) in [
@@ -267,21 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn stars_cover_as_in_rbac() {
+    fn wildcards_match_as_in_rbac() {
         let grants =
             super::tests::grants(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
         assert_eq!(grants.check(access("deployments/scale", "patch", "shop")), Ok(()));
         assert!(grants.check(access("deployments", "get", "shop")).is_err(), "another group");
-        let core = Access { group: "", ..access("pods/log", "get", "shop") };
+        let core = AccessRequest { group: "", ..access("pods/log", "get", "shop") };
         assert_eq!(grants.check(core), Ok(()));
     }
 
     #[test]
-    fn the_operator_narrows_and_never_widens() {
+    fn the_operator_restricts_and_never_extends() {
         let declared = vec![rule("apps", "*", "*", "")];
-        let narrowed = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
-        assert_eq!(narrowed.check(access("deployments", "get", "shop")), Ok(()));
-        assert!(narrowed.check(access("deployments", "delete", "shop")).is_err());
+        let restricted = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
+        assert_eq!(restricted.check(access("deployments", "get", "shop")), Ok(()));
+        assert!(restricted.check(access("deployments", "delete", "shop")).is_err());
         let wider = grants(vec![], Some(vec![rule("*", "*", "*", "")]));
         assert!(wider.check(access("deployments", "get", "shop")).is_err());
     }
@@ -297,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_meet_in_parts_leave_those() {
+    fn overlapping_rules_are_intersected() {
         let declared = rules("apps", &["deployments", "*/status"], &["get", "update"], &["shop", "bank"]);
         let granted = [
             rules(
@@ -309,7 +320,7 @@ mod tests {
             rules("apps", &["*"], &["get"], &[]),
             rules("apps", &["deployments"], &["update"], &["zoo"]),
         ];
-        let left = narrowed(&declared, Some(&granted));
+        let left = intersect(&declared, Some(&granted));
         assert_eq!(
             left,
             [
@@ -317,23 +328,23 @@ mod tests {
                 rules("apps", &["deployments", "*/status"], &["get"], &["shop", "bank"]),
             ]
         );
-        // What is left is what a call may do.
+        // A request is granted exactly if the resulting rules allow it.
         let grants = super::tests::grants(vec![declared.clone()], Some(granted.to_vec()));
         assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
         assert!(grants.check(access("deployments", "update", "shop")).is_err());
         assert_eq!(grants.check(access("deployments", "get", "shop")), Ok(()));
-        assert_eq!(narrowed(&declared, None), [declared]);
+        assert_eq!(intersect(&declared, None), [declared]);
     }
 
     #[test]
-    fn a_granted_rule_that_meets_nothing_is_found() {
+    fn a_granted_rule_that_matches_no_declared_rule_is_unused() {
         let declared = [rule("apps", "deployments", "update", "shop")];
         let granted = [
             rule("apps", "deployments", "*", ""),
             rule("apps", "deployment", "*", ""),
             rule("apps", "deployments", "update", "bank"),
         ];
-        assert_eq!(idle(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
+        assert_eq!(unused_rules(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
     }
 
     fn watch_rule(resource: &str, namespaces: &[&str]) -> WatchRule {
@@ -342,10 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_all_namespaces_is_narrowed_and_one_of_some_is_not() {
-        let left = |granted: &[WatchRule], wanted: &[&str]| {
-            let wanted: Vec<_> = wanted.iter().map(|&text| text.to_owned()).collect();
-            watched_namespaces(Some(granted), ("apps", "deployments", true), &wanted)
+    fn a_watch_of_all_namespaces_is_restricted_and_one_of_named_namespaces_is_not() {
+        let left = |granted: &[WatchRule], requested: &[&str]| {
+            let requested: Vec<_> = requested.iter().map(|&text| text.to_owned()).collect();
+            granted_namespaces(Some(granted), ("apps", "deployments", true), &requested)
         };
         let two = [watch_rule("deployments", &["b"]), watch_rule("*", &["a", "b"])];
         assert_eq!(left(&two, &[]), Ok(vec!["a".into(), "b".into()]));
@@ -355,14 +366,14 @@ mod tests {
         assert_eq!(left(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
         assert_eq!(left(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
         assert_eq!(left(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
-        assert_eq!(watched_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
+        assert_eq!(granted_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
     }
 
     #[test]
-    fn a_rule_of_a_namespace_grants_nothing_that_is_in_none() {
+    fn a_rule_with_namespaces_grants_no_cluster_scoped_watch() {
         let granted = [watch_rule("nodes", &["a"])];
-        assert!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
+        assert!(granted_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
         let granted = [watch_rule("nodes", &[])];
-        assert_eq!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
+        assert_eq!(granted_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
     }
 }

@@ -1,7 +1,7 @@
-//! Writes that were sent and whose outcome is not known yet, by the key whose reconcile sent them.
+//! The writes that were sent and whose outcome is not yet known, by the key whose reconcile sent them.
 //!
-//! A key is let go of only when its requests have ended: a worker that is done with it, or is cut off, leaves it here,
-//! and the last request gives it back. No worker waits for that.
+//! A key is released only once all its requests have ended. A worker that finishes the key, or is cancelled,
+//! leaves it here, and the last request releases it. The worker does not wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,88 +14,88 @@ use tokio::sync::Notify;
 
 use crate::runtime::queue::{Item, QueueNote};
 
-/// The requests of one plugin, all its versions. Cheap to clone.
+/// The in-flight requests of all versions of one plugin. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// How many keys have requests, to be asked without the lock.
+    /// The number of keys with requests, readable without the lock.
     keys: AtomicUsize,
-    sent: Mutex<HashMap<Item, Sent>>,
-    /// Wakes those who wait for the end of all requests.
-    landed: Notify,
+    requests_by_key: Mutex<HashMap<Item, KeyRequests>>,
+    /// Notifies waiters when the last request has ended.
+    idle: Notify,
 }
 
-/// What was sent for one key. There are entries with requests only.
-struct Sent {
+/// The requests of one key. Only keys with requests have an entry.
+struct KeyRequests {
     requests: usize,
-    /// The key, once its worker is done with it.
+    /// The key, once its worker has finished.
     held: Option<WorkItem<Item, QueueNote>>,
 }
 
-/// One request, until its outcome is known. Dropping it says so.
-pub(crate) struct Flight {
+/// One request in flight. Dropping it means that its outcome is known.
+pub(crate) struct InFlightRequest {
     in_flight: InFlight,
     item: Item,
 }
 
-/// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
+/// A key that a worker processes. Dropping it releases the key, at once or when its requests have ended.
 pub(crate) struct HeldItem {
-    /// What holds the key; only the drop takes it, to where the requests are.
+    /// The work item that holds the key. Only `drop` takes it.
     work: Option<WorkItem<Item, QueueNote>>,
     in_flight: InFlight,
 }
 
 impl InFlight {
-    /// A request is about to be sent for the key.
-    pub(crate) fn begin(&self, item: &Item) -> Flight {
-        let mut sent = self.0.sent.lock();
-        sent.entry(item.clone()).or_insert(Sent { requests: 0, held: None }).requests += 1;
-        self.0.keys.store(sent.len(), Ordering::Release);
-        Flight { in_flight: self.clone(), item: item.clone() }
+    /// Registers a request that is about to be sent for the key.
+    pub(crate) fn begin(&self, item: &Item) -> InFlightRequest {
+        let mut requests_by_key = self.0.requests_by_key.lock();
+        requests_by_key.entry(item.clone()).or_insert(KeyRequests { requests: 0, held: None }).requests += 1;
+        self.0.keys.store(requests_by_key.len(), Ordering::Release);
+        InFlightRequest { in_flight: self.clone(), item: item.clone() }
     }
 
-    /// Whether no request is out.
+    /// Whether no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.sent.lock().is_empty()
+        self.0.requests_by_key.lock().is_empty()
     }
 
-    /// Waits until no request is out.
+    /// Waits until no request is in flight.
     ///
     /// # Cancellation safety
     /// Safe.
-    pub(crate) async fn landed(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let landed = self.0.landed.notified();
-            tokio::pin!(landed);
-            landed.as_mut().enable();
+            let idle = self.0.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
             if self.is_empty() {
                 return;
             }
-            landed.await;
+            idle.await;
         }
     }
 
-    /// Gives a key to a worker.
+    /// Hands a key to a worker.
     pub(crate) fn hold(&self, work: WorkItem<Item, QueueNote>) -> HeldItem {
         HeldItem { work: Some(work), in_flight: self.clone() }
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let shared = &self.in_flight.0;
-        let mut sent = shared.sent.lock();
-        let Some(entry) = sent.get_mut(&self.item) else { return };
+        let mut requests_by_key = shared.requests_by_key.lock();
+        let Some(entry) = requests_by_key.get_mut(&self.item) else { return };
         entry.requests -= 1;
-        let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
-        shared.keys.store(sent.len(), Ordering::Release);
-        let is_last = sent.is_empty();
-        // The key goes back without the lock: that wakes a worker.
-        drop(sent);
+        let ended = if entry.requests == 0 { requests_by_key.remove(&self.item) } else { None };
+        shared.keys.store(requests_by_key.len(), Ordering::Release);
+        let is_last = requests_by_key.is_empty();
+        // Releasing the key wakes a worker, so it happens without the lock.
+        drop(requests_by_key);
         if is_last {
-            shared.landed.notify_waiters();
+            shared.idle.notify_waiters();
         }
         drop(ended);
     }
@@ -110,29 +110,29 @@ impl HeldItem {
         self.work().key()
     }
 
-    /// Its retries are forgotten when it is let go.
+    /// Resets the retry count when the key is released.
     pub(crate) fn forget(&mut self) {
         if let Some(work) = &mut self.work {
             work.forget();
         }
     }
 
-    /// Takes out what the key is charged with, to go with the key where it is put back.
+    /// Takes the key's memory charge, to pass it on when the key is queued again.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.work.as_mut().and_then(|work| work.note_mut().take_charge())
     }
 
-    /// The priority with which it was taken.
+    /// The priority with which the key was taken.
     pub(crate) fn priority(&self) -> Priority {
         self.work().priority()
     }
 
-    /// Its retries when it was taken.
+    /// The number of retries when the key was taken.
     pub(crate) fn attempts(&self) -> u32 {
         self.work().attempts()
     }
 
-    /// Lets go of the key.
+    /// Releases the key.
     #[cfg(test)]
     pub(crate) fn done(self) {}
 }
@@ -140,17 +140,18 @@ impl HeldItem {
 impl Drop for HeldItem {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
-        // A key's requests are begun while its worker has it, so before this: where there are none, the key goes back at once.
+        // A key's requests start while its worker holds it, so before this point. Without any, the key is
+        // released at once.
         if self.in_flight.0.keys.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut sent = self.in_flight.0.sent.lock();
-        if let Some(entry) = sent.get_mut(work.key()) {
+        let mut requests_by_key = self.in_flight.0.requests_by_key.lock();
+        if let Some(entry) = requests_by_key.get_mut(work.key()) {
             entry.held = Some(work);
             return;
         }
-        // The key goes back without the lock: that wakes a worker.
-        drop(sent);
+        // Releasing the key wakes a worker, so it happens without the lock.
+        drop(requests_by_key);
         drop(work);
     }
 }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_comes_again_only_when_all_its_requests_have_ended() {
+    async fn a_key_is_queued_again_only_after_all_its_requests_have_ended() {
         let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");
@@ -186,24 +187,24 @@ mod tests {
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));
-        queue.in_flight().landed().await;
+        queue.in_flight().wait_until_idle().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_last_request_is_told() {
+    async fn waiters_are_notified_when_the_last_request_ends() {
         let in_flight = InFlight::default();
         let (first, second) = (in_flight.begin(&item("a")), in_flight.begin(&item("b")));
-        let mut landed = tokio_test::task::spawn(in_flight.landed());
-        tokio_test::assert_pending!(landed.poll());
+        let mut idle = tokio_test::task::spawn(in_flight.wait_until_idle());
+        tokio_test::assert_pending!(idle.poll());
         drop(first);
-        assert!(!landed.is_woken());
+        assert!(!idle.is_woken());
         drop(second);
-        assert!(landed.is_woken());
-        tokio_test::assert_ready!(landed.poll());
+        assert!(idle.is_woken());
+        tokio_test::assert_ready!(idle.poll());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_that_end_before_their_worker_hold_nothing() {
+    async fn requests_that_end_before_their_worker_do_not_hold_the_key() {
         let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");

@@ -1,4 +1,4 @@
-//! Talking to the API server, other than by watches: requests, discovery, CRDs, events.
+//! Requests to the API server other than watches: live reads and writes, discovery, CRDs, Events.
 
 pub(crate) mod clients;
 mod crds;
@@ -10,8 +10,8 @@ pub(crate) mod grants;
 pub(crate) mod in_flight;
 mod live;
 pub(crate) mod quota;
+mod write_outcome;
 pub(crate) mod writer;
-mod written;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -19,24 +19,24 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
-pub(crate) use crds::{CrdError, absent, apply_crds, established};
-pub(crate) use discovery::{Age, Discovery, DiscoveryError};
-pub(crate) use error::ServerError;
+pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
+pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
+pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
-pub(crate) use written::{Written, created, deleted, object, written};
+pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update};
 
 use crate::access::ServiceAccount;
 
-/// Requests to one API server, with its answers' errors told apart.
+/// Sends requests to the API server and parses its error responses.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub(crate) struct ApiClient {
     client: kube::Client,
-    /// In whose name they are sent; none for the host's own.
+    /// The user to impersonate; `None` for the host's own identity.
     user: Option<HeaderValue>,
 }
 
-/// A body and what it is.
+/// A request body and its content type.
 #[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) content_type: &'static str,
@@ -44,10 +44,10 @@ pub(crate) struct Payload {
 }
 
 pub(crate) const JSON: &str = "application/json";
-/// Bytes of an answer that nothing narrower bounds, such as an object that was written: many times what etcd stores.
-const LARGEST_ANSWER: usize = 64 << 20;
-/// Bytes of an error's body.
-const LARGEST_ERROR: usize = 256 << 10;
+/// Limit in bytes for responses without a narrower one, such as written objects; many times what etcd stores.
+const MAX_RESPONSE_SIZE: usize = 64 << 20;
+/// Limit in bytes for the body of an error response.
+const MAX_ERROR_SIZE: usize = 256 << 10;
 const IMPERSONATE_USER: &str = "impersonate-user";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
@@ -57,39 +57,41 @@ impl Payload {
     }
 }
 
-impl Server {
+impl ApiClient {
     pub(crate) fn new(client: kube::Client) -> Self {
         Self { client, user: None }
     }
 
-    /// The same server, asked in a service account's name. Its groups are not named: the API server knows those of a service
-    /// account, and to name them takes rights that the host then need not have.
+    /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
+    /// the groups of a service account, and impersonating groups needs rights that the host otherwise does
+    /// not.
     pub(crate) fn acting_as(&self, account: &ServiceAccount) -> Self {
-        // The parts of an account's name are plain ASCII, which every header takes.
+        // The name of a service account is plain ASCII, which is valid in every header.
         let user = HeaderValue::from_str(&account.user()).ok();
         debug_assert!(user.is_some(), "{account}");
         Self { client: self.client.clone(), user }
     }
 
-    /// Sends one request and returns the body of a successful answer. Dropping the future abandons the request: the
-    /// server may or may not have carried it out.
+    /// Sends one request and returns the body of a successful response. Dropping the future abandons the
+    /// request: the server may or may not have carried it out.
     pub(crate) async fn request(
         &self,
         method: Method,
         path_and_query: &str,
         payload: Option<Payload>,
-    ) -> Result<Bytes, ServerError> {
-        self.request_within(method, path_and_query, payload, LARGEST_ANSWER).await
+    ) -> Result<Bytes, RequestError> {
+        self.request_with_limit(method, path_and_query, payload, MAX_RESPONSE_SIZE).await
     }
 
-    /// [`request`](Self::request) with another bound: an answer of more than so many bytes is not read to its end, and is an error.
-    pub(crate) async fn request_within(
+    /// Like [`request`](Self::request), with another limit: a response of more than `limit` bytes is an error
+    /// and is not read to its end.
+    pub(crate) async fn request_with_limit(
         &self,
         method: Method,
         path_and_query: &str,
         payload: Option<Payload>,
-        most: usize,
-    ) -> Result<Bytes, ServerError> {
+        limit: usize,
+    ) -> Result<Bytes, RequestError> {
         let mut request = Request::builder().method(method).uri(path_and_query).header(ACCEPT, JSON);
         if let Some(user) = &self.user {
             request = request.header(IMPERSONATE_USER, user);
@@ -101,19 +103,19 @@ impl Server {
             }
             None => Body::empty(),
         };
-        let request = request.body(body).map_err(ServerError::transport)?;
-        let response = self.client.send(request).await.map_err(ServerError::transport)?;
+        let request = request.body(body).map_err(RequestError::transport)?;
+        let response = self.client.send(request).await.map_err(RequestError::transport)?;
         let (head, body) = response.into_parts();
         let is_success = head.status.is_success();
-        let most = if is_success { most } else { LARGEST_ERROR };
-        let body = match Limited::new(body, most).collect().await {
+        let limit = if is_success { limit } else { MAX_ERROR_SIZE };
+        let body = match Limited::new(body, limit).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => match is_success {
-                true => return Err(ServerError::Unread { most }),
-                // The code says what matters.
-                false => Bytes::from(format!("its message exceeds {most} bytes")),
+                true => return Err(RequestError::ResponseTooLarge { limit }),
+                // The status code says what matters.
+                false => Bytes::from(format!("its message exceeds {limit} bytes")),
             },
-            Err(error) => return Err(ServerError::transport(&*error)),
+            Err(error) => return Err(RequestError::transport(&*error)),
         };
         if is_success {
             return Ok(body);
@@ -121,21 +123,21 @@ impl Server {
         let retry_after =
             head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
         let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
-        Err(ServerError::answered(head.status, &body, retry_after))
+        Err(RequestError::answered(head.status, &body, retry_after))
     }
 
-    /// GET, with 404 as `None`.
-    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, ServerError> {
-        self.get_within(path_and_query, LARGEST_ANSWER).await
+    /// Sends a GET. Returns `None` for a 404.
+    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, RequestError> {
+        self.get_with_limit(path_and_query, MAX_RESPONSE_SIZE).await
     }
 
-    /// [`get`](Self::get) of an answer of at most so many bytes.
-    pub(crate) async fn get_within(
+    /// Like [`get`](Self::get), for a response of at most `limit` bytes.
+    pub(crate) async fn get_with_limit(
         &self,
         path_and_query: &str,
-        most: usize,
-    ) -> Result<Option<Bytes>, ServerError> {
-        match self.request_within(Method::GET, path_and_query, None, most).await {
+        limit: usize,
+    ) -> Result<Option<Bytes>, RequestError> {
+        match self.request_with_limit(Method::GET, path_and_query, None, limit).await {
             Ok(body) => Ok(Some(body)),
             Err(error) if error.code() == Some(StatusCode::NOT_FOUND.as_u16()) => Ok(None),
             Err(error) => Err(error),
@@ -143,7 +145,7 @@ impl Server {
     }
 }
 
-/// A query string of the parameters that have a value.
+/// Builds a query string from the parameters that have a value.
 pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
@@ -167,47 +169,48 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_beyond_the_plugins_limit_is_refused_and_one_of_that_size_is_read() {
+    async fn a_response_beyond_the_limit_is_refused_and_one_at_the_limit_is_read() {
         let service = tower::service_fn(async |_: Request<Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(vec![b'x'; 100])))
         });
-        let server = Server::new(kube::Client::new(service, "default"));
-        let read = server.request_within(Method::GET, "/", None, 100).await.expect("within the limit");
+        let server = ApiClient::new(kube::Client::new(service, "default"));
+        let read = server.request_with_limit(Method::GET, "/", None, 100).await.expect("within the limit");
         assert_eq!(read.len(), 100);
-        let refused = server.request_within(Method::GET, "/", None, 99).await.expect_err("beyond the limit");
+        let refused =
+            server.request_with_limit(Method::GET, "/", None, 99).await.expect_err("beyond the limit");
         assert_eq!(refused.code(), Some(413));
         assert!(refused.to_string().contains("limits.messageSize of 99 bytes"), "{refused}");
         assert!(refused.leaves_outcome_open(), "a write may have been carried out");
     }
 
     #[tokio::test]
-    async fn an_error_of_any_size_keeps_its_code_and_little_else() {
+    async fn an_oversized_error_response_keeps_its_code() {
         let service = tower::service_fn(async |_: Request<Body>| {
             let response =
-                http::Response::builder().status(403).body(Body::from(vec![b'x'; LARGEST_ERROR + 1]));
+                http::Response::builder().status(403).body(Body::from(vec![b'x'; MAX_ERROR_SIZE + 1]));
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         });
-        let server = Server::new(kube::Client::new(service, "default"));
+        let server = ApiClient::new(kube::Client::new(service, "default"));
         let error = server.request(Method::GET, "/", None).await.expect_err("forbidden");
         assert_eq!(error.code(), Some(403));
         assert!(error.to_string().len() < 200, "{error}");
     }
 
     #[tokio::test]
-    async fn a_request_in_an_accounts_name_says_so_and_others_do_not() {
+    async fn only_a_client_for_an_account_sends_the_impersonation_header() {
         let service = tower::service_fn(async |request: Request<Body>| {
             let user = request.headers().get("impersonate-user").map_or(&b"host"[..], HeaderValue::as_bytes);
             Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(user.to_vec())))
         });
-        let server = Server::new(kube::Client::new(service, "default"));
+        let server = ApiClient::new(kube::Client::new(service, "default"));
         let account = ServiceAccount::parse("bots/a").expect("an account");
-        let user = async |server: &Server| server.get("/").await.expect("answered").expect("a body");
+        let user = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
         assert_eq!(user(&server.acting_as(&account)).await, "system:serviceaccount:bots:a");
         assert_eq!(user(&server).await, "host");
     }
 
     #[test]
-    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
+    fn queries_omit_empty_parameters_and_escape_values() {
         assert_eq!(query(&[("a", ""), ("b", "")]), "");
         assert_eq!(query(&[("a", "x"), ("b", ""), ("c", "k in (ä,b)")]), "?a=x&c=k%20in%20%28%C3%A4%2Cb%29");
     }

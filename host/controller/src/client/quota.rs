@@ -1,21 +1,22 @@
-//! How fast a plugin may do what costs others something: token buckets, with time passed in, and who waits at them.
+//! Rate limits for what a plugin does at the expense of others: a token bucket with the time passed in, and a
+//! queue for it.
 
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// A token bucket.
+/// A token bucket. Pure: the time is passed in.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     per_second: f64,
     capacity: f64,
     tokens: f64,
     refilled: Instant,
 }
 
-impl Bucket {
-    /// A full one.
+impl TokenBucket {
+    /// A full bucket.
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let (per_second, capacity) = (f64::from(per_second.max(1)), f64::from(burst.max(1)));
         Self { per_second, capacity, tokens: capacity, refilled: now }
@@ -24,7 +25,7 @@ impl Bucket {
     /// Takes a token.
     ///
     /// # Errors
-    /// There is none; the time after which there will be one if nobody else takes it.
+    /// Errors if no token is left, with the time after which there will be one unless somebody else takes it.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
@@ -34,26 +35,26 @@ impl Bucket {
             return Ok(());
         }
         let missing = (1.0 - self.tokens) / self.per_second;
-        // Up to the timer's next tick, so that who has waited finds its token.
+        // One more millisecond, the timer's resolution, so that a caller that has waited finds its token.
         Err(Duration::from_secs_f64(missing) + Duration::from_millis(1))
     }
 }
 
-/// A bucket at which callers wait in the order in which they came.
+/// A token bucket for which callers wait in the order of arrival.
 #[derive(Debug)]
-pub(crate) struct Turnstile(Mutex<Bucket>);
+pub(crate) struct RateLimiter(Mutex<TokenBucket>);
 
-impl Turnstile {
-    pub(crate) fn new(bucket: Bucket) -> Self {
+impl RateLimiter {
+    pub(crate) fn new(bucket: TokenBucket) -> Self {
         Self(Mutex::new(bucket))
     }
 
-    /// Waits for a token; `on_wait` is called once before the first wait, if there is one.
+    /// Waits for a token. `on_wait` is called once before the first wait, if there is one.
     ///
     /// # Cancellation safety
-    /// Safe: a caller that goes takes no token, and the next in line is served. The lock is fair, and the first in line holds it while it
-    /// waits.
-    pub(crate) async fn pass(&self, on_wait: impl FnOnce()) {
+    /// Safe: a dropped caller takes no token, and the next one is served. The lock is fair, and the first
+    /// caller holds it while waiting.
+    pub(crate) async fn acquire(&self, on_wait: impl FnOnce()) {
         let mut on_wait = Some(on_wait);
         let mut wait = || on_wait.take().into_iter().for_each(|on_wait| on_wait());
         let mut bucket = match self.0.try_lock() {
@@ -70,17 +71,17 @@ impl Turnstile {
     }
 }
 
-/// Says something now and then only.
+/// Limits a repeated log message to one per minute.
 #[derive(Debug, Default)]
-pub(crate) struct Reminder(parking_lot::Mutex<Option<Instant>>);
+pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
 
-impl Reminder {
-    const EVERY: Duration = Duration::from_mins(1);
+impl LogThrottle {
+    const INTERVAL: Duration = Duration::from_mins(1);
 
-    /// Whether it is time to say it again.
+    /// Whether the message is due again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let mut last = self.0.lock();
-        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::EVERY);
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::INTERVAL);
         if is_due {
             *last = Some(now);
         }
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(10, 3, start);
+        let mut bucket = TokenBucket::new(10, 3, start);
         for _ in 0..3 {
             assert_eq!(bucket.take(start), Ok(()));
         }
@@ -110,16 +111,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_are_served_in_their_order_at_the_rate() {
+    async fn callers_are_served_in_order_at_the_rate() {
         let start = Instant::now();
-        let turnstile = Arc::new(Turnstile::new(Bucket::new(10, 2, start)));
-        let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
+        let limiter = Arc::new(RateLimiter::new(TokenBucket::new(10, 2, start)));
+        let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
         for number in 0..5 {
-            let (turnstile, told) = (Arc::clone(&turnstile), told.clone());
+            let (limiter, sender) = (Arc::clone(&limiter), sender.clone());
             tokio::spawn(async move {
                 let mut waited = false;
-                turnstile.pass(|| waited = true).await;
-                told.send((number, waited)).expect("the test listens");
+                limiter.acquire(|| waited = true).await;
+                sender.send((number, waited)).expect("the test listens");
             });
             tokio::task::yield_now().await;
         }
@@ -132,12 +133,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_that_gives_up_takes_no_token_and_lets_the_next_one_pass() {
-        let turnstile = Turnstile::new(Bucket::new(1, 1, Instant::now()));
-        turnstile.pass(|| ()).await;
-        let mut first = tokio_test::task::spawn(turnstile.pass(|| ()));
+    async fn a_dropped_caller_takes_no_token_and_lets_the_next_one_pass() {
+        let limiter = RateLimiter::new(TokenBucket::new(1, 1, Instant::now()));
+        limiter.acquire(|| ()).await;
+        let mut first = tokio_test::task::spawn(limiter.acquire(|| ()));
         assert!(first.poll().is_pending());
-        let mut second = tokio_test::task::spawn(turnstile.pass(|| ()));
+        let mut second = tokio_test::task::spawn(limiter.acquire(|| ()));
         assert!(second.poll().is_pending());
         drop(first);
         assert!(second.is_woken());
@@ -147,12 +148,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reminder_is_due_once_a_minute() {
-        let reminder = Reminder::default();
-        assert!(reminder.is_due(Instant::now()));
+    async fn a_throttled_message_is_due_once_a_minute() {
+        let throttle = LogThrottle::default();
+        assert!(throttle.is_due(Instant::now()));
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!reminder.is_due(Instant::now()));
+        assert!(!throttle.is_due(Instant::now()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(reminder.is_due(Instant::now()));
+        assert!(throttle.is_due(Instant::now()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a plugin declares and what its operator allows.
+//! The configuration of a plugin: what it declares, and what its operator allows.
 
 pub mod descriptor;
 pub mod limits;

@@ -1,12 +1,12 @@
-//! What the operator allows a plugin now, by its sidecar. It belongs to the plugin's name: whatever version runs is held to it, not to
-//! the sidecar that was there when the version was loaded. So what a sidecar takes away counts as soon as it is read, whatever comes
-//! of the load that follows.
+//! What the operator allows a plugin now, by its sidecar. The terms belong to the plugin's name: they apply
+//! to whatever version runs, not only to versions that are loaded later. So what a sidecar takes away takes
+//! effect as soon as the sidecar is read, whatever becomes of the load that follows.
 
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::grants::watched_namespaces;
+use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{Grants, Sidecar, WatchRule};
 use crate::load::not_granted;
@@ -15,34 +15,34 @@ use crate::name::PluginName;
 use crate::outgoing::{Pattern, PatternError, parse_patterns};
 use crate::{GrantMode, ServiceAccount};
 
-/// What a sidecar says of the rights of its plugin.
+/// The rights that a sidecar gives its plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
-    /// Absent, all that the descriptor declares.
+    /// `None` allows all that the descriptor declares.
     pub(crate) writes: Option<Vec<Rule>>,
-    /// Absent, all that the descriptor watches.
+    /// `None` allows all that the descriptor watches.
     pub(crate) watches: Option<Vec<WatchRule>>,
-    /// Absent, as the host's configuration has it.
+    /// `None` leaves the decision to the host's configuration.
     pub(crate) crds: Option<bool>,
     pub(crate) http: Vec<Pattern>,
-    /// Absent, the host's own identity.
+    /// `None` stands for the host's own identity.
     pub(crate) service_account: Option<ServiceAccount>,
 }
 
-/// The terms of one plugin, all its versions. Cheap to clone.
+/// The current terms of one plugin, shared by all its versions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Operator(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Counts the loads: one that was given up must not put back what a later one has read.
+    /// The number of the newest load: a load that was cancelled must not overwrite what a later one has read.
     newest: Mutex<u64>,
     terms: RwLock<Option<Arc<Terms>>>,
 }
 
-/// A load's turn to say what the sidecar allows. It is over when the next load begins.
+/// A load's permission to set the terms. It expires when the next load starts.
 #[derive(Clone)]
-pub(crate) struct Turn {
+pub(crate) struct TermsWriter {
     operator: Operator,
     number: u64,
 }
@@ -54,20 +54,20 @@ impl Terms {
         Ok(Self { writes, watches, crds, http, service_account })
     }
 
-    /// What of a version they do not allow, so that it must not go on as it is.
-    fn forbid(&self, plugin: &PluginName, version: &Version) -> Option<String> {
+    /// Returns why these terms do not allow a running version to go on as it is; `None` if they do.
+    fn violation(&self, plugin: &PluginName, version: &Version) -> Option<String> {
         if self.service_account != version.terms.service_account {
             return Some(format!(
-                "{plugin}.yaml names another service account; the version that was loaded for the one before waits for its successor"
+                "{plugin}.yaml names another service account; the running version is held back until one is loaded for the new account"
             ));
         }
         version.views.by_name.iter().find_map(|(name, view)| {
             let (kind, namespaces) = (&view.resource, &view.cache.namespaces);
             let asked = (kind.group.as_str(), kind.plural.as_str(), kind.namespaced);
-            match watched_namespaces(self.watches.as_deref(), asked, namespaces) {
+            match granted_namespaces(self.watches.as_deref(), asked, namespaces) {
                 Ok(left) if left == *namespaces => None,
                 Ok(left) => Some(format!(
-                    "watch {name:?} is granted in {} only, and the version that was loaded before has all namespaces",
+                    "watch {name:?} is granted only in {}, but the running version watches more namespaces",
                     left.join(", ")
                 )),
                 Err(missing) => Some(not_granted(name, plugin, &missing)),
@@ -77,72 +77,72 @@ impl Terms {
 }
 
 impl Operator {
-    /// A load begins; the turns of those before it are over.
-    pub(crate) fn begin(&self) -> Turn {
+    /// Starts a load. Earlier loads can no longer set the terms.
+    pub(crate) fn begin_load(&self) -> TermsWriter {
         let mut newest = self.0.newest.lock();
         *newest += 1;
-        Turn { operator: self.clone(), number: *newest }
+        TermsWriter { operator: self.clone(), number: *newest }
     }
 
-    /// What is allowed now; `None` where nothing is, because the sidecar was not read yet or cannot be understood.
+    /// The current terms; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
     pub(crate) fn terms(&self) -> Option<Arc<Terms>> {
         self.0.terms.read().clone()
     }
 }
 
-impl Turn {
-    /// The sidecar was read: it counts from now on, for the version that runs as well.
+impl TermsWriter {
+    /// Puts the terms of a sidecar into effect, also for the running version.
     pub(crate) fn allow(&self, terms: Terms, plugin: &PluginName, running: Option<&Version>) -> Arc<Terms> {
         let terms = Arc::new(terms);
-        let forbidden = running.and_then(|running| terms.forbid(plugin, running));
-        self.set(Some(Arc::clone(&terms)), running, forbidden);
+        let violation = running.and_then(|running| terms.violation(plugin, running));
+        self.set(Some(Arc::clone(&terms)), running, violation);
         terms
     }
 
-    /// The sidecar can't be understood. The operator may have meant to take something away, so nothing is allowed until it can be.
-    pub(crate) fn withhold(&self, why: String, running: Option<&Version>) {
-        self.set(None, running, Some(why));
+    /// Allows nothing until the sidecar is valid again: the operator may have meant to take something away.
+    pub(crate) fn withhold(&self, reason: String, running: Option<&Version>) {
+        self.set(None, running, Some(reason));
     }
 
-    /// The successor of the version that runs waits, and the version must not go on meanwhile.
-    pub(crate) fn hold(&self, why: &str, running: &Version) {
+    /// Withholds all access from the running version while its successor waits.
+    pub(crate) fn suspend(&self, reason: &str, running: &Version) {
         let newest = self.operator.0.newest.lock();
         if *newest == self.number {
-            running.views.permission.set_operator(Some(why.to_owned()));
+            running.views.access.set_operator_reason(Some(reason.to_owned()));
         }
     }
 
-    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, held: Option<String>) {
+    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, reason: Option<String>) {
         let newest = self.operator.0.newest.lock();
         if *newest != self.number {
             return;
         }
         *self.operator.0.terms.write() = terms;
         if let Some(running) = running {
-            running.views.permission.set_operator(held);
+            running.views.access.set_operator_reason(reason);
         }
     }
 }
 
 #[cfg(test)]
 impl Operator {
-    /// An operator whose sidecar grants this.
+    /// An operator whose sidecar has these grants.
     pub(crate) fn granting(grants: Grants) -> Self {
         let operator = Self::default();
         let terms = Terms::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
         let name = PluginName::of_file(std::path::Path::new("test.wasm")).expect("a name");
-        operator.begin().allow(terms, &name, None);
+        operator.begin_load().allow(terms, &name, None);
         operator
     }
 
-    /// An operator whose sidecar grants these writes; none grants those of the descriptor.
+    /// An operator whose sidecar grants these writes; `None` grants those of the descriptor.
     pub(crate) fn granting_writes(writes: Option<Vec<Rule>>) -> Self {
         Self::granting(Grants { writes, ..Grants::default() })
     }
 }
 
-/// What is not named in a sidecar, under `--grants explicit`.
-pub(crate) fn under(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
+/// Applies the grant mode: `--grants explicit` grants nothing that the sidecar does not name.
+pub(crate) fn apply_grant_mode(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
     if mode == GrantMode::Explicit {
         let Grants { watches, writes, crds, .. } = &mut sidecar.grants;
         watches.get_or_insert_default();
@@ -165,29 +165,29 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allowed_before_a_sidecar_was_read_and_while_it_cannot_be() {
+    fn nothing_is_allowed_without_a_valid_sidecar() {
         let operator = Operator::default();
         assert!(operator.terms().is_none());
-        let turn = operator.begin();
-        turn.allow(terms("grants: {http: [a.example.com]}"), &name(), None);
+        let writer = operator.begin_load();
+        writer.allow(terms("grants: {http: [a.example.com]}"), &name(), None);
         assert_eq!(operator.terms().expect("read").http.len(), 1);
-        operator.begin().withhold("torn".into(), None);
+        operator.begin_load().withhold("torn".into(), None);
         assert!(operator.terms().is_none());
     }
 
     #[test]
-    fn a_load_that_was_given_up_does_not_put_back_what_was_taken_away() {
+    fn a_cancelled_load_does_not_restore_revoked_terms() {
         let operator = Operator::default();
-        let old = operator.begin();
-        let new = operator.begin();
+        let old = operator.begin_load();
+        let new = operator.begin_load();
         new.allow(terms("grants: {writes: []}"), &name(), None);
         old.allow(terms(""), &name(), None);
         assert_eq!(operator.terms().expect("read").writes, Some(vec![]));
     }
 
     #[test]
-    fn explicit_grants_are_those_that_are_named() {
-        let sidecar = |text, mode| under(mode, Sidecar::parse(text).expect("a sidecar")).grants;
+    fn explicit_mode_grants_only_what_is_named() {
+        let sidecar = |text, mode| apply_grant_mode(mode, Sidecar::parse(text).expect("a sidecar")).grants;
         let none = sidecar("workers: 2", GrantMode::Explicit);
         assert_eq!((none.watches, none.writes, none.crds), (Some(vec![]), Some(vec![]), Some(false)));
         let some = sidecar(

@@ -1,4 +1,4 @@
-//! `NAME.yaml` beside `NAME.wasm`: what the operator says of a plugin.
+//! The sidecar, `NAME.yaml` beside `NAME.wasm`: the operator's settings for a plugin.
 
 use pilothouse_model::names::is_dns_label;
 use serde::{Deserialize, Serialize};
@@ -10,68 +10,70 @@ use crate::config::limits::{self, SidecarLimits};
 use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
 
-/// The operator's word on one plugin. Absent members leave the defaults.
+/// The operator's settings for one plugin. Absent fields have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sidecar {
-    /// Whether the plugin runs at all.
+    /// Whether the plugin runs; `true` by default.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// Handed to the plugin as JSON, by `describe` and by the import `config`.
+    /// Passed to the plugin as JSON, by `describe` and by the import `config`.
     #[serde(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
-    /// How many keys are reconciled at the same time; 1 by default, as in controller-runtime.
+    /// The number of keys that are reconciled at the same time; 1 by default, as in controller-runtime.
     #[serde(default)]
     pub workers: Option<u16>,
-    /// Limits, which override the plugin's wishes.
+    /// Limits, which override those that the plugin requests.
     #[serde(default)]
     pub limits: SidecarLimits,
-    /// What the plugin may do; absent, all that its descriptor asks for.
+    /// What the plugin may do; if absent, all that its descriptor asks for.
     #[serde(default)]
     pub grants: Grants,
-    /// The service account that the plugin reads and writes as; absent, the host's own identity.
+    /// The service account as which the plugin reads and writes; if absent, the host's own identity.
     #[serde(default)]
     pub service_account: Option<ServiceAccount>,
 }
 
-/// What a plugin gets of what its sidecar does not mention, or where it has none.
+/// What is granted to a plugin where its sidecar says nothing, or if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GrantMode {
-    /// What its descriptor declares, but for HTTP.
+    /// What the descriptor declares, except for HTTP.
     #[default]
     Declared,
     /// Nothing.
     Explicit,
 }
 
-/// What the operator grants, each as a narrowing of the descriptor.
+/// What the operator grants. Each field restricts what the descriptor asks for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grants {
-    /// What may be watched; absent, all that the descriptor watches.
+    /// What may be watched; if absent, all that the descriptor watches.
     #[serde(default)]
     pub watches: Option<Vec<WatchRule>>,
-    /// Writes that are allowed, as RBAC rules; absent, those of the descriptor.
+    /// The allowed writes, as RBAC rules; if absent, those of the descriptor.
     #[serde(default)]
     pub writes: Option<Vec<Rule>>,
-    /// Whether the plugin's CRDs may be applied; absent, as the host's mode has it (`dev` does, `run` does not).
+    /// Whether the plugin's CRDs may be applied; if absent, the host's default (`dev` applies them, `run`
+    /// does not).
     #[serde(default)]
     pub crds: Option<bool>,
-    /// Hosts to which the plugin may send HTTP requests, of those that its descriptor asks for; absent, none.
+    /// Hosts to which the plugin may send HTTP requests, of those that its descriptor asks for; none by
+    /// default.
     #[serde(default)]
     pub http: Vec<String>,
 }
 
-/// What may be watched: an RBAC rule without verbs, because a watch takes `get`, `list` and `watch` together.
+/// What may be watched: an RBAC rule without verbs, because a watch needs `get`, `list` and `watch` together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchRule {
-    /// API groups, "" for core, `*` for all.
+    /// API groups; "" for core, `*` for all.
     pub api_groups: Vec<String>,
     /// Plural names; `*` for all.
     pub resources: Vec<String>,
-    /// Namespaces; empty for all, and for kinds that are in none.
+    /// Namespaces; empty for all, and for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
 }
@@ -80,43 +82,43 @@ pub struct WatchRule {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SidecarError {
-    /// Not YAML, or not of the sidecar's shape.
+    /// The text is not YAML, or does not have the sidecar's structure.
     #[error("{0}")]
     Yaml(String),
-    /// A limit that cannot be read.
+    /// A limit that is invalid.
     #[error("limits.{0}")]
     Limits(#[from] limits::LimitError),
-    /// A host that cannot be read.
+    /// A host that is invalid.
     #[error("grants.http: {0}")]
     Http(#[from] PatternError),
-    /// What is no namespace.
+    /// A namespace that is invalid.
     #[error(
         "grants.watches: {0:?} is not the name of a namespace; write a whole name, \"*\" for all, or leave namespaces out"
     )]
     Namespace(String),
-    /// No worker at all, or too many.
+    /// A number of workers that is out of range.
     #[error(
         "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
     )]
     Workers(u16),
-    /// More than a bound allows.
+    /// More entries than a limit allows.
     #[error("{member}: there are {count} {what}, and a sidecar may have {bound}")]
     TooMany {
-        /// The member.
+        /// The field.
         member: String,
-        /// How many there are.
+        /// The number of entries.
         count: usize,
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         bound: usize,
     },
 }
 
-/// Bytes of a sidecar, and of its `config` as JSON.
+/// Limit in bytes for a sidecar, and for its `config` as JSON.
 pub(crate) const MAX_SIDECAR: usize = 1 << 20;
 
-/// Checks how much the sidecar has.
+/// Checks the sizes in the sidecar against their limits.
 fn check_bounds(sidecar: &Sidecar) -> Result<(), SidecarError> {
     at_most("config", sidecar.config_json().len(), MAX_SIDECAR, "bytes")?;
     at_most("grants.http", sidecar.grants.http.len(), MAX_HTTP_HOSTS, "hosts")?;
@@ -129,7 +131,7 @@ fn check_bounds(sidecar: &Sidecar) -> Result<(), SidecarError> {
     }
     let writes = sidecar.grants.writes.as_deref().unwrap_or_default();
     at_most("grants.writes", writes.len(), MAX_RULES, "rules")?;
-    match writes.iter().find_map(bounds::excess) {
+    match writes.iter().find_map(bounds::oversized_list) {
         Some((list, count)) => at_most(&format!("grants.writes.{list}"), count, MAX_RULE_ENTRIES, "entries"),
         None => Ok(()),
     }
@@ -143,15 +145,15 @@ fn at_most(member: &str, count: usize, bound: usize, what: &'static str) -> Resu
 }
 
 impl Sidecar {
-    /// The plugin's configuration as the JSON text that it gets.
+    /// The plugin's config as JSON text, which is what the plugin receives.
     pub(crate) fn config_json(&self) -> String {
         serde_json::Value::Object(self.config.clone()).to_string()
     }
 
-    /// Parses the YAML text; the empty text is a sidecar that says nothing.
+    /// Parses the YAML text. The empty text is a sidecar without any settings.
     ///
     /// # Errors
-    /// Names the member that is wrong and what belongs there.
+    /// Returns the field that is wrong, and what belongs there.
     pub fn parse(text: &str) -> Result<Self, SidecarError> {
         let only_comments =
             text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
@@ -171,7 +173,8 @@ impl Sidecar {
         };
         let sidecar: Self = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let text = error.to_string();
-            // The parser draws the place below its first line; one line is what a log and a status can show.
+            // The parser shows the place in the lines below the first. A log or a status can show only one
+            // line.
             let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
             if !line.contains("expected one of") {
                 line.push_str("; the members are enabled, config, workers, limits, grants, serviceAccount");
@@ -181,7 +184,7 @@ impl Sidecar {
         limits::check(&sidecar.limits)?;
         check_bounds(&sidecar)?;
         parse_patterns(&sidecar.grants.http)?;
-        // They go into the URLs of the host's own watches.
+        // The namespaces become parts of the URLs of the host's own watches.
         let watched = sidecar.grants.watches.iter().flatten().flat_map(|rule| &rule.namespaces);
         if let Some(name) = watched.into_iter().find(|name| !(*name == "*" || is_dns_label(name))) {
             return Err(SidecarError::Namespace(name.clone()));
@@ -198,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_members_are_read() {
+    fn all_fields_are_parsed() {
         let sidecar = Sidecar::parse(
             "# ours\nenabled: true\nconfig: {colour: blue, deep: {list: [1, 2]}}\nworkers: 4\n\
              limits: {memory: 16Mi, reconcileTimeout: 5s, httpBody: 1Mi, httpRequests: 2}\ngrants:\n  crds: false\n  http: [api.example.com, \"http://10.0.0.7:8080\"]\n  writes:\n    - apiGroups: ['']\n      resources: [configmaps]\n      verbs: ['*']\n",
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_rights_count_and_what_may_be_watched_is_read() {
+    fn the_service_account_and_watch_grants_are_parsed() {
         let sidecar = Sidecar::parse(
             "serviceAccount: shop/robot\ngrants:\n  watches:\n    - apiGroups: [apps]\n      resources: [deployments]\n      \
              namespaces: [shop]\n    - {apiGroups: [''], resources: [nodes]}\n",
@@ -224,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sidecar_says_nothing() {
+    fn an_empty_sidecar_has_the_defaults() {
         assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
     }
 
     #[test]
-    fn each_fault_is_one_line_that_names_the_member() {
+    fn each_error_is_one_line_that_names_the_field() {
         for (text, expected) in [
             ("worker: 3", "expected one of enabled, config, workers, limits, grants"),
             ("limits: {memry: 1Mi}", "expected one of memory, tableElements, instances, reconcileTimeout"),
@@ -241,7 +244,7 @@ mod tests {
             ("grants: {http: [\"ftp://a.example.com\"]}", "grants.http: \"ftp://a.example.com\": the scheme"),
             ("enabled: [", "line"),
             ("- a list", "line"),
-            ("serviceAccount: robot", "\"robot\" names no service account; write it as NAMESPACE/NAME"),
+            ("serviceAccount: robot", "\"robot\" is not a service account; write it as NAMESPACE/NAME"),
             ("grants: {watches: [{apiGroups: [''], resources: [pods], verbs: [get]}]}", "verbs"),
             ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
             (
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_beyond_a_bound_is_refused() {
+    fn an_oversized_sidecar_is_refused() {
         let bomb =
             (1..9).fold("config:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, level| {
                 let again = vec![format!("*a{}", level - 1); 9].join(", ");

@@ -1,18 +1,19 @@
-//! How long a plugin waits before it is tried again. Pure: who asks brings the chance.
+//! How long a plugin waits before it is tried again. Pure: the caller passes the randomness.
 
 use std::time::Duration;
 
-/// The first wait, about.
-const BASE: Duration = Duration::from_secs(1);
-/// The longest wait, about.
-const MAX: Duration = Duration::from_secs(300);
+/// The first delay, before jitter.
+const BASE_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay, before jitter.
+const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// The wait after `failures` earlier ones: 1 s · 2ⁿ up to 5 min, a fifth less to a fifth more of it by `chance`, which is
-/// between 0 and 1. So plugins that failed together are not tried together.
-pub(crate) fn wait(failures: u32, chance: f64) -> Duration {
+/// Returns the delay after `failures` earlier ones: 1 s · 2ⁿ up to 5 min, with 20 % of jitter in both
+/// directions by `jitter`, from 0 to 1. The jitter keeps plugins that failed together from being retried
+/// together.
+pub(crate) fn delay(failures: u32, jitter: f64) -> Duration {
     let factor = 1_u32.checked_shl(failures).filter(|_| failures < 31).unwrap_or(u32::MAX);
-    let wait = BASE.checked_mul(factor).map_or(MAX, |wait| wait.min(MAX));
-    wait.mul_f64(0.8 + 0.4 * chance.clamp(0.0, 1.0))
+    let delay = BASE_DELAY.checked_mul(factor).map_or(MAX_DELAY, |delay| delay.min(MAX_DELAY));
+    delay.mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -20,16 +21,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_from_a_second_to_five_minutes() {
-        let waits: Vec<_> = (0..12).map(|failures| wait(failures, 0.5).as_secs()).collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        assert_eq!(wait(u32::MAX, 0.5), MAX);
+    fn delays_double_from_one_second_to_five_minutes() {
+        let delays: Vec<_> = (0..12).map(|failures| delay(failures, 0.5).as_secs()).collect();
+        assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(delay(u32::MAX, 0.5), MAX_DELAY);
     }
 
     #[test]
-    fn chance_moves_a_wait_by_a_fifth_at_most() {
-        assert_eq!(wait(0, 0.0), Duration::from_millis(800));
-        assert_eq!(wait(0, 1.0), Duration::from_millis(1200));
-        assert_eq!(wait(0, 7.0), wait(0, 1.0));
+    fn jitter_changes_a_delay_by_at_most_20_percent() {
+        assert_eq!(delay(0, 0.0), Duration::from_millis(800));
+        assert_eq!(delay(0, 1.0), Duration::from_millis(1200));
+        assert_eq!(delay(0, 7.0), delay(0, 1.0));
     }
 }

@@ -1,4 +1,4 @@
-//! The record of a version, shared by all who call its guests.
+//! The health of a version, shared by all callers of its guests.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -8,40 +8,41 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::access::Permission;
+use crate::access::Access;
 
-use super::record::{Activity, DynHash, Entry, Record};
+use super::fault_counter::{Activity, CallKind, DynHash, FaultCounter};
 
-/// Who calls a guest of the version asks before and tells of the outcome. Without the permission to work, nobody gets leave.
+/// Counts a version's faults and stops the calls while it backs off. A caller acquires a permit before each
+/// call of a guest and reports the outcome. No permits are given while the version's access is withheld.
 /// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Whether the record is clean: then nobody needs the lock.
-    clean: AtomicBool,
+    /// Whether there are no faults to remember; then no caller takes the lock.
+    is_clean: AtomicBool,
     changed: watch::Sender<()>,
-    permission: Arc<Permission>,
+    access: Arc<Access>,
 }
 
 #[derive(Default)]
 struct State {
-    record: Record,
-    /// The last fault, for people.
+    fault_counter: FaultCounter,
+    /// The last fault's activity and message.
     fault: Option<(Activity, String)>,
-    /// The version does not run any more: nobody is to wait for it.
+    /// The version no longer runs, so nobody must wait for it.
     retired: bool,
 }
 
-/// Leave to make one call. Dropped without an outcome, it leaves the record as it was.
-pub(crate) struct Pass<'a> {
+/// Permission to make one call. Dropping it without an outcome leaves the fault counter unchanged.
+pub(crate) struct CallPermit<'a> {
     health: &'a Health,
-    entry: Entry,
-    is_told: bool,
+    kind: CallKind,
+    is_reported: bool,
 }
 
-/// That a version backs off, why, and until when.
+/// Why a version backs off, and until when.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackingOff {
     pub(crate) problem: String,
@@ -51,54 +52,54 @@ pub(crate) struct BackingOff {
 
 impl Default for Health {
     fn default() -> Self {
-        Self::under(Arc::default())
+        Self::new(Arc::default())
     }
 }
 
 impl Health {
-    /// A clean record of a version that works while it has this permission.
-    pub(crate) fn under(permission: Arc<Permission>) -> Self {
+    /// The health of a new version that works only while it has this access.
+    pub(crate) fn new(access: Arc<Access>) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
-            clean: AtomicBool::new(true),
+            is_clean: AtomicBool::new(true),
             changed: watch::Sender::default(),
-            permission,
+            access,
         }))
     }
 
-    /// Leave to call now; `None` while the version backs off, or somebody finds out whether it goes again.
-    pub(crate) fn enter(&self) -> Option<Pass<'_>> {
-        if self.0.permission.is_held() {
+    /// Returns a permit to call a guest now; `None` while the version backs off or another call is the probe.
+    pub(crate) fn try_acquire(&self) -> Option<CallPermit<'_>> {
+        if self.0.access.is_withheld() {
             return None;
         }
-        let entry = match self.0.clean.load(Ordering::Acquire) {
-            true => Entry::Free,
+        let kind = match self.0.is_clean.load(Ordering::Acquire) {
+            true => CallKind::Normal,
             false => self.change(|state| match state.retired {
-                true => Some(Entry::Free),
-                false => state.record.enter(Instant::now()),
+                true => Some(CallKind::Normal),
+                false => state.fault_counter.try_acquire(Instant::now()),
             })?,
         };
-        Some(Pass { health: self, entry, is_told: false })
+        Some(CallPermit { health: self, kind, is_reported: false })
     }
 
-    /// Waits until [`enter`](Self::enter) may give leave. Cancellation safe.
-    pub(crate) async fn opens(&self) {
-        while self.0.permission.granted().await {
-            self.recovers().await;
-            if !self.0.permission.is_held() {
+    /// Waits until [`try_acquire`](Self::try_acquire) may return a permit. Cancellation safe.
+    pub(crate) async fn wait_until_open(&self) {
+        while self.0.access.wait_until_granted().await {
+            self.wait_until_recovered().await;
+            if !self.0.access.is_withheld() {
                 return;
             }
         }
     }
 
-    async fn recovers(&self) {
-        while !self.0.clean.load(Ordering::Acquire) {
+    async fn wait_until_recovered(&self) {
+        while !self.0.is_clean.load(Ordering::Acquire) {
             let mut changed = self.0.changed.subscribe();
-            let until = match self.look() {
+            let until = match self.check_open() {
                 Ok(()) => return,
                 Err(until) => until,
             };
-            let waited = async {
+            let backoff_ends = async {
                 match until {
                     Some(until) => sleep_until(until).await,
                     None => std::future::pending().await,
@@ -106,107 +107,113 @@ impl Health {
             };
             tokio::select! {
                 _ = changed.changed() => {}
-                () = waited => {}
+                () = backoff_ends => {}
             }
         }
     }
 
-    /// Waits until [`enter`](Self::enter) gives no leave. Cancellation safe.
-    pub(crate) async fn closes(&self) {
+    /// Waits until [`try_acquire`](Self::try_acquire) returns no permit. Cancellation safe.
+    pub(crate) async fn wait_until_closed(&self) {
         tokio::select! {
-            () = self.fails() => {}
-            () = self.0.permission.lost() => {}
+            () = self.wait_until_backing_off() => {}
+            () = self.0.access.wait_until_lost() => {}
         }
     }
 
-    async fn fails(&self) {
+    async fn wait_until_backing_off(&self) {
         let mut changed = self.0.changed.subscribe();
-        while self.look().is_ok() {
-            // The sender is as old as this.
+        while self.check_open().is_ok() {
+            // Cannot fail: `self` owns the sender.
             let _ = changed.changed().await;
         }
     }
 
-    /// Tells of each change of what [`backing_off`](Self::backing_off) answers, and of some that are none.
+    /// Notified when the answer of [`backing_off`](Self::backing_off) changes, and sometimes when it does
+    /// not.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.0.changed.subscribe()
     }
 
     pub(crate) fn backing_off(&self) -> Option<BackingOff> {
         let state = self.0.state.lock();
-        let until = state.record.backs_off_until().filter(|_| !state.retired)?;
+        let until = state.fault_counter.backs_off_until().filter(|_| !state.retired)?;
         let (activity, problem) = state.fault.clone()?;
-        Some(BackingOff { problem, faults: state.record.faults(activity), until })
+        Some(BackingOff { problem, faults: state.fault_counter.faults(activity), until })
     }
 
-    /// An instance failed that was not called with a pass: one that computes index values, which everything waits for.
-    pub(crate) fn fault(&self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
-        self.failed(activity, object, Entry::Free, fault);
+    /// Records a fault of an instance that is called without a permit: it computes index values, which
+    /// everything waits for.
+    pub(crate) fn record_fault(&self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
+        self.failed(activity, object, CallKind::Normal, fault);
     }
 
-    /// Such an instance answered.
-    pub(crate) fn success(&self, activity: Activity) {
-        if !self.0.clean.load(Ordering::Acquire) {
-            self.change(|state| state.record.success(activity, Entry::Free, Instant::now()));
+    /// Records a success of an instance that is called without a permit.
+    pub(crate) fn record_success(&self, activity: Activity) {
+        if !self.0.is_clean.load(Ordering::Acquire) {
+            self.change(|state| {
+                state.fault_counter.record_success(activity, CallKind::Normal, Instant::now())
+            });
         }
     }
 
-    /// The version does not run any more: whoever waits for it goes on to the next.
+    /// Retires a version that no longer runs: its waiters stop waiting.
     pub(crate) fn retire(&self) {
-        // A change always takes the lock from now on.
+        // A retired version is never clean, so that later calls take the lock.
         self.change(|state| state.retired = true);
     }
 
-    fn look(&self) -> Result<(), Option<Instant>> {
+    fn check_open(&self) -> Result<(), Option<Instant>> {
         let state = self.0.state.lock();
-        if state.retired { Ok(()) } else { state.record.is_open(Instant::now()) }
+        if state.retired { Ok(()) } else { state.fault_counter.check_open(Instant::now()) }
     }
 
-    fn failed(&self, activity: Activity, object: Option<&dyn DynHash>, entry: Entry, fault: &dyn Display) {
-        let chance = rand::random();
+    fn failed(&self, activity: Activity, object: Option<&dyn DynHash>, kind: CallKind, fault: &dyn Display) {
+        let jitter = rand::random();
         self.change(|state| {
             state.fault = Some((activity, fault.to_string()));
-            state.record.fault(activity, object, entry, Instant::now(), chance);
+            state.fault_counter.record_fault(activity, object, kind, Instant::now(), jitter);
         });
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (answer, is_told) = {
+        let (answer, should_notify) = {
             let mut state = self.0.state.lock();
-            let before = (state.record.backs_off_until(), state.record.is_open(Instant::now()));
+            let before =
+                (state.fault_counter.backs_off_until(), state.fault_counter.check_open(Instant::now()));
             let answer = change(&mut state);
-            self.0.clean.store(state.record.is_clean(), Ordering::Release);
-            let after = (state.record.backs_off_until(), state.record.is_open(Instant::now()));
+            self.0.is_clean.store(state.fault_counter.is_clean(), Ordering::Release);
+            let after =
+                (state.fault_counter.backs_off_until(), state.fault_counter.check_open(Instant::now()));
             (answer, before != after || state.retired)
         };
-        if is_told {
+        if should_notify {
             self.0.changed.send_replace(());
         }
         answer
     }
 }
 
-impl Pass<'_> {
-    /// The guest answered, if only with an error of its own.
+impl CallPermit<'_> {
+    /// The guest answered, possibly with an error of its own.
     pub(crate) fn answered(mut self, activity: Activity) {
-        self.is_told = true;
-        let (health, entry) = (self.health, self.entry);
-        if entry == Entry::Probe || !health.0.clean.load(Ordering::Acquire) {
-            health.change(|state| state.record.success(activity, entry, Instant::now()));
+        self.is_reported = true;
+        let (health, kind) = (self.health, self.kind);
+        if kind == CallKind::Probe || !health.0.is_clean.load(Ordering::Acquire) {
+            health.change(|state| state.fault_counter.record_success(activity, kind, Instant::now()));
         }
     }
 
     /// The instance failed.
     pub(crate) fn failed(mut self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
-        self.is_told = true;
-        self.health.failed(activity, object, self.entry, fault);
+        self.is_reported = true;
+        self.health.failed(activity, object, self.kind, fault);
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
-        if !self.is_told && self.entry == Entry::Probe {
-            self.health.change(|state| state.record.abandon(Entry::Probe));
+        if !self.is_reported && self.kind == CallKind::Probe {
+            self.health.change(|state| state.fault_counter.abandon(CallKind::Probe));
         }
     }
 }
@@ -228,24 +235,24 @@ mod tests {
     fn broken() -> Health {
         let health = Health::default();
         for object in 0..5 {
-            let pass = health.enter().expect("open");
-            pass.failed(Activity::Reconcile, Some(&object), &"it trapped");
+            let permit = health.try_acquire().expect("open");
+            permit.failed(Activity::Reconcile, Some(&object), &"it trapped");
         }
         health
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiters_wake_when_the_wait_is_over_and_when_the_probe_has_succeeded() {
+    async fn waiters_wake_after_the_backoff_and_after_a_successful_probe() {
         let health = broken();
         let text = health.backing_off().expect("it backs off").to_string();
         assert_eq!(text, "5 faults in a row, the last: it trapped");
         let start = Instant::now();
-        health.opens().await;
+        health.wait_until_open().await;
         assert!(start.elapsed() >= Duration::from_millis(800));
-        let probe = health.enter().expect("the probe");
-        let mut second = task::spawn(health.opens());
+        let probe = health.try_acquire().expect("the probe");
+        let mut second = task::spawn(health.wait_until_open());
         assert_pending!(second.poll());
-        assert!(health.enter().is_none());
+        assert!(health.try_acquire().is_none());
         probe.answered(Activity::Reconcile);
         assert!(second.is_woken());
         assert_ready!(second.poll());
@@ -253,39 +260,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_work_learns_that_the_door_is_closed() {
+    async fn a_worker_that_waits_for_a_key_is_notified_when_calls_are_blocked() {
         let health = Health::default();
-        let mut closes = task::spawn(health.closes());
-        assert_pending!(closes.poll());
+        let mut closed = task::spawn(health.wait_until_closed());
+        assert_pending!(closed.poll());
         for _ in 0..5 {
-            health.fault(Activity::Index, None, &"it trapped");
+            health.record_fault(Activity::Index, None, &"it trapped");
         }
-        assert!(closes.is_woken());
-        assert_ready!(closes.poll());
+        assert!(closed.is_woken());
+        assert_ready!(closed.poll());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_probe_makes_way_and_a_retired_version_holds_nobody() {
+    async fn a_dropped_probe_admits_another_and_a_retired_version_blocks_nobody() {
         let health = broken();
-        health.opens().await;
-        drop(health.enter().expect("the probe"));
-        let probe = health.enter().expect("another");
-        let mut waiter = task::spawn(health.opens());
+        health.wait_until_open().await;
+        drop(health.try_acquire().expect("the probe"));
+        let probe = health.try_acquire().expect("another");
+        let mut waiter = task::spawn(health.wait_until_open());
         assert_pending!(waiter.poll());
         health.retire();
         assert!(waiter.is_woken());
         assert_ready!(waiter.poll());
         assert_eq!(health.backing_off(), None);
         drop(probe);
-        assert!(health.enter().is_some());
+        assert!(health.try_acquire().is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_ends_the_row_of_its_activity() {
+    async fn a_success_ends_the_streak_of_its_activity() {
         let health = Health::default();
         for round in 0..20 {
-            health.enter().expect("open").failed(Activity::Reconcile, Some(&round), &"it trapped");
-            health.enter().expect("open").answered(Activity::Reconcile);
+            health.try_acquire().expect("open").failed(Activity::Reconcile, Some(&round), &"it trapped");
+            health.try_acquire().expect("open").answered(Activity::Reconcile);
         }
         assert_eq!(health.backing_off(), None);
     }

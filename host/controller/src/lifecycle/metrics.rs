@@ -8,25 +8,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::words::PluginState;
+use super::status::PluginState;
 use crate::metrics::registered;
 use crate::name::PluginName;
 
-/// Both labels have few values: the plugins, and the words for their states.
+/// Both labels have few values: the plugins, and their states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByState {
     plugin: Arc<str>,
     state: &'static str,
 }
 
-/// The families of all plugins. Cheap to clone.
+/// The metric families of all plugins. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
     states: Family<ByState, Gauge>,
     transitions: Family<ByState, Counter>,
 }
 
-/// Those of one plugin: a gauge and a counter for each state.
+/// The metrics of one plugin: a gauge and a counter for each state.
 pub(crate) struct StateMetrics([(PluginState, Gauge, Counter); PluginState::ALL.len()]);
 
 impl LifecycleMetrics {
@@ -56,7 +56,7 @@ impl LifecycleMetrics {
 }
 
 impl StateMetrics {
-    /// The plugin is in this state from now on.
+    /// Records that the plugin enters this state.
     pub(crate) fn enter(&self, state: PluginState) {
         for (known, gauge, entered) in &self.0 {
             gauge.set(i64::from(*known == state));

@@ -1,20 +1,20 @@
-//! The life of a plugin: which states it goes through and why, when it backs off, and who is told.
+//! The lifecycle of a plugin: its states and transitions, when it backs off, and how changes are reported.
 //!
-//! [`Life`] is the machine, [`Record`](health) counts faults, [`backoff`] says how long to wait: all pure. [`Lifecycle`]
-//! holds the machine of one plugin and tells of its changes by metrics and Events.
+//! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
+//! holds the state machine of one plugin and reports its transitions by metrics and Events.
 
 pub(crate) mod backoff;
+mod fault_counter;
 mod health;
-mod life;
 mod metrics;
-mod notice;
-mod record;
+mod reporting;
+mod state_machine;
+mod status;
 pub(crate) mod task_panics;
-mod words;
 
+pub(crate) use fault_counter::{Activity, DynHash};
 pub(crate) use health::Health;
-pub(crate) use life::Input;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};
-pub(crate) use notice::Lifecycle;
-pub(crate) use record::{Activity, DynHash};
-pub use words::{HostMemoryStatus, PluginState, PluginStatus};
+pub(crate) use reporting::Lifecycle;
+pub(crate) use state_machine::Input;
+pub use status::{HostMemoryStatus, PluginState, PluginStatus};

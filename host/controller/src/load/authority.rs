@@ -1,4 +1,4 @@
-//! What the operator and the API server allow a new version to see, asked before it sees anything.
+//! What the operator and the API server allow a new version to see, checked before it sees anything.
 
 use std::future::pending;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{LoadServices, Report};
-use crate::access::{AGAIN, Read, Reviewer};
-use crate::client::grants::{has_rule_of_group, idle, watched_namespaces};
+use crate::access::{RETRY_INTERVAL, RequiredRead, Reviewer};
+use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules};
 use crate::config::descriptor::{Descriptor, Watch};
-use crate::config::operator::{Terms, Turn};
+use crate::config::operator::{Terms, TermsWriter};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::PluginState;
@@ -20,39 +20,40 @@ use crate::load::version::Version;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
-/// Under whose word a version is loaded.
+/// The grants under which a version is loaded.
 pub(super) struct Authority<'a> {
     pub(super) services: &'a LoadServices,
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
-    /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
-    /// as the new version waits.
+    /// The running version, if the operator's terms have changed since it was loaded. While the new version
+    /// waits, the running one must not use what was taken away.
     outdated: Option<&'a Version>,
-    turn: &'a Turn,
+    terms_writer: &'a TermsWriter,
     report: &'a Report,
 }
 
 impl<'a> Authority<'a> {
-    /// A version that runs under the same word goes on, whatever its successor waits for.
+    /// A running version with the same terms keeps running, whatever the new version waits for.
     pub(super) fn new(
         services: &'a LoadServices,
         guest: &'a GuestServices,
         sidecar: &'a Sidecar,
-        (turn, terms): (&'a Turn, &Terms),
+        (terms_writer, terms): (&'a TermsWriter, &Terms),
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
         let outdated = running.filter(|running| *running.terms != *terms);
-        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, turn, report }
+        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, terms_writer, report }
     }
 
-    /// Waits for ever where the sidecar grants nothing in the group of some watch: then the server need not be asked about its kind.
-    pub(super) async fn before_discovery(&self, watches: &[Watch]) {
+    /// Waits forever if the sidecar grants nothing in the API group of some watch. The server is then not
+    /// asked about its kind.
+    pub(super) async fn wait_for_group_grants(&self, watches: &[Watch]) {
         let granted = self.sidecar.grants.watches.as_deref();
         for watch in watches {
             let group = watch.api_version.split_once('/').map_or("", |(group, _)| group);
-            if has_rule_of_group(granted, group) {
+            if has_rule_for_group(granted, group) {
                 continue;
             }
             let plural = watch.resource.clone().unwrap_or_else(|| guess_plural(&watch.kind));
@@ -61,12 +62,12 @@ impl<'a> Authority<'a> {
                 resources: vec![plural],
                 namespaces: watch.namespaces.clone(),
             };
-            self.wait_for(&self.lacks(watch, &missing));
+            self.report_waiting(&self.missing_grant_text(watch, &missing));
             return pending().await;
         }
     }
 
-    fn lacks(&self, watch: &Watch, missing: &WatchRule) -> String {
+    fn missing_grant_text(&self, watch: &Watch, missing: &WatchRule) -> String {
         let text = not_granted(&watch.name, self.plugin, missing);
         match self.services.grants {
             GrantMode::Declared => text,
@@ -78,26 +79,30 @@ impl<'a> Authority<'a> {
         }
     }
 
-    /// The watches with what is left of their namespaces. Waits for ever when one of them is not granted: only another sidecar
-    /// mends that, and with it loading begins anew.
-    pub(super) async fn narrowed(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
+    /// Returns the watches, each restricted to its granted namespaces. Waits forever if one of them is not
+    /// granted: only a changed sidecar can grant it, and that starts a new load.
+    pub(super) async fn granted_watches(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
         let granted = self.sidecar.grants.watches.as_deref();
-        let mut narrowed = Vec::new();
+        let mut granted_watches = Vec::new();
         for (watch, resource) in watches {
             let kind = (resource.group.as_str(), resource.plural.as_str(), resource.namespaced);
-            match watched_namespaces(granted, kind, &watch.namespaces) {
-                Ok(namespaces) => narrowed.push(Watch { namespaces, ..watch.clone() }),
+            match granted_namespaces(granted, kind, &watch.namespaces) {
+                Ok(namespaces) => granted_watches.push(Watch { namespaces, ..watch.clone() }),
                 Err(missing) => {
-                    self.wait_for(&self.lacks(watch, &missing));
+                    self.report_waiting(&self.missing_grant_text(watch, &missing));
                     return pending().await;
                 }
             }
         }
-        narrowed
+        granted_watches
     }
 
-    /// Waits until the service account, where there is one, may read all of it.
-    pub(super) async fn reviewed(&self, descriptor: &Descriptor, reads: Vec<Read>) -> Option<Reviewer> {
+    /// Waits until the service account, if the plugin has one, may read everything in `reads`.
+    pub(super) async fn wait_for_account_rights(
+        &self,
+        descriptor: &Descriptor,
+        reads: Vec<RequiredRead>,
+    ) -> Option<Reviewer> {
         let reviewer = Reviewer {
             server: self.services.server.clone(),
             plugin: self.plugin.clone(),
@@ -106,29 +111,34 @@ impl<'a> Authority<'a> {
             impersonates: !descriptor.writes.is_empty(),
         };
         while let Some(problem) = reviewer.review().await.problem() {
-            self.wait_for(&problem);
-            sleep(AGAIN).await;
+            self.report_waiting(&problem);
+            sleep(RETRY_INTERVAL).await;
         }
         Some(reviewer)
     }
 
-    /// Tells of grants that are of no use.
-    pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
+    /// Logs a warning for each grant that has no effect.
+    pub(super) fn warn_about_unused_grants(
+        &self,
+        descriptor: &Descriptor,
+        watches: &[(Watch, ResourceType)],
+    ) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
-        for warning in idle_grants(descriptor, self.sidecar, &watched) {
+        for warning in unused_grants(descriptor, self.sidecar, &watched) {
             self.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
         }
     }
 
-    fn wait_for(&self, what: &str) {
+    fn report_waiting(&self, what: &str) {
         if let Some(outdated) = self.outdated {
-            self.turn.hold(what, outdated);
+            self.terms_writer.suspend(what, outdated);
         }
         (self.report)(PluginState::Waiting, what);
     }
 }
 
-/// What is said of a watch that the operator does not grant. The missing rule is JSON, which is YAML: it can be pasted.
+/// The message for a watch that the operator does not grant. The missing rule is JSON, and so also YAML that
+/// can be pasted.
 pub(crate) fn not_granted(watch: &str, plugin: &PluginName, missing: &WatchRule) -> String {
     format!("watch {watch:?} is not granted: add {} to the grants.watches of {plugin}.yaml", rule(missing))
 }
@@ -137,23 +147,23 @@ fn rule(rule: &impl Serialize) -> String {
     serde_json::to_string(rule).unwrap_or_default()
 }
 
-/// Grants of the sidecar that allow nothing of what the descriptor asks for: probably misspelt. What is watched comes as
-/// groups and plurals.
-pub(crate) fn idle_grants<'a>(
+/// Returns a warning for each grant of the sidecar that allows nothing of what the descriptor asks for; it is
+/// probably misspelled. `watched` yields the API group and the plural of each watched resource.
+pub(crate) fn unused_grants<'a>(
     descriptor: &Descriptor,
     sidecar: &Sidecar,
     watched: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
 ) -> Vec<String> {
-    let writes = idle(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
-    let is_idle = |granted: &&WatchRule| {
+    let writes = unused_rules(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
+    let is_unused = |granted: &&WatchRule| {
         let granted = Some(std::slice::from_ref(*granted));
         !watched
             .clone()
-            .any(|(group, plural)| watched_namespaces(granted, (group, plural, true), &[]).is_ok())
+            .any(|(group, plural)| granted_namespaces(granted, (group, plural, true), &[]).is_ok())
     };
-    let watches = sidecar.grants.watches.iter().flatten().filter(is_idle);
+    let watches = sidecar.grants.watches.iter().flatten().filter(is_unused);
     let warning = |member: &str, text: String| {
-        format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelt")
+        format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelled")
     };
     let writes = writes.map(|granted| warning("writes", rule(granted)));
     writes.chain(watches.map(|granted| warning("watches", rule(granted)))).collect()

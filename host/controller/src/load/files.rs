@@ -1,4 +1,4 @@
-//! What loading reads of a plugin's files.
+//! Reads a plugin's files for a load.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,59 +10,59 @@ use super::LoadProblem;
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file::{self, FileProblem};
 
-/// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
-/// compiled before.
-pub(super) struct Files {
+/// What a load knows about a plugin's files. The .wasm is not kept: it is read again only if it must be
+/// compiled, and most plugins have been compiled before.
+pub(super) struct FileInfo {
     pub(super) sum: [u8; 32],
     pub(super) size: usize,
-    /// The same sum, in hex.
+    /// The same SHA-256, in hex.
     pub(super) digest: String,
     pub(super) sidecar_text: String,
 }
 
-/// The bytes of the file that had this sum a moment ago.
+/// Reads the file again. Errors if its SHA-256 is no longer `sum`.
 pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
-    let wasm = of_file(path, |path| plugin_file::read(path, MAX_WASM)).await?;
+    let wasm = read_blocking(path, |path| plugin_file::read(path, MAX_WASM)).await?;
     if Sha256::digest(&wasm)[..] != sum {
         return Err(LoadProblem::Changing { path: path.to_owned() });
     }
     Ok(wasm)
 }
 
-/// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
-/// narrower limit of its own for code.
+/// The largest .wasm file that is read, in bytes. A stray disk image in the directory must not use up the
+/// memory of all plugins; the engine has a lower limit for code.
 pub(crate) const MAX_WASM: u64 = 256 << 20;
 
-/// Reads the .wasm, to which this sidecar belongs.
-pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
-    let (sum, size) = sum_of(&files.wasm).await?;
+/// Hashes the .wasm that this sidecar belongs to.
+pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<FileInfo, LoadProblem> {
+    let (sum, size) = sum_blocking(&files.wasm).await?;
     if !files.are_current() {
         return Err(LoadProblem::Changing { path: files.wasm.clone() });
     }
-    Ok(Files { sum, size, digest: hex(&sum), sidecar_text })
+    Ok(FileInfo { sum, size, digest: hex(&sum), sidecar_text })
 }
 
 pub(super) fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file on a thread for blocking work.
-pub(crate) async fn of_file<T: Send + 'static>(
+/// Reads a file on a blocking thread.
+pub(crate) async fn read_blocking<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, LoadProblem> {
     let path = path.to_owned();
-    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::of_file(&path, problem)))
+    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::from_file(&path, problem)))
         .await
         .unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())))
 }
 
-/// [`sum`], on a thread for blocking work.
-pub(super) async fn sum_of(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
-    of_file(path, sum).await
+/// Runs [`sum`] on a blocking thread.
+pub(super) async fn sum_blocking(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
+    read_blocking(path, sum).await
 }
 
-/// SHA-256 and size of a file, which is never in memory whole.
+/// Returns the SHA-256 and the size of a file, without holding the whole file in memory.
 pub(super) fn sum(path: &Path) -> Result<([u8; 32], usize), FileProblem> {
     let mut file = plugin_file::open(path)?;
     let mut sum = Sha256::new();
@@ -95,7 +95,7 @@ mod tests {
     use crate::directory::scan;
     use crate::load::sidecar_file;
 
-    /// What is said of a folder's only plugin.
+    /// The problem reported for the only plugin of a directory.
     async fn problem(folder: &Path) -> String {
         let found = scan(folder).expect("readable").plugins;
         let files = found.into_values().next().expect("a plugin is seen");
@@ -103,12 +103,12 @@ mod tests {
             Ok(text) => read(&files, text).await.err().expect("it is refused"),
             Err(problem) => problem,
         };
-        assert!(!problem.may_pass(), "{problem}");
+        assert!(!problem.is_transient(), "{problem}");
         problem.to_string()
     }
 
     #[tokio::test]
-    async fn a_file_that_is_none_has_its_plugin_refused_with_the_reason() {
+    async fn a_plugin_with_an_irregular_file_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().expect("a folder");
         let (wasm, sidecar) = (folder.path().join("p.wasm"), folder.path().join("p.yaml"));
         std::fs::write(&wasm, "(module)").expect("written");

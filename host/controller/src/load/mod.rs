@@ -1,14 +1,14 @@
-//! From a plugin's files to a version that can run: compile, describe, apply CRDs, subscribe, sync.
+//! Turns a plugin's files into a version that can run: compile, describe, apply CRDs, subscribe, sync.
 //!
-//! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
+//! A load does not touch the running version. Dropping the future cancels the load, and the subscriptions
 //! that were made for the new version end with it.
 
-pub(crate) mod ahead;
 pub(crate) mod authority;
 pub(crate) mod files;
 mod new_crds;
 mod problem;
 mod sidecar_file;
+pub(crate) mod speculative_compile;
 pub(crate) mod version;
 pub(crate) mod watches;
 
@@ -21,37 +21,37 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{Code, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
 
-use ahead::{Ahead, Begun};
 use authority::Authority;
 pub(crate) use authority::not_granted;
-use files::{Files, read, wasm};
+use files::{FileInfo, read, wasm};
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
+use speculative_compile::{SpeculativeCompile, SpeculativeCompiler};
 pub(crate) use watches::type_of;
 
-use crate::access::Permission;
+use crate::access::Access;
 use crate::cache::indexer::Indexer;
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
 use crate::client::grants::Grants;
 use crate::client::writer::Writer;
-use crate::client::{Discovery, LiveClient, Server, established};
+use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::descriptor::Descriptor;
 use crate::config::limits;
-use crate::config::operator::Turn;
+use crate::config::operator::TermsWriter;
 use crate::config::sidecar::{GrantMode, Sidecar};
 use crate::directory::PluginFiles;
-use crate::guest_host::{Granted, GuestHost, GuestServices, Rates};
+use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState};
 use crate::load::version::Version;
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
-use crate::runtime::pinned::Pinned;
+use crate::runtime::dedicated_instance::DedicatedInstance;
 
-/// What loading needs, the same for all plugins.
+/// What loading needs; the same for all plugins.
 #[derive(Clone)]
 pub(crate) struct LoadServices {
     pub(crate) engine: Engine,
-    pub(crate) server: Server,
+    pub(crate) server: ApiClient,
     pub(crate) discovery: Discovery,
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
@@ -59,59 +59,59 @@ pub(crate) struct LoadServices {
     /// How often the rights of a service account are reviewed.
     pub(crate) review_every: Duration,
     pub(crate) tls: Tls,
-    pub(crate) ahead: Ahead,
+    pub(crate) speculative_compiler: SpeculativeCompiler,
 }
 
-/// What came of the files.
-pub(crate) enum Loaded {
-    /// They are those of the running version.
+/// The outcome of a load.
+pub(crate) enum LoadOutcome {
+    /// The files are those of the running version.
     Unchanged,
-    /// The sidecar says that the plugin must not run.
+    /// The sidecar has `enabled: false`.
     Disabled,
     /// A version that is ready to run.
     Version(Box<Version>),
 }
 
-/// Told of each step on the way.
+/// Called at each step of a load, with the state and what it waits for ("" for nothing).
 pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
 
-/// Between two looks at something that is waited for.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval between two checks of something that a load waits for.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Makes a version of the files. Waits without end for what the cluster may still bring (a CRD, a right, a server that
-/// is away), and says so through `report`.
+/// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
+/// right, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
-    operator: Turn,
+    operator: TermsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
     report: Report,
-) -> Result<Loaded, LoadProblem> {
-    let begun = services.ahead.take(&guest.name, &files);
-    // Before all else: what it takes away counts at once, whatever becomes of the load.
+) -> Result<LoadOutcome, LoadProblem> {
+    let speculative = services.speculative_compiler.take(&guest.name, &files);
+    // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, terms) =
         sidecar_file::apply(&services, &guest.name, &operator, &files, running.as_deref()).await?;
     if sidecar.enabled == Some(false) {
-        return Ok(Loaded::Disabled);
+        return Ok(LoadOutcome::Disabled);
     }
     let turn = services.engine.turn().await;
     let read = read(&files, sidecar_text).await?;
     let running_under = (&operator, &*terms);
     let authority = Authority::new(&services, &guest, &sidecar, running_under, running.as_deref(), &report);
-    if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
-        return Ok(Loaded::Unchanged);
+    if running.as_ref().is_some_and(|running| running.is_built_from(&read.digest, &read.sidecar_text)) {
+        return Ok(LoadOutcome::Unchanged);
     }
     let running_code = running.as_ref().map(|running| running.pool.code());
-    let code = code(&services.engine, running_code, begun, &files.wasm, &read, &report).await?;
+    let code = code(&services.engine, running_code, speculative, &files.wasm, &read, &report).await?;
     drop(turn);
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
     let limits = limits::effective(None, &sidecar.limits)?.guest;
-    guest.log.limit(&limits);
+    guest.log.set_limits(&limits);
     let described = code.describe(host, &limits).await;
-    let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
+    let text = described.map_err(|source| LoadProblem::from_describe(source, &sidecar, &files.sidecar))?;
     let mark = services.engine.mark(&read.digest)?;
     let descriptor = Descriptor::parse(&text)?;
     drop(mark);
@@ -125,36 +125,36 @@ pub(crate) async fn load(
         guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
-    for wish in &limits.clipped {
-        guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
+    for clipped in &limits.clipped {
+        guest.log.host(LogLevel::Warn, format_args!("{clipped}"), &[]);
     }
-    let mut crds = NewCrds::under(running.as_deref());
-    // Until it is installed there are the indexes of two versions.
+    let mut crds = NewCrds::new(running.as_deref());
+    // Until the new version is installed, the indexes of two versions are held.
     let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
     guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
-    let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
-    put.map_err(|problem| crds.stay(problem))?;
-    let permission = Arc::<Permission>::default();
-    let health = Health::under(Arc::clone(&permission));
+    let put = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
+    put.map_err(|problem| crds.with_applied_crds(problem))?;
+    let access = Arc::<Access>::default();
+    let health = Health::new(Arc::clone(&access));
     let has_computed = descriptor.computed_indexes().next().is_some();
     let indexer = has_computed.then(|| {
         let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
         let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
         Indexer::start(instances, guest.clone(), health.clone())
     });
-    let views = Views { permission, indexer, writes: guest.writes.clone(), ..Views::default() };
+    let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
     let prepared = watches::subscribe(&authority, &descriptor, running.as_deref(), views, &report)
         .await
-        .map_err(|problem| crds.stay(problem))?;
+        .map_err(|problem| crds.with_applied_crds(problem))?;
     if has_computed {
-        // They are whole before the plugin is called for anything else.
-        report(PluginState::Waiting, "its own indexes, which are being computed");
+        // The indexes are complete before the plugin is called for anything else.
+        report(PluginState::Waiting, "its computed indexes, which are being filled");
         let indexed = prepared.views.index_all().await;
-        indexed.map_err(|problem| crds.stay(problem.into()))?;
+        indexed.map_err(|problem| crds.with_applied_crds(problem.into()))?;
     }
     let fence = Fence::default();
     let grants = Grants::new(descriptor.writes.clone(), guest.operator.clone());
-    // Reads and writes alike, and the reads that find out what became of a write, are the account's.
+    // Reads, writes, and the reads that resolve an unknown write outcome are all sent as the service account.
     let server = match &sidecar.service_account {
         Some(account) => services.server.acting_as(account),
         None => services.server.clone(),
@@ -166,24 +166,29 @@ pub(crate) async fn load(
         Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
-    .with_answers_up_to(limits.guest.message_size);
+    .with_max_response_size(limits.guest.message_size);
     let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
     let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
     let views = prepared.views;
-    let granted = Granted { views: Arc::clone(&views), client, http, rates: Rates::new(&limits.quotas) };
-    let host = Arc::new(GuestHost::new(guest, config, granted));
-    let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
-    let workers = if code.exports().reconcile { wanted } else { 0 };
+    let capabilities = Capabilities {
+        views: Arc::clone(&views),
+        client,
+        http,
+        rate_limits: RateLimits::new(&limits.quotas),
+    };
+    let host = Arc::new(GuestHost::new(guest, config, capabilities));
+    let configured = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
+    let workers = if code.exports().reconcile { configured } else { 0 };
     let pool = InstancePool::new(code, host, limits.guest);
-    // Of many plugins most have no work when a host starts: their code is asleep from the beginning, so that what it took is there for
-    // the next one's.
+    // When a host starts, most plugins have no work: their code is dropped at once, so that the next plugin
+    // can use the memory.
     pool.drop_idle(Duration::ZERO);
-    Ok(Loaded::Version(Box::new(Version {
+    Ok(LoadOutcome::Version(Box::new(Version {
         digest: read.digest,
         sidecar_text: read.sidecar_text,
         terms,
         workers,
-        pinned: Pinned::new(pool.clone(), !prepared.feeds.is_empty()),
+        dedicated_instance: DedicatedInstance::new(pool.clone(), !prepared.feeds.is_empty()),
         pool,
         views,
         routes: prepared.routes,
@@ -198,21 +203,21 @@ pub(crate) async fn load(
     })))
 }
 
-/// The code of the file. Where its sidecar changed alone, it is that of the running version.
+/// Returns the code of the file: that of the running version if only the sidecar changed.
 async fn code(
     engine: &Engine,
     running: Option<&Code>,
-    begun: Option<Begun>,
+    speculative: Option<SpeculativeCompile>,
     path: &Path,
-    read: &Files,
+    read: &FileInfo,
     report: &Report,
 ) -> Result<Code, LoadProblem> {
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
     }
     report(PluginState::Compiling, "");
-    if let Some(begun) = begun
-        && let Some(code) = begun.code(read.sum).await
+    if let Some(speculative) = speculative
+        && let Some(code) = speculative.code(read.sum).await
     {
         return Ok(code?);
     }
@@ -224,6 +229,7 @@ async fn code(
     Ok(engine.compile(wasm, read.sum, place).await?)
 }
 
+/// Errors if the plugin does not export a function that its descriptor needs.
 pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
     let exports = code.exports();
     let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
@@ -245,8 +251,8 @@ pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), 
     Ok(())
 }
 
-/// Exports that the descriptor has no use for: allowed, because SDKs may export more than a plugin needs, and probably
-/// not meant.
+/// Returns a warning for each export that the descriptor has no use for. These are allowed, because SDKs may
+/// export more than a plugin needs, but they are probably a mistake.
 pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
     let unused = [
         (
@@ -265,7 +271,8 @@ pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<S
     unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
 }
 
-async fn put_crds(
+/// Applies the plugin's CRDs, if it is granted that, and waits until they are established.
+async fn apply_crds_and_wait(
     services: &LoadServices,
     descriptor: &Descriptor,
     sidecar: &Sidecar,
@@ -278,15 +285,15 @@ async fn put_crds(
     loop {
         match new.apply(&services.server, &descriptor.crds).await {
             Ok(()) => break,
-            Err(error) if error.is_passing() => report(PluginState::Waiting, &error.to_string()),
+            Err(error) if error.is_transient() => report(PluginState::Waiting, &error.to_string()),
             Err(error) => return Err(error.into()),
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(RECHECK_INTERVAL).await;
     }
     loop {
-        match established(&services.server, &descriptor.crds).await {
+        match unestablished_crd(&services.server, &descriptor.crds).await {
             Ok(None) => {
-                services.discovery.forget_crds(&descriptor.crds);
+                services.discovery.invalidate_crds(&descriptor.crds);
                 return Ok(());
             }
             Ok(Some(waiting_for)) => report(PluginState::Waiting, &format!("the CRD {waiting_for}")),
@@ -305,15 +312,15 @@ mod tests {
     use super::files::{hex, sum};
     use super::*;
 
-    /// What is known of a .wasm with these bytes, once they are in that file.
-    fn written(path: &Path, wasm: &[u8]) -> Files {
+    /// Writes the .wasm and returns what a load knows about it.
+    fn written(path: &Path, wasm: &[u8]) -> FileInfo {
         std::fs::write(path, wasm).expect("written");
         let (sum, size) = sum(path).expect("readable");
-        Files { sum, size, digest: hex(&sum), sidecar_text: String::new() }
+        FileInfo { sum, size, digest: hex(&sum), sidecar_text: String::new() }
     }
 
     #[tokio::test]
-    async fn a_sidecar_that_changed_alone_compiles_nothing() {
+    async fn a_change_of_only_the_sidecar_compiles_nothing() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let compiled = Arc::new(AtomicU32::new(0));
         let report: Report = Arc::new({
@@ -330,14 +337,14 @@ mod tests {
         let running = code(&engine, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        // Were these bytes looked at, they would be refused.
+        // If these bytes were read, they would be refused.
         let other = written(&path, b"no wasm");
         let again = code(&engine, Some(&running), None, &path, &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         let refused = code(&engine, Some(&running), None, &path, &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
-        // Nor is a file compiled under the sum of another.
+        // A file is not compiled under the SHA-256 of another.
         let refused = code(&engine, None, None, &path, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }

@@ -1,25 +1,26 @@
-//! CRDs that a load has changed: they stay as they are, whatever becomes of the load.
+//! The CRDs that a load has applied. They stay applied, whatever becomes of the load.
 
 use serde_json::Value;
 
 use super::LoadProblem;
-use crate::client::{CrdError, Server, apply_crds};
+use crate::client::{ApiClient, CrdError, apply_crds};
 use crate::load::version::Version;
 
-/// The CRDs that a version brought before it runs.
+/// The CRDs that a load applied before its version runs.
 pub(super) struct NewCrds<'a> {
     running: Option<&'a Version>,
     names: Vec<String>,
 }
 
 impl<'a> NewCrds<'a> {
-    /// Nothing is changed yet; this version runs meanwhile.
-    pub(super) fn under(running: Option<&'a Version>) -> Self {
+    /// No CRD is applied yet; `running` is the version that runs meanwhile.
+    pub(super) fn new(running: Option<&'a Version>) -> Self {
         Self { running, names: Vec::new() }
     }
 
-    /// Applies them. What runs meanwhile remembers those that are not its own any more: the load may be given up at any time.
-    pub(super) async fn apply(&mut self, server: &Server, crds: &[Value]) -> Result<(), CrdError> {
+    /// Applies the CRDs. The running version records which CRDs are no longer its own, since the load may be
+    /// cancelled at any time.
+    pub(super) async fn apply(&mut self, server: &ApiClient, crds: &[Value]) -> Result<(), CrdError> {
         let outcome = apply_crds(server, crds, &mut self.names).await;
         if let Some(running) = self.running {
             let mut newer = running.newer_crds.lock();
@@ -30,8 +31,8 @@ impl<'a> NewCrds<'a> {
         outcome
     }
 
-    /// The problem that the load ends with, where nothing runs that could tell of the CRDs.
-    pub(super) fn stay(&self, problem: LoadProblem) -> LoadProblem {
+    /// Adds the applied CRDs to the problem that ends the load, unless a running version can report them.
+    pub(super) fn with_applied_crds(&self, problem: LoadProblem) -> LoadProblem {
         if self.running.is_some() || self.names.is_empty() {
             return problem;
         }

@@ -1,3 +1,5 @@
+//! Why a plugin cannot be loaded, and whether a retry may help.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,10 +15,10 @@ use crate::directory::plugin_file::FileProblem;
 use crate::outgoing::PatternError;
 use crate::runtime::predicate::PredicateError;
 
-/// Bytes of a plugin's own words that are kept where it refuses to run.
-const MAX_REFUSAL: usize = 4 << 10;
+/// The maximum length in bytes of a plugin's own refusal message.
+const MAX_REFUSAL_SIZE: usize = 4 << 10;
 
-/// Why a plugin's files cannot run as they are.
+/// Why a plugin's files cannot be loaded as they are.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadProblem {
     #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
@@ -39,7 +41,7 @@ pub(crate) enum LoadProblem {
     Sidecar { path: PathBuf, source: SidecarError },
     #[error(transparent)]
     Code(#[from] LoadError),
-    #[error("{} changed while it was read; whoever writes it has not finished", .path.display())]
+    #[error("{} changed while it was read; it is still being written", .path.display())]
     Changing { path: PathBuf },
     #[error(transparent)]
     Marked(#[from] Marked),
@@ -48,7 +50,7 @@ pub(crate) enum LoadProblem {
     #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
     Config { sidecar: PathBuf, message: String },
     #[error(
-        "the plugin refuses to run: {message}; it was given no config, {} is the place for one",
+        "the plugin refuses to run: {message}; it has no config; put one into {}",
         .sidecar.display()
     )]
     NoConfig { sidecar: PathBuf, message: String },
@@ -60,7 +62,7 @@ pub(crate) enum LoadProblem {
     Http(#[from] PatternError),
     #[error(transparent)]
     Crd(#[from] CrdError),
-    #[error("{problem}; the CRD {crds} was applied before that, and stays")]
+    #[error("{problem}; the CRD {crds} had already been applied and remains")]
     AfterCrds { problem: Box<LoadProblem>, crds: String },
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -88,16 +90,14 @@ pub(crate) enum LoadProblem {
          give one watch {remedy}"
     )]
     NeverCalled { remedy: &'static str },
-    #[error(
-        "watches.{watch}: {kind} is cluster-scoped, its objects are in no namespace; leave out namespaces"
-    )]
+    #[error("watches.{watch}: {kind} is cluster-scoped; leave out namespaces")]
     ClusterScoped { watch: String, kind: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
     #[error(transparent)]
     NoIndexInstance(#[from] NoInstance),
     #[error(
-        "its own indexes are behind after {rounds} tries: objects change faster than the plugin computes index values; \
+        "its computed indexes are still behind after {rounds} attempts: objects change faster than the plugin computes index values; \
          make index cheaper, or watch fewer objects"
     )]
     IndexesBehind { rounds: u32 },
@@ -106,8 +106,8 @@ pub(crate) enum LoadProblem {
 }
 
 impl LoadProblem {
-    /// Why this file was not read.
-    pub(crate) fn of_file(path: &Path, problem: FileProblem) -> Self {
+    /// The problem of a file that was not read.
+    pub(crate) fn from_file(path: &Path, problem: FileProblem) -> Self {
         let path = path.to_owned();
         match problem {
             FileProblem::Io(source) => Self::Read { path, source },
@@ -117,11 +117,11 @@ impl LoadProblem {
         }
     }
 
-    /// What a failed describe means, by what the plugin was given.
-    pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
-        // It is kept for `status`, and may be as long as one call may carry.
+    /// The problem of a failed `describe`, depending on whether the plugin was given a config.
+    pub(crate) fn from_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
+        // The message is kept for `status`, and a plugin may send as much as a call can carry.
         let cut = |mut message: String| {
-            message.truncate(message.floor_char_boundary(MAX_REFUSAL));
+            message.truncate(message.floor_char_boundary(MAX_REFUSAL_SIZE));
             message
         };
         match source {
@@ -135,25 +135,25 @@ impl LoadProblem {
         }
     }
 
-    /// Whether the same files may be loaded later, without anybody changing them: then they are tried again.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether the same files may load later without a change to them. Such a load is retried.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Read { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory)
             }
-            // A machine that is busy makes a describe slow; everything else that it does it will do again.
+            // A busy machine makes a describe slow; any other fault will happen again.
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
-            // Somebody may give up the fields, migrate the objects, or give the host the right.
+            // Somebody may give up the fields, migrate the objects, or grant the host the right.
             Self::Crd(CrdError::StoredVersion { .. } | CrdError::Managed { .. }) => true,
-            Self::AfterCrds { problem, .. } => problem.may_pass(),
+            Self::AfterCrds { problem, .. } => problem.is_transient(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
-            // The kernel may have wanted the compiler's memory for somebody else.
+            // The kernel may have killed the compiler for lack of memory.
             Self::Code(
                 LoadError::CompilerEnded { .. } | LoadError::CompilerMemory { .. } | LoadError::Internal(_),
             ) => true,
-            // Memory may be short for now, and objects may calm down.
+            // Memory may be short only for now, and the rate of changes may drop.
             Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
-            // The mark may be removed.
+            // The mark of a crashed load may be removed.
             Self::Marked(_) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,

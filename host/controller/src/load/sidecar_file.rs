@@ -1,22 +1,23 @@
-//! The operator's word from the file system: read before anything else of a load, and applied to the version that runs.
+//! Reads the sidecar file. It is read before anything else of a load, and applied to the running version at
+//! once.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files::of_file;
+use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
-use crate::config::operator::{Terms, Turn, under};
+use crate::config::operator::{Terms, TermsWriter, apply_grant_mode};
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
 use crate::load::version::Version;
 use crate::name::PluginName;
 
-/// Reads the sidecar, and has it count from now on. One that can't be understood leaves the version that runs without any right.
+/// Reads the sidecar and puts it into effect. The running version loses all rights if the sidecar is invalid.
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,
-    operator: &Turn,
+    operator: &TermsWriter,
     files: &PluginFiles,
     running: Option<&Version>,
 ) -> Result<(String, Sidecar, Arc<Terms>), LoadProblem> {
@@ -27,12 +28,13 @@ pub(super) async fn apply(
             return Err(problem);
         }
     };
-    // Somebody is writing it: what is there is half of something, and the other half comes with the next load.
+    // Somebody is writing the file: only a part of it may be there, and the finished file starts another
+    // load.
     if !files.has_current_sidecar() {
         return Err(LoadProblem::Changing { path: files.sidecar.clone() });
     }
     let parsed = Sidecar::parse(&text).and_then(|sidecar| {
-        let sidecar = under(services.grants, sidecar);
+        let sidecar = apply_grant_mode(services.grants, sidecar);
         let terms = Terms::of(&sidecar)?;
         Ok((sidecar, terms))
     });
@@ -49,14 +51,14 @@ pub(super) async fn apply(
     }
 }
 
-/// The text of the sidecar, "" without one.
+/// The text of the sidecar; "" if there is none.
 pub(super) async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
     let path = &files.sidecar;
-    if let Some(short) = files.short_sidecar() {
+    if let Some(short) = files.yml_sidecar() {
         return Err(LoadProblem::ShortEnding { short: short.to_owned(), path: path.clone() });
     }
-    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read);
-    Ok(of_file(path, read).await?.unwrap_or_default())
+    let read = |path: &Path| plugin_file::read_sidecar(path, MAX_SIDECAR as u64, plugin_file::read);
+    Ok(read_blocking(path, read).await?.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sidecar_with_the_short_ending_is_no_absent_one() {
+    async fn a_yml_sidecar_is_refused_and_not_treated_as_absent() {
         assert_eq!(text(&[]).await, Ok(String::new()));
         assert_eq!(text(&[("p.yaml", "workers: 2")]).await, Ok("workers: 2".into()));
         for files in [&[("p.yml", "")][..], &[("p.yml", ""), ("p.yaml", "")]] {
@@ -86,7 +88,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_sidecar_that_leads_nowhere_is_no_absent_one() {
+    async fn a_dangling_sidecar_link_is_not_an_absent_sidecar() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("p.wasm"), "").expect("written");
         std::os::unix::fs::symlink("gone", folder.path().join("p.yaml")).expect("linked");

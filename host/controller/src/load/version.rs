@@ -1,4 +1,4 @@
-//! One version of a plugin: its code with all that it needs to run.
+//! One version of a plugin: its code and all that it needs to run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,86 +15,88 @@ use crate::client::fence::Fence;
 use crate::config::descriptor::Descriptor;
 use crate::config::operator::Terms;
 use crate::lifecycle::Health;
-use crate::runtime::Renamed;
-use crate::runtime::pinned::Pinned;
+use crate::runtime::RenamedWatches;
+use crate::runtime::dedicated_instance::DedicatedInstance;
 use crate::runtime::predicate::Predicate;
 use crate::runtime::targets::Targets;
 
-/// A described, synced version.
+/// A version that was described and whose watches are synced.
 pub(crate) struct Version {
     pub(crate) descriptor: Descriptor,
     /// SHA-256 of the .wasm.
     pub(crate) digest: String,
-    /// The sidecar's text, "" without one.
+    /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
-    /// What that says of its rights. What counts while it runs is what the operator says now.
+    /// The rights in that sidecar. While the version runs, the operator's current terms apply instead.
     pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
     /// Bytes that the host may hold for the plugin while this version runs.
     pub(crate) host_memory: usize,
-    /// Where a plugin reconciles that is not stateful.
+    /// The instances in which a stateless plugin reconciles.
     pub(crate) pool: InstancePool,
-    /// Where it observes, and where a stateful one reconciles, too.
-    pub(crate) pinned: Pinned,
+    /// The instance that observes; a stateful plugin also reconciles there.
+    pub(crate) dedicated_instance: DedicatedInstance,
     pub(crate) views: Arc<Views>,
     pub(crate) routes: Vec<Route>,
-    /// What the observer is told of; empty without one.
+    /// The subscriptions of the observer; empty without one.
     pub(crate) feeds: Vec<Feed>,
     pub(crate) fence: Fence,
-    /// How often its guests failed. A new version begins with a clean record.
+    /// Counts the faults of this version's guests. A new version starts without faults.
     pub(crate) health: Health,
-    /// What became of the target watches of the versions before, for keys that are queued under those.
-    pub(crate) renamed: Mutex<Renamed>,
-    /// CRDs that a newer version changed before it failed or was taken back: nobody reverts them.
+    /// How the target watches of earlier versions map to this one's, for keys that were queued under the old
+    /// names.
+    pub(crate) renamed: Mutex<RenamedWatches>,
+    /// CRDs that a newer version applied before it failed or was removed. Nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
-    /// Whether the server serves its kinds in another way by now, so that it must be loaded again from the same files.
+    /// Whether the server now serves a watched kind differently, so that the same files must be loaded again.
     pub(crate) is_outdated: AtomicBool,
 }
 
-/// What becomes of one subscription's notifications.
+/// What is done with the notifications of one subscription.
 pub(crate) struct Route {
     pub(crate) watch: Arc<str>,
-    pub(crate) subscribed: Subscribed,
-    /// Absent for a watch that only fills the cache.
+    pub(crate) subscribed: WatchSubscription,
+    /// `None` for a watch that only fills the cache.
     pub(crate) work: Option<Work>,
 }
 
-/// A subscription and what was asked for, by which the next version recognises that it needs the same.
+/// A subscription with its parameters, by which the next version finds one that it can take over.
 #[derive(Clone)]
-pub(crate) struct Subscribed {
+pub(crate) struct WatchSubscription {
     pub(crate) key: InformerKey,
     pub(crate) resync: Option<Duration>,
     pub(crate) subscription: Arc<Subscription>,
-    /// A batch that was taken and not yet returned, because the plugin's indexes had to learn of it first. It outlives
-    /// the version that took it.
+    /// A batch that was taken but not yet returned, because the plugin's indexes must be updated first. It
+    /// outlives the version that took it.
     pub(crate) taken: Arc<Mutex<Option<Vec<Notification>>>>,
 }
 
-/// A subscription of the observer's own: it is told of everything from the beginning, in each version anew.
+/// A subscription of the observer alone: each version receives all objects from the beginning.
 pub(crate) struct Feed {
     pub(crate) watch: Arc<str>,
     pub(crate) subscription: Subscription,
 }
 
-/// The work that a change starts.
+/// The work that a change starts: which objects it queues, and under which condition.
 pub(crate) struct Work {
     pub(crate) predicate: Predicate,
     pub(crate) targets: Targets,
     pub(crate) target_watch: Arc<str>,
 }
 
-impl Subscribed {
-    /// The next batch, once the plugin's computed indexes know of it; `None` once the informer has stopped.
+impl WatchSubscription {
+    /// Returns the next batch, once the plugin's computed indexes include it; `None` once the informer has
+    /// stopped.
     ///
     /// # Cancellation safety
-    /// Safe: a batch that was taken and not returned is what the next call returns.
+    /// Safe: the next call returns a batch that was taken but not returned.
     pub(crate) async fn next_batch(&self, views: &Arc<Views>, watch: &str) -> Option<Vec<Notification>> {
         let has_taken = self.taken.lock().is_some();
         if !has_taken {
             let batch = self.subscription.next_batch().await?;
             *self.taken.lock() = Some(batch);
         }
-        if views.is_computed(watch) {
+        if views.has_computed_index(watch) {
             let keys: Vec<_> =
                 self.taken.lock().iter().flatten().map(|notification| notification.key().clone()).collect();
             views.index(watch, &keys).await;
@@ -102,22 +104,22 @@ impl Subscribed {
         self.taken.lock().take()
     }
 
-    /// Whether nothing will come any more.
+    /// Whether the informer has stopped, so that no more notifications come.
     pub(crate) fn has_ended(&self) -> bool {
         self.subscription.status().phase == InformerPhase::Stopped
     }
 
-    /// Takes everything that waits, for a version that ends with its subscription.
+    /// Takes all pending notifications, for a version that ends together with its subscription.
     pub(crate) fn take_all(&self) -> Vec<Notification> {
         let mut all = self.taken.lock().take().unwrap_or_default();
         all.extend(self.subscription.take_waiting());
         all
     }
 
-    /// Takes everything that waits, for the next call of [`next_batch`](Self::next_batch) to return, and answers which
-    /// objects it tells of. From now on the subscription counts as told of these: a deletion is delivered, though nobody
-    /// has taken the addition.
-    pub(crate) fn hold_waiting(&self) -> HashSet<ObjectKey> {
+    /// Takes all pending notifications, keeps them for the next call of [`next_batch`](Self::next_batch), and
+    /// returns the objects that they add. From now on the subscription counts these objects as delivered:
+    /// their deletion is delivered, too.
+    pub(crate) fn hold_pending(&self) -> HashSet<ObjectKey> {
         let waiting = self.subscription.take_waiting();
         let mut taken = self.taken.lock();
         let held = taken.get_or_insert_default();
@@ -134,16 +136,16 @@ impl Subscribed {
 }
 
 impl Version {
-    /// Whether these are the files that this version was made of, and would be made of them again.
-    pub(crate) fn is_of(&self, digest: &str, sidecar_text: &str) -> bool {
+    /// Whether loading these files again would give this version.
+    pub(crate) fn is_built_from(&self, digest: &str, sidecar_text: &str) -> bool {
         let is_current = !self.is_outdated.load(Ordering::Relaxed);
         is_current && self.digest == digest && self.sidecar_text == sidecar_text
     }
 
-    /// It was swapped out or stopped: it sends nothing more, and nobody waits for it.
+    /// Retires a version that was replaced or stopped: it sends nothing more, and nobody waits for it.
     pub(crate) fn retire(&self) {
         self.fence.close();
-        self.views.permission.retire();
+        self.views.access.retire();
         self.health.retire();
     }
 
@@ -175,20 +177,20 @@ impl Version {
             is_outdated: false.into(),
             host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
-            pinned: Pinned::new(pool.clone(), false),
+            dedicated_instance: DedicatedInstance::new(pool.clone(), false),
             pool,
             routes: Vec::new(),
             feeds: Vec::new(),
             fence: Fence::default(),
-            health: Health::under(Arc::clone(&views.permission)),
+            health: Health::new(Arc::clone(&views.access)),
             renamed: Mutex::default(),
             newer_crds: Mutex::default(),
             views,
         }
     }
 
-    /// What it watches, for people: `foos (foos.v1.example.com), …`.
-    pub(crate) fn watching(&self) -> String {
+    /// The watches with their resources, for logs: `foos (foos.v1.example.com), …`.
+    pub(crate) fn watch_list(&self) -> String {
         let watches: Vec<_> =
             self.views.by_name.iter().map(|(name, view)| format!("{name} ({})", view.resource)).collect();
         watches.join(", ")

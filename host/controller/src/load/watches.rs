@@ -1,4 +1,4 @@
-//! The watches of a version: resource types, subscriptions and indexes, shared with what runs already.
+//! The watches of a version: resource types, subscriptions and indexes, shared with the running version.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,49 +12,50 @@ use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
-use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
-use crate::access::{Guard, Read, forbidden};
-use crate::cache::computed::Computed;
+use super::{LoadProblem, LoadServices, RECHECK_INTERVAL, Report};
+use crate::access::{AccessMonitor, RequiredRead, forbidden};
+use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::OwnWrites;
 use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
-use crate::client::{Age, DiscoveryError};
+use crate::client::{DiscoveryError, Freshness};
 use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
 use crate::lifecycle::PluginState;
-use crate::load::version::{Feed, Route, Subscribed, Version, Work};
+use crate::load::version::{Feed, Route, Version, WatchSubscription, Work};
 use crate::name::PluginName;
 use crate::runtime::predicate::Predicate;
 use crate::runtime::targets::Targets;
 
 /// A version's watches, all synced.
-pub(super) struct Prepared {
+pub(super) struct PreparedWatches {
     pub(super) views: Arc<Views>,
     pub(super) routes: Vec<Route>,
     pub(super) feeds: Vec<Feed>,
 }
 
-/// Subscribes to what the descriptor watches, as far as it may, taking over the subscriptions of the running version that are
-/// the same: those are neither listed again nor replayed. `views` has the permission and the indexer, and is filled.
+/// Subscribes to the granted watches of the descriptor. Subscriptions of the running version that are the
+/// same are taken over: they are neither listed again nor replayed. `views` comes with the access and the
+/// indexer; the watches are added to it.
 pub(super) async fn subscribe(
     authority: &Authority<'_>,
     descriptor: &Descriptor,
     running: Option<&Version>,
     mut views: Views,
     report: &Report,
-) -> Result<Prepared, LoadProblem> {
+) -> Result<PreparedWatches, LoadProblem> {
     let services = authority.services;
-    let mut reusable: Vec<Subscribed> = running
+    let mut reusable: Vec<WatchSubscription> = running
         .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
         .unwrap_or_default();
-    authority.before_discovery(&descriptor.watches).await;
+    authority.wait_for_group_grants(&descriptor.watches).await;
     let mut resolved = Vec::new();
     for watch in &descriptor.watches {
         resolved.push((watch.clone(), resolve(services, watch, report).await?));
     }
-    let watches = authority.narrowed(&resolved).await;
-    authority.warn(descriptor, &resolved);
+    let watches = authority.granted_watches(&resolved).await;
+    authority.warn_about_unused_grants(descriptor, &resolved);
     let resources: BTreeMap<&str, ResourceType> =
         resolved.iter().map(|(watch, resource)| (watch.name.as_str(), resource.clone())).collect();
-    let reviewer = authority.reviewed(descriptor, reads(&watches, &resources)?).await;
+    let reviewer = authority.wait_for_account_rights(descriptor, reads(&watches, &resources)?).await;
     let mut routes = Vec::new();
     for watch in &watches {
         let name: Arc<str> = watch.name.as_str().into();
@@ -62,56 +63,60 @@ pub(super) async fn subscribe(
         let mut subscriptions = Vec::new();
         for key in informer_keys(watch, resource)? {
             let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
-            let same = |known: &Subscribed| known.key == key && known.resync == resync && !known.has_ended();
+            let same =
+                |known: &WatchSubscription| known.key == key && known.resync == resync && !known.has_ended();
             let subscribed = match reusable.iter().position(same) {
                 Some(position) => reusable.swap_remove(position),
                 None => {
                     let subscription = Arc::new(subscription(services, watch, &key, resync)?);
-                    Subscribed { key, resync, subscription, taken: Arc::default() }
+                    WatchSubscription { key, resync, subscription, taken: Arc::default() }
                 }
             };
             subscriptions.push(Arc::clone(&subscribed.subscription));
             let work = work(descriptor, watch, &resources)?;
             routes.push(Route { watch: Arc::clone(&name), subscribed, work });
         }
-        // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
-        let own_writes = views.writes.of(resource);
+        // Writes of the old version that the cache does not show yet must survive the swap.
+        let own_writes = views.writes.for_resource(resource);
         let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
     }
     let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
-    let guard = Guard {
+    let access_monitor = AccessMonitor {
         plugin: authority.plugin.clone(),
         log: authority.log.clone(),
-        permission: Arc::clone(&views.permission),
+        access: Arc::clone(&views.access),
         watched: routes.iter().map(watched).collect(),
         reviews: reviewer.map(|reviewer| (reviewer, services.review_every)),
     };
-    views.guard = Some(guard.start());
+    views.access_monitor = Some(access_monitor.start());
     for route in &routes {
-        synced(authority.plugin, route, report).await?;
+        wait_for_sync(authority.plugin, route, report).await?;
     }
-    // Only now, so that each is told of all at once, and not of its informer's beginnings.
+    // The observer's subscriptions are made only after the sync, so that each delivers all objects at once.
     let mut feeds = Vec::new();
     for route in &routes {
         let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
-        let Subscribed { key, resync, .. } = &route.subscribed;
+        let WatchSubscription { key, resync, .. } = &route.subscribed;
         let subscription = subscription(services, watch, key, *resync)?;
         feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
     }
-    // They stay as they are for as long as the version runs.
+    // Both are constant for as long as the version runs.
     routes.shrink_to_fit();
     feeds.shrink_to_fit();
-    Ok(Prepared { views: Arc::new(views), routes, feeds })
+    Ok(PreparedWatches { views: Arc::new(views), routes, feeds })
 }
 
-/// What reading the watches takes.
-fn reads(watches: &[Watch], resources: &BTreeMap<&str, ResourceType>) -> Result<Vec<Read>, LoadProblem> {
+/// The reads that the watches need.
+fn reads(
+    watches: &[Watch],
+    resources: &BTreeMap<&str, ResourceType>,
+) -> Result<Vec<RequiredRead>, LoadProblem> {
     let mut reads = Vec::new();
     for watch in watches {
         let (_, fields) = selectors(watch)?;
         let name: Arc<str> = watch.name.as_str().into();
-        reads.extend(Read::of(&name, &resources[watch.name.as_str()], &watch.namespaces, &fields));
+        reads.extend(RequiredRead::of(&name, &resources[watch.name.as_str()], &watch.namespaces, &fields));
     }
     Ok(reads)
 }
@@ -136,26 +141,26 @@ async fn resolve(
 ) -> Result<ResourceType, LoadProblem> {
     let of = type_of(watch)?;
     loop {
-        match services.discovery.resolve(of, watch.resource.as_deref(), Age::New).await {
+        match services.discovery.resolve(of, watch.resource.as_deref(), Freshness::Fresh).await {
             Ok(resource) => {
-                has_its_namespaces(watch, &resource)?;
+                check_namespaces(watch, &resource)?;
                 return Ok(resource);
             }
-            Err(error @ DiscoveryError::Answer { .. }) => return Err(error.into()),
+            Err(error @ DiscoveryError::InvalidList { .. }) => return Err(error.into()),
             Err(error) => report(PluginState::Waiting, &format!("watch {:?}: {error}", watch.name)),
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(RECHECK_INTERVAL).await;
     }
 }
 
-/// The type that a watch names. A descriptor with others was refused.
+/// Parses the type that a watch names. Descriptors with an invalid type have been refused before.
 pub(crate) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem> {
     let read = GroupVersionKind::parse(&watch.api_version, &watch.kind);
     read.map_err(|error| LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() })
 }
 
-/// A cluster-scoped kind cannot be narrowed to namespaces; nor could a Role grant it there.
-pub(crate) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
+/// Errors if a watch restricts a cluster-scoped kind to namespaces; a Role could not grant that either.
+pub(crate) fn check_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
     if resource.namespaced || watch.namespaces.is_empty() {
         return Ok(());
     }
@@ -218,7 +223,7 @@ fn view(
     memory: HostMemory,
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
-    let mut held_indexes = Vec::new();
+    let mut index_handles = Vec::new();
     for index in &watch.indexes {
         if index.computed {
             indexes.insert(index.name.clone(), ViewIndex::Computed);
@@ -226,13 +231,13 @@ fn view(
         }
         let known = shared_index(index)?;
         for subscription in &subscriptions {
-            // The name is made from the definition: an index of that name is this very index.
+            // The name is derived from the definition, so an index with this name is the same index.
             let handle = subscription.hold_index(&known.name, known.function.clone());
             let unusable = |problem: IndexError| LoadProblem::Informer {
                 watch: watch.name.clone(),
                 problem: problem.to_string(),
             };
-            held_indexes.push(handle.map_err(unusable)?);
+            index_handles.push(handle.map_err(unusable)?);
         }
         indexes.insert(index.name.clone(), ViewIndex::Shared(known));
     }
@@ -245,7 +250,7 @@ fn view(
         is_selective: !(watch.label_selector.is_empty() && watch.field_selector.is_empty()),
     });
     let known: Weak<WatchCache> = Arc::downgrade(&cache);
-    own_writes.serve(known);
+    own_writes.add_cache(known);
     Ok(View {
         resource: resource.clone(),
         label_selector,
@@ -254,8 +259,8 @@ fn view(
         subscriptions,
         cache,
         indexes,
-        _held_indexes: held_indexes,
-        computed: Computed::new(computed, memory),
+        _index_handles: index_handles,
+        computed: ComputedIndexes::new(computed, memory),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,
     })
@@ -274,9 +279,9 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
     Ok(SharedIndex { name, function })
 }
 
-/// Waits until the informer has its first list, telling now and then what is in its way (B37). Not until the
-/// subscription has been given it: nobody takes notifications before the version runs.
-async fn synced(plugin: &PluginName, route: &Route, report: &Report) -> Result<(), LoadProblem> {
+/// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for
+/// delivery to the subscription: notifications are taken only once the version runs.
+async fn wait_for_sync(plugin: &PluginName, route: &Route, report: &Report) -> Result<(), LoadProblem> {
     let (watch, subscription) = (&*route.watch, &route.subscribed.subscription);
     loop {
         let mut changes = subscription.status_changes();
@@ -288,9 +293,9 @@ async fn synced(plugin: &PluginName, route: &Route, report: &Report) -> Result<(
             let problem = "the host is shutting down".to_owned();
             return Err(LoadProblem::Informer { watch: watch.to_owned(), problem });
         }
-        if let Ok(ended) = timeout(LOOK_AGAIN, changes.changed()).await {
+        if let Ok(ended) = timeout(RECHECK_INTERVAL, changes.changed()).await {
             if ended.is_err() {
-                // The subscription was moved to another informer: ask that one.
+                // The subscription was moved to another informer, whose status is asked next.
                 sleep(Duration::from_millis(10)).await;
             }
             continue;

@@ -1,6 +1,7 @@
-//! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] that all of a plugin's lines go through.
+//! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] through which they are
+//! written.
 
-mod gate;
+mod line_limiter;
 mod plugin_log;
 mod repeats;
 mod text;
@@ -15,29 +16,29 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::name::PluginName;
-use plugin_log::Control;
+use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
 pub use text::printable;
 
-/// One line.
+/// One log line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginLogLine {
-    /// Counts all plugins' lines since the host started, from 1.
+    /// The number of the line among those of all plugins since the host started, from 1.
     pub sequence: u64,
-    /// When the host took it.
+    /// When the host received the line.
     pub time: Timestamp,
     /// The plugin.
     pub plugin: String,
     /// `debug`, `info`, `warn` or `error`.
     pub level: String,
-    /// The text.
+    /// The message.
     pub message: String,
-    /// Keys and values.
+    /// Key-value pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
 }
 
-/// The last lines of all plugins. Cheap to clone.
+/// The last log lines of all plugins. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct PluginLogs {
     shared: Arc<Shared>,
@@ -47,36 +48,38 @@ pub struct PluginLogs {
 struct Shared {
     lines: Mutex<Lines>,
     more: Notify,
-    /// By plugin: what may still be written of it. A new version, or a file that was away, has no more.
-    controls: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Control>>>>,
+    /// The limits by plugin name. They outlive versions and files, so that a new version, or a file that
+    /// comes back, has no new burst.
+    budgets: Mutex<BTreeMap<Arc<str>, Arc<Mutex<LogBudget>>>>,
 }
 
 #[derive(Default)]
 struct Lines {
-    /// By plugin: one that says much drives nobody else's lines out.
-    kept: BTreeMap<String, Kept>,
+    /// By plugin: a plugin that logs a lot evicts nobody else's lines.
+    kept: BTreeMap<String, PluginLines>,
     last: u64,
 }
 
 #[derive(Default)]
-struct Kept {
+struct PluginLines {
     lines: VecDeque<PluginLogLine>,
     bytes: usize,
-    /// Whom the lines are charged to. They have a bound of their own, so that they are never refused.
+    /// The account that the lines are charged to. Since they have a limit of their own, they are never
+    /// refused.
     memory: Option<HostMemory>,
 }
 
-/// Lines of one plugin.
-const LINES: usize = 1024;
-/// Bytes of one plugin's lines; the newest is kept whatever its size.
-const BYTES: usize = 1 << 20;
+/// The number of lines that are kept per plugin.
+const MAX_LINES: usize = 1024;
+/// The bytes of lines that are kept per plugin. The newest line is always kept.
+const MAX_BYTES: usize = 1 << 20;
 
-impl Kept {
+impl PluginLines {
     fn push(&mut self, line: PluginLogLine) {
         self.uncharge();
         self.bytes += line.bytes();
         self.lines.push_back(line);
-        while self.lines.len() > LINES || (self.bytes > BYTES && self.lines.len() > 1) {
+        while self.lines.len() > MAX_LINES || (self.bytes > MAX_BYTES && self.lines.len() > 1) {
             self.bytes -= self.lines.pop_front().map_or(0, |line| line.bytes());
         }
         self.charge();
@@ -95,7 +98,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for PluginLines {
     fn drop(&mut self) {
         self.uncharge();
     }
@@ -110,21 +113,21 @@ impl PluginLogLine {
 }
 
 impl PluginLogs {
-    /// The log of one plugin: everything that is written of it goes through it.
+    /// Returns the log of one plugin, through which everything about it is written.
     pub(crate) fn of(&self, plugin: &PluginName) -> PluginLog {
-        let control = Arc::clone(self.shared.controls.lock().entry(plugin.to_shared()).or_default());
-        PluginLog::new(plugin.to_shared(), self.clone(), control)
+        let budget = Arc::clone(self.shared.budgets.lock().entry(plugin.to_shared()).or_default());
+        PluginLog::new(plugin.to_shared(), self.clone(), budget)
     }
 
-    /// The log of a plugin that is in sight.
+    /// Returns the log of a plugin, unless the plugin was removed.
     pub(crate) fn of_known(&self, plugin: &Arc<str>) -> Option<PluginLog> {
-        let control = Arc::clone(self.shared.controls.lock().get(plugin)?);
-        Some(PluginLog::new(Arc::clone(plugin), self.clone(), control))
+        let budget = Arc::clone(self.shared.budgets.lock().get(plugin)?);
+        Some(PluginLog::new(Arc::clone(plugin), self.clone(), budget))
     }
 
-    /// Forgets a plugin that is not in sight any more.
+    /// Removes the lines and limits of a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
-        self.shared.controls.lock().remove(plugin.as_str());
+        self.shared.budgets.lock().remove(plugin.as_str());
         self.shared.lines.lock().kept.remove(plugin.as_str());
     }
 
@@ -153,7 +156,7 @@ impl PluginLogs {
         self.shared.more.notify_waiters();
     }
 
-    /// From now on a plugin's lines, those that are kept already included, are charged to this account.
+    /// Charges a plugin's lines, including those that are already kept, to this account from now on.
     pub(crate) fn charge_to(&self, plugin: &PluginName, memory: &HostMemory) {
         let mut lines = self.shared.lines.lock();
         let kept = lines.kept.entry(plugin.as_str().to_owned()).or_default();
@@ -165,8 +168,8 @@ impl PluginLogs {
     /// The kept lines after a sequence number, of one plugin or of all.
     #[must_use]
     pub fn after(&self, sequence: u64, plugin: Option<&PluginName>) -> Vec<PluginLogLine> {
-        let newer = |kept: &Kept| {
-            // The newest are at the end, and a follower wants few.
+        let newer = |kept: &PluginLines| {
+            // The newest lines are at the end, and a follower reads only a few.
             let from = kept.lines.partition_point(|line| line.sequence <= sequence);
             kept.lines.range(from..).cloned().collect::<Vec<_>>()
         };
@@ -202,32 +205,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_lines_make_room_and_plugins_are_told_apart() {
+    fn old_lines_are_evicted_per_plugin() {
         let logs = PluginLogs::default();
         logs.push("quiet", LogLevel::Info, "once", &[]);
-        for number in 0..LINES + 5 {
+        for number in 0..MAX_LINES + 5 {
             logs.push("loud", LogLevel::Info, &number.to_string(), &[]);
         }
         let all = logs.after(0, None);
-        assert_eq!((all.len(), all[0].message.as_str(), all[1].message.as_str()), (LINES + 1, "once", "5"));
+        assert_eq!(
+            (all.len(), all[0].message.as_str(), all[1].message.as_str()),
+            (MAX_LINES + 1, "once", "5")
+        );
         let loud = PluginName::of_file(Path::new("loud.wasm")).expect("a name");
         assert!(logs.after(0, Some(&loud)).iter().all(|line| line.plugin == "loud"));
-        assert_eq!(logs.after(all[LINES].sequence, None), []);
-        let two = logs.after(all[LINES].sequence - 2, None);
-        assert_eq!(two, all[LINES - 1..]);
+        assert_eq!(logs.after(all[MAX_LINES].sequence, None), []);
+        let two = logs.after(all[MAX_LINES].sequence - 2, None);
+        assert_eq!(two, all[MAX_LINES - 1..]);
     }
 
     #[test]
-    fn long_lines_make_room_sooner() {
+    fn long_lines_are_evicted_sooner() {
         let logs = PluginLogs::default();
-        let long = "x".repeat(BYTES / 4);
+        let long = "x".repeat(MAX_BYTES / 4);
         for number in 0..8 {
             logs.push("p", LogLevel::Info, &long, &[("number".into(), number.to_string())]);
         }
         let kept = logs.after(0, None);
         assert_eq!(kept.len(), 3);
         assert_eq!(kept[2].fields[0].1, "7");
-        logs.push("p", LogLevel::Info, &"x".repeat(2 * BYTES), &[]);
+        logs.push("p", LogLevel::Info, &"x".repeat(2 * MAX_BYTES), &[]);
         assert_eq!(logs.after(0, None).len(), 1);
     }
 
@@ -239,9 +245,9 @@ mod tests {
         logs.charge_to(&plugin, &memory);
         let one = memory.used_by(HostMemoryKind::LogLines);
         assert!(one > "before".len());
-        for _ in 0..2 * LINES {
+        for _ in 0..2 * MAX_LINES {
             logs.push("p", LogLevel::Info, &"x".repeat(4096), &[]);
-            assert!(memory.used() <= BYTES + 4096);
+            assert!(memory.used() <= MAX_BYTES + 4096);
         }
         let next = HostMemory::default();
         logs.charge_to(&plugin, &next);

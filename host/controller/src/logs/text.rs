@@ -1,9 +1,9 @@
-//! Text of plugins as it may be written: escaped, and cut by what it takes once it is escaped.
+//! Makes text from plugins safe to write: escapes it, and limits its escaped length.
 
 use std::fmt::{self, Display, Write};
 
-/// A text of a plugin as it may be shown: control characters, and those that turn the direction of writing, are escaped, because they could
-/// forge lines on a terminal. Everything else stays as it is.
+/// Displays a plugin's text with control characters and bidirectional formatting characters escaped, because
+/// those could forge lines on a terminal. Everything else is unchanged.
 pub fn printable(text: &str) -> impl Display {
     Printable(text)
 }
@@ -16,21 +16,21 @@ impl Display for Printable<'_> {
     }
 }
 
-/// Escapes what is written through it.
+/// A writer that escapes what is written through it.
 struct Escaping<W>(W);
 
 impl<W: Write> Write for Escaping<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|character| match character {
-            character if steers(character) => write!(self.0, "{}", character.escape_default()),
+            character if is_terminal_control(character) => write!(self.0, "{}", character.escape_default()),
             character => self.0.write_char(character),
         })
     }
 }
 
-/// Whether a character steers a terminal instead of being shown: C0 and C1 controls, line and paragraph separators, what sets the
-/// direction of writing, and invisible tags.
-fn steers(character: char) -> bool {
+/// Whether a character controls a terminal or is invisible: C0 and C1 controls, line and paragraph
+/// separators, bidirectional formatting, and tag characters.
+fn is_terminal_control(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
@@ -39,13 +39,13 @@ fn steers(character: char) -> bool {
         )
 }
 
-/// The length of the longest prefix of a text that takes at most `room` bytes in the log, where control characters are escaped, and the
-/// backslashes of that once more in a line of JSON.
-pub(super) fn fitting(text: &str, mut room: usize) -> usize {
+/// Returns the length of the longest prefix that takes at most `room` bytes in the log. Control characters
+/// are escaped there, and in a line of JSON the backslashes are escaped once more.
+pub(super) fn fitting_prefix(text: &str, mut room: usize) -> usize {
     for (at, character) in text.char_indices() {
         let width = match character {
             '"' | '\\' => 2,
-            character if steers(character) => character.escape_default().len() + 1,
+            character if is_terminal_control(character) => character.escape_default().len() + 1,
             character => character.len_utf8(),
         };
         if width > room {
@@ -56,25 +56,25 @@ pub(super) fn fitting(text: &str, mut room: usize) -> usize {
     text.len()
 }
 
-/// What a text that is escaped already takes in a line of JSON.
+/// The size of an already escaped text in a line of JSON.
 pub(super) fn size_in_json(text: &str) -> usize {
     text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 
-/// The beginning of a text, however long that is: formatting ends where `room` bytes are written.
-pub(super) fn beginning(text: fmt::Arguments<'_>, room: usize) -> String {
-    let mut beginning = Beginning { text: String::new(), room };
-    // An error means that there was no room for the rest.
-    let _ = beginning.write_fmt(text);
-    beginning.text
+/// Formats only the first `room` bytes of a text, whose full length may be unlimited.
+pub(super) fn format_prefix(text: fmt::Arguments<'_>, room: usize) -> String {
+    let mut writer = PrefixWriter { text: String::new(), room };
+    // An error means that there is no room for the rest.
+    let _ = writer.write_fmt(text);
+    writer.text
 }
 
-struct Beginning {
+struct PrefixWriter {
     text: String,
     room: usize,
 }
 
-impl Write for Beginning {
+impl Write for PrefixWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = text.floor_char_boundary(self.room - self.text.len());
         self.text.push_str(&text[..end]);
@@ -87,27 +87,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_steers_a_terminal_is_escaped() {
+    fn only_terminal_controls_are_escaped() {
         let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}").to_string();
         assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}"#);
     }
 
     #[test]
-    fn a_text_is_cut_by_what_it_takes_once_it_is_escaped() {
+    fn a_text_is_truncated_by_its_escaped_size() {
         for text in ["plain text", "\0\0\0\0\0\0", "\"\\\"\\\"", "\u{1b}[31m", "äöü\u{202e}"] {
             for room in 0..40 {
-                let prefix = &text[..fitting(text, room)];
+                let prefix = &text[..fitting_prefix(text, room)];
                 let json = serde_json::to_string(&printable(prefix).to_string()).expect("JSON");
                 assert!(json.len() - 2 <= room, "{prefix:?} in {room}");
                 assert_eq!(json.len() - 2, size_in_json(&printable(prefix).to_string()), "{prefix:?}");
             }
-            assert_eq!(fitting(text, 1000), text.len());
+            assert_eq!(fitting_prefix(text, 1000), text.len());
         }
     }
 
     #[test]
-    fn formatting_ends_where_there_is_no_room() {
-        assert_eq!(beginning(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
-        assert_eq!(beginning(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
+    fn formatting_stops_at_the_limit() {
+        assert_eq!(format_prefix(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
+        assert_eq!(format_prefix(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
     }
 }

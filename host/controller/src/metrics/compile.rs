@@ -1,4 +1,4 @@
-//! Where plugins' code came from, for Prometheus: what the engine counts, read at each scrape.
+//! Where plugins' code came from (compiler or cache): the engine's counters, read at each scrape.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Encodes the numbers of an engine's loads.
+/// Encodes the counters of an engine's loads.
 #[derive(Debug)]
 pub(crate) struct CompileCollector(pub(crate) Engine);
 

@@ -1,4 +1,4 @@
-//! The informers' metrics for Prometheus: what the registry counts, read at each scrape.
+//! The informers' metrics: the registry's counters, read at each scrape.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ struct Metric {
 enum Value {
     Counter(fn(&InformerMetrics) -> u64),
     Gauge(fn(&InformerMetrics) -> usize),
-    /// One that is left out where there is no value.
+    /// A gauge that is left out if there is no value.
     Version(fn(&InformerMetrics) -> Option<u64>),
     Histogram(fn(&InformerMetrics) -> &HistogramSnapshot),
 }
@@ -107,7 +107,7 @@ const METRICS: &[Metric] = &[
 impl Collector for InformerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let informers = self.0.metrics();
-        // A family without a series would be a name without a line.
+        // A family without a series would be a `# TYPE` line without samples.
         if informers.is_empty() {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Collector for InformerCollector {
                 Gauge(_) | Version(_) => MetricType::Gauge,
                 Histogram(_) => MetricType::Histogram,
             };
-            // The encoder appends what the kind of a metric demands.
+            // The encoder appends the suffix for the metric's type.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let mut family = encoder.encode_descriptor(name, metric.help, None, kind)?;
             for informer in &informers {

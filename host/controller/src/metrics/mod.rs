@@ -1,4 +1,4 @@
-//! What the host counts of its plugins, under the names that controller-runtime users' dashboards have.
+//! The host's metrics about its plugins, under the names that dashboards for controller-runtime use.
 
 pub(crate) mod compile;
 pub(crate) mod guest;
@@ -22,8 +22,8 @@ use crate::name::PluginName;
 use crate::outgoing::HttpMetrics;
 pub(crate) use plugin::PluginMetrics;
 
-/// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose. A plugin's name is shared by
-/// all of its label sets, of which there are dozens.
+/// Label values are the plugin's name and outcomes, never a text that a guest can choose. The plugin's name is shared by
+/// its dozens of label sets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {
     controller: Arc<str>,
@@ -49,7 +49,7 @@ struct ByKind {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// The families of all plugins. Cheap to clone.
+/// The metric families of all plugins. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     reconciles: Family<ByResult, Counter>,
@@ -88,12 +88,12 @@ pub struct Metrics {
     pub(crate) rest: RestMetrics,
 }
 
-/// 5 ms to 60 s, as controller-runtime has it, roughly.
+/// Buckets from 5 ms to 60 s, roughly those of controller-runtime.
 fn reconcile_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.005, 2.0, 14))
 }
 
-/// 10 ns to 10 s, as client-go's work queue has it.
+/// Buckets from 10 ns to 10 s, those of client-go's work queue.
 fn queue_buckets() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 10))
 }

@@ -1,4 +1,4 @@
-//! The host's own requests to the API server, counted under client-go's names: lists, watches, writes, everything.
+//! Metrics of all requests that the host sends to the API server, under client-go's names.
 
 use std::task::{Context, Poll};
 
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::registered;
 
-/// Upper bounds in seconds, those of client-go.
+/// Upper bounds of the buckets in seconds, those of client-go.
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,7 +31,7 @@ struct ByVerb {
     host: String,
 }
 
-/// Cheap to clone.
+/// The request metrics. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct RestMetrics {
     requests: Family<ByCode, Counter>,
@@ -57,7 +57,7 @@ impl RestMetrics {
         }
     }
 
-    /// The same client, with its requests counted. Needs a tokio runtime.
+    /// Wraps a client so that its requests are counted. Must be called within a tokio runtime.
     pub(crate) fn measure(&self, client: kube::Client, host: &str) -> kube::Client {
         let namespace = client.default_namespace().to_owned();
         let valid_until = *client.valid_until();
@@ -84,7 +84,7 @@ impl tower::Service<Request<Body>> for Measured {
     type Error = kube::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
-    /// The client inside waits by itself.
+    /// Always ready: the wrapped client waits in `call`.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -102,7 +102,7 @@ impl tower::Service<Request<Body>> for Measured {
     }
 }
 
-/// A label has a bounded number of values, whatever a request's method is.
+/// Returns the label for a method. The number of labels is bounded, whatever the method is.
 fn word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

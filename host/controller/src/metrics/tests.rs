@@ -1,3 +1,5 @@
+//! A scrape, and the tables of docs/metrics.md.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -107,7 +109,7 @@ async fn the_documentation_has_every_metric_with_its_kind_labels_and_help() {
 }
 
 #[tokio::test]
-async fn an_informers_numbers_are_in_the_scrape() {
+async fn an_informers_metrics_are_in_the_scrape() {
     let text = scrape().await;
     let labels = r#"{resource="v1/pods",name="all"}"#;
     for line in [

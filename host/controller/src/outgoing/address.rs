@@ -1,46 +1,46 @@
-//! Which addresses a granted host may turn out to have. A name is whoever owns it to point anywhere: to the host's own ports, or to
-//! where clouds hand out credentials.
+//! Which addresses a granted host may resolve to. The owner of a DNS name can point it anywhere: to ports of
+//! this machine, or to a cloud's metadata service with its credentials.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How far a grant reaches. A later one reaches what an earlier one does not.
+/// Which addresses a grant permits. Later variants permit addresses that earlier ones do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Addresses of the network, those of clusters and private networks included.
+    /// Network addresses, including those of clusters and private networks.
     Network,
-    /// The loopback addresses, because the grant says `localhost`.
+    /// Loopback addresses, because the grant says `localhost`.
     Loopback,
-    /// The address that the request names, because the grant names it.
+    /// The address in the request, because the grant names it.
     ThisAddress,
 }
 
-/// Where clouds answer with credentials, besides the link-local addresses.
+/// The metadata services of clouds outside of the link-local range.
 const METADATA: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
 ];
 
-/// Networks of IPv6 that no plugin has to reach: by the first bits, and how many of them.
+/// IPv6 networks that no plugin needs to reach, each with the length of its prefix in bits.
 const PROTECTED: [(Ipv6Addr, u32); 6] = [
-    // Amazon's metadata, clock and name servers.
+    // Amazon's metadata, time and DNS servers.
     (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
     // Google's metadata.
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0), 32),
-    // Local NAT64: where in the address the IPv4 one is, its network decides.
+    // Local-use NAT64 (RFC 8215): where the IPv4 address is embedded depends on the network.
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
-    // Teredo, which hides an IPv4 address.
+    // Teredo, which embeds an IPv4 address.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
-    // Once site-local.
+    // The deprecated site-local range.
     (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10),
-    // To be thrown away.
+    // The discard-only range (RFC 6666).
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
 ];
 
 impl Reach {
     /// Whether a connection to the address may be opened.
     pub(crate) fn allows(self, address: IpAddr) -> bool {
-        let address = embedded(address);
+        let address = embedded_ipv4(address);
         match self {
             Self::ThisAddress => true,
             Self::Loopback => address.is_loopback(),
@@ -49,8 +49,9 @@ impl Reach {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for, where it stands for one: by mapping, translation, NAT64, 6to4, ISATAP, or as of old.
-fn embedded(address: IpAddr) -> IpAddr {
+/// Returns the IPv4 address that an IPv6 address embeds, if any: IPv4-mapped, IPv4-translated, NAT64, 6to4,
+/// ISATAP, or the deprecated IPv4-compatible form.
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let last = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -69,7 +70,7 @@ fn embedded(address: IpAddr) -> IpAddr {
 
 fn is_protected(address: IpAddr) -> bool {
     let own = match address {
-        // 0.0.0.0/8, link-local ones, and all from 240.0.0.0 on, which are nobody's.
+        // 0.0.0.0/8, link-local, and the reserved range from 240.0.0.0 on.
         IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.octets()[0] >= 240 || v4.is_link_local(),
         IpAddr::V6(v6) => {
             let is_in =
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_into_the_network_and_nowhere_else() {
+    fn a_dns_name_reaches_only_network_addresses() {
         for address in [
             "93.184.215.14",
             "10.96.0.1",
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_the_loopback_and_nothing_beyond() {
+    fn localhost_reaches_only_loopback_addresses() {
         assert!(allows(Reach::Loopback, "127.0.0.1"));
         assert!(allows(Reach::Loopback, "::1"));
         assert!(!allows(Reach::Loopback, "10.0.0.1"));

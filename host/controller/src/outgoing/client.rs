@@ -1,5 +1,5 @@
-//! Sends the requests of one version of one plugin. Each has a connection of its own: nothing is shared with another plugin, and nothing
-//! is left open.
+//! Sends the HTTP requests of one version of one plugin. Each request has its own connection: none is shared
+//! with another plugin, and none is kept open.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::connect::{Connector, Stream};
 use super::{HttpGrants, Target};
 use crate::client::fence::Fence;
 
-/// Bytes of a response's head, and of what is read ahead of the guest.
-const BUFFER: usize = 64 << 10;
+/// Limit in bytes for a response's head, and for what is read ahead of the guest.
+const BUFFER_SIZE: usize = 64 << 10;
 
-/// The way out of one version of a plugin.
+/// The HTTP client of one version of a plugin.
 pub(crate) struct HttpClient {
     grants: HttpGrants,
     connector: Connector,
@@ -35,10 +35,10 @@ impl HttpClient {
         Self { grants, connector, fence }
     }
 
-    /// Sends the request if its host is granted, and gives the response as soon as its head is there.
+    /// Sends the request if its host is granted. Returns the response once its head has arrived.
     ///
     /// # Cancellation safety
-    /// Dropping the future, or the response's body, closes the connection. What was sent until then was sent.
+    /// Dropping the future, or the response's body, closes the connection. What was sent by then stays sent.
     pub(crate) async fn send(
         &self,
         request: Request<HttpBody>,
@@ -48,8 +48,8 @@ impl HttpClient {
         let reach = self.grants.check(&target).map_err(HttpError::Denied)?;
         let connecting = self.connector.connect(&target, reach, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
-        // Until the response's head is there: what the server does it has done then, or begun.
-        let Some(_sending) = self.fence.enter() else {
+        // Held until the response's head has arrived: by then, the server has done or started what it does.
+        let Some(_permit) = self.fence.enter() else {
             return Err(HttpError::Denied(format!(
                 "the HTTP request to {target} is denied: this version of the plugin was replaced"
             )));
@@ -72,38 +72,38 @@ async fn exchange(
     request: Request<HttpBody>,
     target: Arc<str>,
 ) -> Result<Response<HttpBody>, HttpError> {
-    let broken = |error: &hyper::Error| HttpError::Broken(failed(&target, error));
+    let broken = |error: &hyper::Error| HttpError::Broken(failure_text(&target, error));
     let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(BUFFER)
+        .max_buf_size(BUFFER_SIZE)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| broken(&error))?;
-    // It ends with the response's body, and what it ends with the body says.
+    // The task ends with the response's body, which also reports its error.
     let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(in_origin_form(request)).await.map_err(|error| broken(&error))?;
-    Ok(response.map(|body| Received { body, target, _connection: connection }.boxed_unsync()))
+    Ok(response.map(|body| ResponseBody { body, target, _connection: connection }.boxed_unsync()))
 }
 
-/// As a server gets it; the host stands in the header.
+/// Changes the URI to origin form, as servers expect it; the host is in the `host` header.
 fn in_origin_form(mut request: Request<HttpBody>) -> Request<HttpBody> {
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
     request
 }
 
-fn failed(target: &str, error: &hyper::Error) -> String {
+fn failure_text(target: &str, error: &hyper::Error) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("the HTTP request to {target} failed: {error}{cause}")
 }
 
-/// A response's body with the connection that it comes from.
-struct Received {
+/// A response's body, together with its connection.
+struct ResponseBody {
     body: Incoming,
     target: Arc<str>,
     _connection: AbortOnDropHandle<()>,
 }
 
-impl Body for Received {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = HttpError;
 
@@ -112,7 +112,7 @@ impl Body for Received {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        frame.map_err(|error| HttpError::Broken(failed(&self.target, &error)))
+        frame.map_err(|error| HttpError::Broken(failure_text(&self.target, &error)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,5 @@
-//! From a granted target to a connection: look the name up, leave out addresses that a name must not lead to, connect, TLS.
+//! Opens a connection to a granted target: resolves the name, leaves out protected addresses, connects,
+//! starts TLS.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -16,8 +17,9 @@ use tokio_rustls::TlsConnector;
 use super::grants::Host;
 use super::{Reach, Target, Tls};
 
-/// Names that one version of a plugin may look up at the same time. Each takes a thread, and cannot be called off.
-const LOOKUPS: usize = 4;
+/// How many names one version of a plugin may resolve at the same time. Each lookup takes a thread and cannot
+/// be cancelled.
+const MAX_LOOKUPS: usize = 4;
 
 /// Connects for one version of a plugin.
 pub(crate) struct Connector {
@@ -25,7 +27,7 @@ pub(crate) struct Connector {
     lookups: Arc<Semaphore>,
 }
 
-/// A connection, encrypted or not.
+/// A connection, with or without TLS.
 pub(super) type Stream = Box<dyn ReadWrite>;
 
 pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -33,10 +35,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
 
 impl Connector {
     pub(crate) fn new(tls: Tls) -> Self {
-        Self { tls, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self { tls, lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 
-    /// Connects to the first address that answers; the patience is for all of them together.
+    /// Connects to the first address that answers. `patience` is the time for all addresses together.
     pub(super) async fn connect(
         &self,
         target: &Target,
@@ -70,11 +72,11 @@ impl Connector {
             HttpError::NotFound(format!("no address is found for {name}: {problem}"))
         };
         let permit = Arc::clone(&self.lookups).acquire_owned().await;
-        let asked = (name.to_owned(), port);
+        let host_and_port = (name.to_owned(), port);
         let lookup = tokio::task::spawn_blocking(move || {
-            // Held until the lookup is over, not until nobody waits for it any more.
+            // Held until the lookup ends, even if nobody waits for it any more.
             let _permit = permit;
-            asked.to_socket_addrs().map(Iterator::collect)
+            host_and_port.to_socket_addrs().map(Iterator::collect)
         });
         lookup.await.map_err(|error| not_found(&error))?.map_err(|error| not_found(&error))
     }
@@ -90,7 +92,7 @@ async fn connect_to_one(
     for address in addresses {
         match timeout(each, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Without it, some peers answer later; nothing else depends on it.
+                // Nagle's algorithm would only delay some responses.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -104,9 +106,8 @@ async fn connect_to_one(
 fn server_name(target: &Target) -> Result<ServerName<'static>, HttpError> {
     match &target.host {
         Host::Address(address) => Ok(ServerName::from(*address)),
-        Host::Name(name) => {
-            ServerName::try_from(name.clone()).map_err(|_| HttpError::Url("the host is no name for TLS"))
-        }
+        Host::Name(name) => ServerName::try_from(name.clone())
+            .map_err(|_| HttpError::Url("the host is not a valid server name for TLS")),
     }
 }
 

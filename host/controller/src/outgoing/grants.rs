@@ -1,7 +1,9 @@
-//! Which hosts a plugin may send HTTP requests to: what its descriptor asks for, of that what the sidecar grants.
+//! The hosts to which a plugin may send HTTP requests: those that its descriptor asks for, if the sidecar
+//! grants them.
 //!
-//! A pattern is `[SCHEME://]HOST[:PORT]`. The scheme is `https` unless `http` is written; the port is the scheme's unless one is
-//! written, `*` for all. The host is a name, `*.` and a name for all names below it, an address, or `*` for everything.
+//! A pattern is `[SCHEME://]HOST[:PORT]`. The default scheme is `https`; the other one is `http`. The default
+//! port is that of the scheme; `*` stands for all ports. The host is a name, `*.` and a name for all names
+//! below it, an address, or `*` for every host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,31 +11,31 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::Reach;
 use crate::config::operator::Operator;
 
-/// One host, or several, as descriptors and sidecars write them.
+/// A pattern for hosts, as written in descriptors and sidecars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     tls: bool,
     host: HostPattern,
-    /// `None` for all.
+    /// `None` for all ports.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Any,
-    /// The name with a dot before it.
+    /// The names below a name, which is stored with a leading dot.
     Below(String),
     One(Host),
 }
 
-/// A host as a request names it: lower case, without a final dot, IPv4 in IPv6 as IPv4.
+/// A normalized host: lower case, without a final dot, and IPv4-mapped IPv6 addresses as IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) tls: bool,
@@ -41,11 +43,11 @@ pub(crate) struct Target {
     pub(crate) port: u16,
 }
 
-/// A pattern that cannot be read.
+/// A pattern that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {problem}; {}", Self::REMEDY)]
 pub struct PatternError {
-    /// What was written.
+    /// The text of the pattern.
     pub text: String,
     /// What is wrong with it.
     pub problem: &'static str,
@@ -56,29 +58,30 @@ impl PatternError {
         "write a host such as \"api.example.com\", \"*.example.com\" or \"http://10.0.0.7:8080\"";
 }
 
-/// The hosts of one version.
+/// The HTTP grants of one version.
 #[derive(Clone, Default)]
 pub(crate) struct HttpGrants {
-    wished: Vec<Pattern>,
+    requested: Vec<Pattern>,
     operator: Operator,
 }
 
 impl HttpGrants {
-    /// The descriptor's wishes under the sidecar's grants at the time of each request: nobody gets what the sidecar does not name.
-    pub(crate) fn parse(wished: &[String], operator: Operator) -> Result<Self, PatternError> {
-        Ok(Self { wished: parse_patterns(wished)?, operator })
+    /// Parses the hosts that the descriptor asks for. Of these, the hosts in the sidecar at the time of each
+    /// request are granted.
+    pub(crate) fn parse(requested: &[String], operator: Operator) -> Result<Self, PatternError> {
+        Ok(Self { requested: parse_patterns(requested)?, operator })
     }
 
-    /// Which addresses a request to the target may go to.
+    /// Returns the addresses that a request to the target may use.
     ///
     /// # Errors
-    /// What is missing, and where to write it.
+    /// Returns what is missing, and where to add it.
     pub(crate) fn check(&self, target: &Target) -> Result<Reach, String> {
         let terms = self.operator.terms();
         let granted = terms.iter().flat_map(|terms| &terms.http);
         let granted = granted.filter(|pattern| pattern.covers(target)).map(Pattern::reach).max();
-        let wished = self.wished.iter().any(|pattern| pattern.covers(target));
-        match (wished, granted) {
+        let requested = self.requested.iter().any(|pattern| pattern.covers(target));
+        match (requested, granted) {
             (true, Some(reach)) => Ok(reach),
             (false, Some(_)) => Err(format!(
                 "the HTTP request to {target} is denied: the plugin's descriptor does not ask for that host; add \"{target}\" to its http"
@@ -90,10 +93,10 @@ impl HttpGrants {
     }
 }
 
-/// Reads all patterns.
+/// Parses all patterns.
 ///
 /// # Errors
-/// Names the first that cannot be read.
+/// Returns the first pattern that cannot be parsed.
 pub(crate) fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::parse(text)).collect()
 }
@@ -129,7 +132,7 @@ impl Pattern {
                 _ => return Err(error("a star stands alone or before a dot and a name")),
             },
             None => HostPattern::One(
-                Host::parse(host).ok_or_else(|| error("the host is no DNS name and no address"))?,
+                Host::parse(host).ok_or_else(|| error("the host is not a DNS name and not an address"))?,
             ),
         };
         Ok(Self { tls, host, port })
@@ -140,7 +143,7 @@ impl Pattern {
             (HostPattern::Any, _) => true,
             (HostPattern::Below(suffix), Host::Name(name)) => name.ends_with(suffix.as_str()),
             (HostPattern::Below(_), Host::Address(_)) => false,
-            (HostPattern::One(host), asked) => host == asked,
+            (HostPattern::One(host), requested_host) => host == requested_host,
         };
         covers_host && self.tls == target.tls && self.port.is_none_or(|port| port == target.port)
     }
@@ -155,7 +158,7 @@ impl Pattern {
 }
 
 impl Host {
-    /// The host of a URL or a pattern.
+    /// Parses the host of a URL or a pattern.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return address.parse::<Ipv6Addr>().ok().map(|address| Self::Address(address.to_canonical()));
@@ -168,7 +171,8 @@ impl Host {
     }
 }
 
-/// RFC 1123. A name that ends in a number is none: resolvers take `127.1` and `0x7f000001` for addresses.
+/// Whether this is a DNS name (RFC 1123). Its last label must not be a number: resolvers take `127.1` and
+/// `0x7f000001` for addresses.
 fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -185,7 +189,7 @@ fn is_dns_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
 }
 
-/// Host and port of an authority; `None` where it has colons that belong to neither.
+/// Splits an authority into host and port; `None` if it has colons that belong to neither.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let after_address = authority.rfind(']').map_or(0, |end| end + 1);
     match authority[after_address..].split_once(':') {
@@ -207,10 +211,10 @@ fn default_port(tls: bool) -> u16 {
 }
 
 impl Target {
-    /// Where a request with this URI goes.
+    /// Returns the target of a request with this URI.
     ///
     /// # Errors
-    /// What is wrong with the URI.
+    /// Returns what is wrong with the URI.
     pub(crate) fn of(uri: &http::Uri) -> Result<Self, &'static str> {
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -222,7 +226,7 @@ impl Target {
             return Err("it has a user; send credentials in the header authorization");
         }
         let (host, port) = split_port(authority).ok_or("an IPv6 address stands in brackets")?;
-        let host = Host::parse(host).ok_or("the host is no DNS name and no address")?;
+        let host = Host::parse(host).ok_or("the host is not a DNS name and not an address")?;
         let port = match port {
             None => default_port(tls),
             Some(port) => parse_port(port).ok_or("the port is not a number of 1 to 65535")?,
@@ -231,7 +235,7 @@ impl Target {
     }
 }
 
-/// As a pattern that covers it and nothing else.
+/// Displays the pattern that covers exactly this target.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.tls {
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_itself_with_its_scheme_and_port() {
+    fn a_name_matches_only_with_its_scheme_and_port() {
         for url in ["https://api.example.com/x?y", "https://API.Example.com:443", "https://api.example.com."]
         {
             assert!(covers("api.example.com", url), "{url}");
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_covers_the_names_below_and_no_address() {
+    fn a_wildcard_matches_the_names_below_and_no_address() {
         assert!(covers("*.example.com", "https://a.example.com"));
         assert!(covers("*.example.com", "https://a.b.example.com"));
         assert!(!covers("*.example.com", "https://example.com"));
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_however_it_is_written() {
+    fn all_notations_of_an_address_are_equal() {
         assert!(covers("http://10.0.0.7:8080", "http://10.0.0.7:8080"));
         assert!(covers("127.0.0.1", "https://[::ffff:127.0.0.1]"));
         assert!(covers("[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443"));
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_resolver_takes_for_an_address_is_no_host() {
+    fn a_text_that_only_resolvers_take_for_an_address_is_not_a_host() {
         for host in [
             "127.1",
             "2130706433",
@@ -338,10 +342,10 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_pattern_is_named() {
+    fn each_error_of_a_pattern_is_named() {
         for (text, problem) in [
-            ("", "no DNS name"),
-            ("https://", "no DNS name"),
+            ("", "not a DNS name"),
+            ("https://", "not a DNS name"),
             ("ftp://example.com", "neither https nor http"),
             ("HTTPS://example.com", "neither https nor http"),
             ("example.com/path", "not a path"),
@@ -352,13 +356,13 @@ mod tests {
             ("example.com:", "port"),
             ("::1", "brackets"),
             ("[::1", "brackets"),
-            ("[fe80::1%eth0]", "no DNS name"),
+            ("[fe80::1%eth0]", "not a DNS name"),
             ("*example.com", "a star stands alone"),
             ("*.*.com", "a star stands alone"),
             ("*.10.0.0.1", "a star stands alone"),
-            ("a.*.com", "no DNS name"),
-            ("127.1", "no DNS name"),
-            ("example.com evil.org", "no DNS name"),
+            ("a.*.com", "not a DNS name"),
+            ("127.1", "not a DNS name"),
+            ("example.com evil.org", "not a DNS name"),
         ] {
             let error = Pattern::parse(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{text}: {error}");
@@ -367,9 +371,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_needs_the_wish_and_the_grant_and_the_missing_one_is_named() {
-        let grants = |wished: &str, granted: &str| {
-            HttpGrants::parse(&[wished.to_owned()], granting(granted)).expect("patterns")
+    fn a_request_needs_both_the_descriptor_and_the_grant_and_the_missing_one_is_named() {
+        let grants = |requested: &str, granted: &str| {
+            HttpGrants::parse(&[requested.to_owned()], granting(granted)).expect("patterns")
         };
         let api = target("https://api.example.com:8443/secret?token=1");
         assert_eq!(grants("*:*", "api.example.com:8443").check(&api), Ok(Reach::Network));
@@ -386,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_grant_that_names_it_reaches_the_machine_itself() {
+    fn only_a_grant_that_names_it_reaches_this_machine() {
         let reach = |granted: &str, url: &str| {
             HttpGrants::parse(&["http://*:*".to_owned()], granting(granted))
                 .expect("patterns")
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_plain_host_is_refused() {
+    fn a_request_without_a_valid_host_is_refused() {
         for uri in [
             "https://user:pass@example.com",
             "ftp://example.com",

@@ -1,4 +1,4 @@
-//! How many HTTP requests plugins sent, and how they ended.
+//! Counts the HTTP requests of plugins by their outcome.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use prometheus_client::registry::Registry;
 use crate::metrics::registered;
 use crate::name::PluginName;
 
-/// Nothing of a URL is a label: a guest can choose those.
+/// No part of a URL is a label, because guests choose those.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResult {
     controller: Arc<str>,
     result: &'static str,
 }
 
-/// The requests of all plugins. Cheap to clone.
+/// The request counters of all plugins. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HttpMetrics(Family<ByResult, Counter>);
 
-/// Those of one plugin.
+/// The request counters of one plugin.
 pub(crate) struct HttpCounters {
     requests: Family<ByResult, Counter>,
     controller: Arc<str>,
@@ -37,7 +37,7 @@ impl HttpMetrics {
 
     pub(crate) fn of(&self, plugin: &PluginName) -> HttpCounters {
         let counters = HttpCounters { requests: self.0.clone(), controller: plugin.to_shared() };
-        // The one that everybody looks for is there before it counts.
+        // Creates the most important series at once, so that it exists before the first request.
         drop(counters.of("2xx"));
         counters
     }
@@ -45,7 +45,7 @@ impl HttpMetrics {
 
 impl HttpCounters {
     pub(crate) fn count(&self, result: Result<StatusCode, &HttpError>) {
-        self.of(word(result)).inc();
+        self.of(result_label(result)).inc();
     }
 
     fn of(&self, result: &'static str) -> Counter {
@@ -53,7 +53,7 @@ impl HttpCounters {
     }
 }
 
-fn word(result: Result<StatusCode, &HttpError>) -> &'static str {
+fn result_label(result: Result<StatusCode, &HttpError>) -> &'static str {
     match result {
         Ok(status) if status.is_success() => "2xx",
         Ok(status) if status.is_redirection() => "3xx",

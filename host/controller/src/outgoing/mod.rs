@@ -1,4 +1,5 @@
-//! HTTP requests of plugins: to granted hosts only, and never by way of a name into the machine itself.
+//! HTTP requests of plugins: only to granted hosts, and never to this machine because of what a DNS name
+//! resolves to.
 
 mod address;
 mod client;

@@ -27,10 +27,10 @@ struct Server {
 async fn server(answer: &'static str) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let (told, requests) = mpsc::unbounded_channel();
+    let (sender, requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, answer, told.clone()));
+            tokio::spawn(serve(stream, answer, sender.clone()));
         }
     });
     Server { port, requests }
@@ -39,7 +39,7 @@ async fn server(answer: &'static str) -> Server {
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     answer: &str,
-    told: mpsc::UnboundedSender<String>,
+    sender: mpsc::UnboundedSender<String>,
 ) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") && !request.ends_with(b"the end") {
@@ -48,7 +48,7 @@ async fn serve(
             Ok(_) => {}
         }
     }
-    let _ = told.send(String::from_utf8_lossy(&request).into_owned());
+    let _ = sender.send(String::from_utf8_lossy(&request).into_owned());
     // A client that has seen enough closes.
     let _ = stream.write_all(answer.as_bytes()).await;
     // Open until the client closes.
@@ -60,9 +60,9 @@ fn client(granted: &str) -> HttpClient {
 }
 
 fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
-    let wished = ["*:*".to_owned(), "http://*:*".to_owned()];
+    let requested = ["*:*".to_owned(), "http://*:*".to_owned()];
     let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
-    let grants = HttpGrants::parse(&wished, Operator::granting(granted)).expect("patterns");
+    let grants = HttpGrants::parse(&requested, Operator::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence)
 }
 
@@ -85,7 +85,7 @@ async fn fetch(client: &HttpClient, request: Request<HttpBody>) -> Result<(u16, 
 }
 
 #[tokio::test]
-async fn a_granted_host_gets_the_request_and_the_guest_its_answer() {
+async fn a_granted_host_receives_the_request_and_the_guest_the_response() {
     let mut server = server(HELLO).await;
     let port = server.port;
     let client = client(&format!("http://127.0.0.1:{port}"));
@@ -120,7 +120,7 @@ async fn another_port_scheme_or_host_is_denied_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_this_machine_is_refused_unless_the_grant_says_localhost() {
+async fn a_name_that_resolves_to_this_machine_is_refused_unless_the_grant_says_localhost() {
     let mut server = server(HELLO).await;
     let url = format!("http://localhost:{}/", server.port);
     let refused = fetch(&client("http://*:*"), get(&url)).await;
@@ -131,7 +131,7 @@ async fn a_name_that_leads_to_this_machine_is_refused_unless_the_grant_says_loca
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_nobody_follows_it() {
+async fn a_redirect_is_returned_and_not_followed() {
     let mut elsewhere = server(HELLO).await;
     let answer = format!(
         "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:{}/\r\ncontent-length: 0\r\n\r\n",
@@ -145,7 +145,7 @@ async fn a_redirect_is_an_answer_and_nobody_follows_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_the_time_allowed() {
+async fn a_request_without_a_response_fails_after_its_timeout() {
     let server = server("").await;
     let url = format!("http://127.0.0.1:{}/", server.port);
     let timeouts = HttpTimeouts { first_byte: Duration::from_millis(1), ..HttpTimeouts::default() };
@@ -159,7 +159,7 @@ async fn a_server_that_never_answers_costs_the_time_allowed() {
 }
 
 #[tokio::test]
-async fn no_server_and_no_http_are_errors_that_name_the_host() {
+async fn a_closed_port_and_a_non_http_server_are_errors_that_name_the_host() {
     // Nobody listens there, and no other test is given this port, as it might be one that was free a moment ago.
     let target = "http://127.0.0.1:1";
     let error = fetch(&client(target), get(target)).await.expect_err("closed");
@@ -183,7 +183,7 @@ async fn a_version_that_was_replaced_sends_nothing() {
 }
 
 #[tokio::test]
-async fn tls_is_spoken_with_whom_the_roots_vouch_for_and_nobody_else() {
+async fn tls_requires_a_certificate_that_the_roots_trust() {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signing_key.serialize_der());
@@ -197,13 +197,13 @@ async fn tls_is_spoken_with_whom_the_roots_vouch_for_and_nobody_else() {
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let (told, mut requests) = mpsc::unbounded_channel();
+    let (sender, mut requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, told) = (acceptor.clone(), told.clone());
+            let (acceptor, sender) = (acceptor.clone(), sender.clone());
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    serve(stream, HELLO, told).await;
+                    serve(stream, HELLO, sender).await;
                 }
             });
         }

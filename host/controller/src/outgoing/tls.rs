@@ -1,4 +1,4 @@
-//! Whom to trust: the root certificates of the system.
+//! TLS settings: the root certificates of the system.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use pilothouse_plugin::HttpError;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
 
-/// TLS for all plugins of a host. Cheap to clone. The certificates are read when the first request needs them, and kept.
+/// The TLS settings of all plugins of a host. Cheap to clone. The certificates are read when the first request needs them.
 #[derive(Clone, Default)]
 pub(crate) struct Tls(Arc<OnceCell<Arc<ClientConfig>>>);
 
@@ -20,7 +20,7 @@ impl Tls {
         config.await.cloned().map_err(no_tls)
     }
 
-    /// Trusts these roots alone.
+    /// Trusts only these root certificates.
     #[cfg(test)]
     pub(super) fn with_roots(roots: RootCertStore) -> Self {
         Self(Arc::new(OnceCell::new_with(Some(config(roots).expect("a configuration")))))
@@ -30,7 +30,7 @@ impl Tls {
 fn system_roots() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems carry certificates that cannot be read; the others count.
+    // Some systems have certificates that cannot be parsed; they are ignored.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let problems: Vec<_> = found.errors.iter().map(ToString::to_string).collect();

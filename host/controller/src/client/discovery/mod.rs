@@ -1,4 +1,4 @@
-//! Which URL serves a kind.
+//! Discovery: finds the resource that serves a kind.
 
 mod served;
 #[cfg(test)]
@@ -16,126 +16,132 @@ use pilothouse_model::{GroupVersionKind, ResourceType};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::{Server, ServerError};
-use served::Known;
-pub(crate) use served::Served;
+use super::{ApiClient, RequestError};
+use served::ListCache;
+pub(crate) use served::ServedResources;
 
-/// How long a list counts for a plugin's requests: as kubectl keeps its own within one run, and for no longer than a person waits.
-const COUNTS: Duration = Duration::from_secs(30);
-/// How old a list may be by which a version is loaded: all plugins of a start share one.
-const COUNTS_FOR_A_LOAD: Duration = Duration::from_secs(1);
-/// How long an answer is waited for.
-const ANSWER: Duration = Duration::from_secs(30);
-/// Bytes of a list: the largest known have some 100 KiB.
-const LARGEST: usize = 4 << 20;
+/// How long a resource list remains valid for a plugin's requests: about as long as a person waits.
+const CACHE_TTL: Duration = Duration::from_secs(30);
+/// The maximum age of a resource list for loading a version: all plugins loaded at a host's start share one.
+const LOAD_CACHE_TTL: Duration = Duration::from_secs(1);
+/// How long a response is awaited.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit in bytes for a resource list: the largest known lists have about 100 KiB.
+const MAX_LIST_SIZE: usize = 4 << 20;
 
-/// Finds resource types by kind. Lists of what is served are kept for a while; that something is not served is asked again
-/// each time, because a CRD may have come.
+/// Finds resource types by kind. Lists of served resources are cached for a short time. That a kind is not
+/// served is not cached, because a CRD may have been applied since.
 #[derive(Clone)]
 pub(crate) struct Discovery {
-    server: Server,
+    server: ApiClient,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    known: Known,
-    /// Questions under way, by API version: whoever wants to know the same meanwhile waits for the same answer.
-    asked: HashMap<String, Question>,
-    questions: u64,
+    cache: ListCache,
+    /// Lookups in flight, by API version. Callers that need the same list share one lookup.
+    pending: HashMap<String, PendingLookup>,
+    lookup_count: u64,
 }
 
-struct Question {
+struct PendingLookup {
     number: u64,
-    answer: WeakShared<BoxFuture<'static, Answer>>,
+    answer: WeakShared<BoxFuture<'static, LookupResult>>,
 }
 
-type Answer = Result<Option<Arc<Served>>, Failure>;
+type LookupResult = Result<Option<Arc<ServedResources>>, LookupError>;
 
 #[derive(Clone)]
-enum Failure {
-    Server(ServerError),
-    Answer(String),
+enum LookupError {
+    Request(RequestError),
+    InvalidList(String),
 }
 
-/// How old an answer may be.
+/// How old the resource list may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Age {
-    /// For a request, which the server answers by 404 if it is outdated.
-    Known,
-    /// For a version, which lives by it.
-    New,
+pub(crate) enum Freshness {
+    /// A cached list will do, for a request: if the list is outdated, the server answers 404.
+    Cached,
+    /// A new list, for a version, which uses it for as long as it runs.
+    Fresh,
 }
 
-/// Why a kind was not found.
+/// Why a kind could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiscoveryError {
     /// The server does not serve the kind, at least not now.
     #[error(
         "the API server does not serve kind {kind:?} in {api_version:?}{}; apply its CustomResourceDefinition, or correct \
-         apiVersion and kind", called(.plural)
+         apiVersion and kind", plural_suffix(.plural)
     )]
     NotServed { api_version: String, kind: String, plural: Option<String> },
-    /// The server could not be asked.
+    /// The request failed.
     #[error("cannot find out whether {api_version:?} is served: {source}")]
-    Server { api_version: String, source: ServerError },
-    /// The answer was not a resource list.
+    Request { api_version: String, source: RequestError },
+    /// The response was not a resource list.
     #[error("the API server's resource list of {api_version:?} cannot be read: {problem}")]
-    Answer { api_version: String, problem: String },
+    InvalidList { api_version: String, problem: String },
 }
 
-fn called(plural: &Option<String>) -> String {
+fn plural_suffix(plural: &Option<String>) -> String {
     plural.as_ref().map(|plural| format!(" as the resource {plural:?}")).unwrap_or_default()
 }
 
 impl Discovery {
-    pub(crate) fn new(server: Server) -> Self {
+    pub(crate) fn new(server: ApiClient) -> Self {
         Self { server, state: Arc::default() }
     }
 
-    /// The resource type of a kind in exactly this API version; with a plural name, the one that is called that.
+    /// Returns the resource type of a kind in exactly this API version, and with this plural name if one is
+    /// given.
     pub(crate) async fn resolve(
         &self,
         of: GroupVersionKind<'_>,
         plural: Option<&str>,
-        age: Age,
+        freshness: Freshness,
     ) -> Result<ResourceType, DiscoveryError> {
-        let known = self.known(&of.api_version(), age);
+        let known = self.cached(&of.api_version(), freshness);
         if let Some(resource) = known.as_ref().and_then(|served| served.resource(of.kind(), plural)) {
             return Ok(resource.clone());
         }
-        let served = self.ask(of.group(), of.version()).await?;
+        let served = self.look_up(of.group(), of.version()).await?;
         let found = served.as_ref().and_then(|served| served.resource(of.kind(), plural));
         found.cloned().ok_or_else(|| not_served(of, plural))
     }
 
-    /// The resource to whose subresource a manifest of this type is sent: the one that says so (`pods/eviction` takes
-    /// `policy/v1` Eviction), else the kind's own.
+    /// Returns the resource to whose subresource a manifest of this type is sent: the one whose subresource
+    /// has this type (`pods/eviction` takes a `policy/v1` Eviction), otherwise the kind's own.
     pub(crate) async fn parent(
         &self,
         of: GroupVersionKind<'_>,
         subresource: &str,
     ) -> Result<ResourceType, DiscoveryError> {
-        // Where a manifest's own group does not have it, the core group may: there are no others in Kubernetes.
+        // If the manifest's own group has no such subresource, the core group may; Kubernetes has no other
+        // cases.
         for (group, version) in [(of.group(), of.version()), ("", "v1")] {
-            let served = match self.known(&api_version(group, version), Age::Known) {
+            let served = match self.cached(&api_version(group, version), Freshness::Cached) {
                 Some(served) => Some(served),
-                None => self.ask(group, version).await?,
+                None => self.look_up(group, version).await?,
             };
             if let Some(parent) = served.as_ref().and_then(|served| served.parent(of, subresource)) {
                 return Ok(parent.clone());
             }
         }
-        self.resolve(of, None, Age::Known).await
+        self.resolve(of, None, Freshness::Cached).await
     }
 
-    /// Whether the objects of a resource are in namespaces; `None` where the server serves no such one in any version of the group.
-    pub(crate) async fn is_namespaced(&self, group: &str, plural: &str) -> Result<Option<bool>, ServerError> {
+    /// Whether a resource is namespaced; `None` if no version of the group serves it.
+    pub(crate) async fn is_namespaced(
+        &self,
+        group: &str,
+        plural: &str,
+    ) -> Result<Option<bool>, RequestError> {
         for version in self.versions(group).await? {
-            let served = match self.question(group, &version).await {
+            let served = match self.shared_lookup(group, &version).await {
                 Ok(served) => served,
-                Err(Failure::Server(error)) => return Err(error),
-                Err(Failure::Answer(_)) => None,
+                Err(LookupError::Request(error)) => return Err(error),
+                Err(LookupError::InvalidList(_)) => None,
             };
             if let Some(resource) = served.as_ref().and_then(|served| served.plural(plural)) {
                 return Ok(Some(resource.namespaced));
@@ -144,88 +150,94 @@ impl Discovery {
         Ok(None)
     }
 
-    async fn versions(&self, group: &str) -> Result<Vec<String>, ServerError> {
+    async fn versions(&self, group: &str) -> Result<Vec<String>, RequestError> {
         if group.is_empty() {
             return Ok(vec!["v1".to_owned()]);
         }
         if !is_dns_subdomain(group) {
             return Ok(Vec::new());
         }
-        let body = self.server.get_within(&format!("/apis/{group}"), LARGEST).await?;
+        let body = self.server.get_with_limit(&format!("/apis/{group}"), MAX_LIST_SIZE).await?;
         Ok(body.map(|body| served::versions(&body)).unwrap_or_default())
     }
 
-    /// The kinds of an API version, sorted; none when the server does not serve it.
+    /// Returns the kinds of an API version, sorted; none if the server does not serve it.
     pub(crate) async fn kinds(&self, of: GroupVersionKind<'_>) -> Result<Vec<String>, DiscoveryError> {
-        let served = self.ask(of.group(), of.version()).await?;
+        let served = self.look_up(of.group(), of.version()).await?;
         Ok(served.map(|served| served.kinds()).unwrap_or_default())
     }
 
-    /// Forgets what an API version serves: it has turned out to be otherwise.
-    pub(crate) fn forget(&self, group: &str, version: &str) {
+    /// Removes the cached list of an API version that has turned out to be outdated.
+    pub(crate) fn invalidate(&self, group: &str, version: &str) {
         let api_version = api_version(group, version);
         let mut state = self.state.lock();
-        state.known.forget(&api_version);
-        // What is under way may have been answered before.
-        state.asked.remove(&api_version);
+        state.cache.invalidate(&api_version);
+        // The response of a lookup in flight may be outdated, too.
+        state.pending.remove(&api_version);
     }
 
-    /// Forgets what CRDs are served as: they were applied or deleted.
-    pub(crate) fn forget_crds(&self, crds: &[Value]) {
+    /// Removes the cached lists of the CRDs' API versions, after the CRDs were applied or deleted.
+    pub(crate) fn invalidate_crds(&self, crds: &[Value]) {
         for crd in crds {
             let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
             let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
             for version in versions.into_iter().flatten().filter_map(|version| version["name"].as_str()) {
-                self.forget(group, version);
+                self.invalidate(group, version);
             }
         }
     }
 
-    fn known(&self, api_version: &str, age: Age) -> Option<Arc<Served>> {
-        let most = if age == Age::Known { COUNTS } else { COUNTS_FOR_A_LOAD };
-        self.state.lock().known.get(api_version, most, Instant::now())
+    fn cached(&self, api_version: &str, freshness: Freshness) -> Option<Arc<ServedResources>> {
+        let max_age = if freshness == Freshness::Cached { CACHE_TTL } else { LOAD_CACHE_TTL };
+        self.state.lock().cache.get(api_version, max_age, Instant::now())
     }
 
-    /// What the server says now. Cancellation safe: others go on waiting for the same answer.
-    async fn ask(&self, group: &str, version: &str) -> Result<Option<Arc<Served>>, DiscoveryError> {
+    /// Looks up the list on the server. Cancellation safe: other callers keep waiting for the shared lookup.
+    async fn look_up(
+        &self,
+        group: &str,
+        version: &str,
+    ) -> Result<Option<Arc<ServedResources>>, DiscoveryError> {
         let api_version = || api_version(group, version);
-        let answer = self.question(group, version).await;
+        let answer = self.shared_lookup(group, version).await;
         answer.map_err(|failure| match failure {
-            Failure::Server(source) => DiscoveryError::Server { api_version: api_version(), source },
-            Failure::Answer(problem) => DiscoveryError::Answer { api_version: api_version(), problem },
+            LookupError::Request(source) => DiscoveryError::Request { api_version: api_version(), source },
+            LookupError::InvalidList(problem) => {
+                DiscoveryError::InvalidList { api_version: api_version(), problem }
+            }
         })
     }
 
-    fn question(&self, group: &str, version: &str) -> Shared<BoxFuture<'static, Answer>> {
+    fn shared_lookup(&self, group: &str, version: &str) -> Shared<BoxFuture<'static, LookupResult>> {
         let api_version = api_version(group, version);
         let mut state = self.state.lock();
-        let under_way = state.asked.get(&api_version).and_then(|question| question.answer.upgrade());
-        if let Some(answer) = under_way.filter(|answer| answer.peek().is_none()) {
+        let in_flight = state.pending.get(&api_version).and_then(|lookup| lookup.answer.upgrade());
+        if let Some(answer) = in_flight.filter(|answer| answer.peek().is_none()) {
             return answer;
         }
-        // Those that nobody waits for any more.
-        state.asked.retain(|_, question| question.answer.upgrade().is_some());
-        state.questions += 1;
-        let number = state.questions;
+        // Removes lookups that nobody waits for any more.
+        state.pending.retain(|_, lookup| lookup.answer.upgrade().is_some());
+        state.lookup_count += 1;
+        let number = state.lookup_count;
         let (server, group, version) = (self.server.clone(), group.to_owned(), version.to_owned());
         let (shared, key) = (Arc::clone(&self.state), api_version.clone());
-        let asking = async move {
+        let request = async move {
             let answer = fetch(&server, &group, &version).await;
             let mut state = shared.lock();
-            // Not if it was forgotten meanwhile.
-            if state.asked.get(&key).is_some_and(|question| question.number == number) {
-                state.asked.remove(&key);
+            // Not cached if it was invalidated meanwhile.
+            if state.pending.get(&key).is_some_and(|lookup| lookup.number == number) {
+                state.pending.remove(&key);
                 match &answer {
-                    Ok(Some(served)) => state.known.put(key, Arc::clone(served), Instant::now()),
-                    Ok(None) => state.known.forget(&key),
+                    Ok(Some(served)) => state.cache.insert(key, Arc::clone(served), Instant::now()),
+                    Ok(None) => state.cache.invalidate(&key),
                     Err(_) => {}
                 }
             }
             answer
         };
-        let answer = asking.boxed().shared();
+        let answer = request.boxed().shared();
         if let Some(weak) = answer.downgrade() {
-            state.asked.insert(api_version, Question { number, answer: weak });
+            state.pending.insert(api_version, PendingLookup { number, answer: weak });
         }
         answer
     }
@@ -243,19 +255,19 @@ fn not_served(of: GroupVersionKind<'_>, plural: Option<&str>) -> DiscoveryError 
     }
 }
 
-async fn fetch(server: &Server, group: &str, version: &str) -> Answer {
+async fn fetch(server: &ApiClient, group: &str, version: &str) -> LookupResult {
     let path = match group {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
     };
-    let asking = server.get_within(&path, LARGEST);
-    let late = |_| Err(ServerError::Transport(format!("no answer in {} s", ANSWER.as_secs())));
-    match timeout(ANSWER, asking).await.unwrap_or_else(late) {
+    let request = server.get_with_limit(&path, MAX_LIST_SIZE);
+    let late = |_| Err(RequestError::Transport(format!("no answer in {} s", RESPONSE_TIMEOUT.as_secs())));
+    match timeout(RESPONSE_TIMEOUT, request).await.unwrap_or_else(late) {
         Ok(Some(body)) => {
-            let served = Served::parse(&body, group, version).map_err(Failure::Answer)?;
+            let served = ServedResources::parse(&body, group, version).map_err(LookupError::InvalidList)?;
             Ok(Some(Arc::new(served)))
         }
         Ok(None) => Ok(None),
-        Err(error) => Err(Failure::Server(error)),
+        Err(error) => Err(LookupError::Request(error)),
     }
 }

@@ -1,4 +1,5 @@
-//! What one API version serves, by the server's own list of it; and such lists, as long as they count. Pure.
+//! The resources that one API version serves, from the server's resource list, and a cache of such lists.
+//! Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use pilothouse_model::{GroupVersionKind, ResourceType};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-/// The resources that one API version may have: several times as many as the largest group known.
-const MOST_RESOURCES: usize = 4096;
+/// The maximum number of resources in one list: several times as many as in the largest known group.
+const MAX_RESOURCES: usize = 4096;
 
 /// The resources and subresources of one API version.
 #[derive(Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedResources {
     resources: Vec<ResourceType>,
     subresources: Vec<Subresource>,
 }
 
-/// A subresource whose objects are of another kind than its parent's, as `pods/eviction` has.
+/// A subresource with a kind of its own, such as `pods/eviction`.
 #[derive(Debug)]
 struct Subresource {
     parent: String,
@@ -55,20 +56,20 @@ struct ApiGroupVersion {
     version: String,
 }
 
-/// The versions in an `APIGroup`; none where it is none.
+/// Returns the versions in an `APIGroup`; none if the body is not one.
 pub(super) fn versions(body: &[u8]) -> Vec<String> {
     let versions = serde_json::from_slice::<ApiGroup>(body).map(|group| group.versions).unwrap_or_default();
     versions.into_iter().map(|version| version.version).filter(|version| is_dns_1035_label(version)).collect()
 }
 
-impl Served {
-    /// Reads an `APIResourceList`. Entries whose names are none are left out, because URLs are made from them.
+impl ServedResources {
+    /// Parses an `APIResourceList`. Entries with invalid names are left out, because URLs are made from them.
     ///
     /// # Errors
-    /// Says why it can't be read.
+    /// Returns the reason if the list is invalid.
     pub(super) fn parse(body: &[u8], group: &str, version: &str) -> Result<Self, String> {
         let list: ApiResourceList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        if list.resources.len() > MOST_RESOURCES {
+        if list.resources.len() > MAX_RESOURCES {
             return Err(format!("it has more than {MOST_RESOURCES} resources"));
         }
         let mut served = Self::default();
@@ -83,7 +84,7 @@ impl Served {
                     namespaced,
                 }),
                 Some((parent, name)) if is_dns_1035_label(parent) && is_dns_1035_label(name) => {
-                    // Absent means: those of the list.
+                    // Absent fields default to those of the list.
                     let or_own =
                         |given: String, own: &str| if given.is_empty() { own.to_owned() } else { given };
                     let group_version = (or_own(resource.group, group), or_own(resource.version, version));
@@ -105,19 +106,20 @@ impl Served {
         Ok(served)
     }
 
-    /// The resource of a kind; with a plural name, the one that is called that.
+    /// Returns the resource of a kind, with this plural name if one is given.
     pub(crate) fn resource(&self, kind: &str, plural: Option<&str>) -> Option<&ResourceType> {
         self.resources
             .iter()
             .find(|resource| resource.kind == kind && plural.is_none_or(|plural| resource.plural == plural))
     }
 
-    /// The resource of a plural name.
+    /// Returns the resource with a plural name.
     pub(crate) fn plural(&self, plural: &str) -> Option<&ResourceType> {
         self.resources.iter().find(|resource| resource.plural == plural)
     }
 
-    /// The only resource that has this subresource for manifests of this type; none where several have it.
+    /// Returns the only resource that has this subresource for manifests of this type; `None` if there are
+    /// several.
     pub(crate) fn parent(&self, of: GroupVersionKind<'_>, subresource: &str) -> Option<&ResourceType> {
         let mut parents = self.subresources.iter().filter(|known| {
             known.name == subresource
@@ -128,7 +130,7 @@ impl Served {
         self.plural(&parent.parent)
     }
 
-    /// All its kinds, sorted.
+    /// All kinds, sorted.
     pub(super) fn kinds(&self) -> Vec<String> {
         let mut kinds: Vec<_> = self.resources.iter().map(|resource| resource.kind.clone()).collect();
         kinds.sort();
@@ -140,44 +142,50 @@ impl Served {
     }
 }
 
-/// Lists by API version. It keeps what a server serves and nothing else, so that nobody can fill it with questions.
+/// A cache of resource lists by API version. It holds only what a server serves, so requests for other
+/// versions cannot fill it.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    lists: HashMap<String, Entry>,
+pub(super) struct ListCache {
+    lists: HashMap<String, CachedList>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    served: Arc<Served>,
-    read: Instant,
+struct CachedList {
+    served: Arc<ServedResources>,
+    fetched: Instant,
     used: Instant,
 }
 
-/// Resources and subresources of all lists together: some 4 MiB.
-const MOST_KNOWN: usize = 16_384;
+/// Limit for the resources and subresources of all lists together: about 4 MiB.
+const MAX_CACHED: usize = 16_384;
 
-impl Known {
-    /// The list of an API version that is at most so old.
-    pub(super) fn get(&mut self, api_version: &str, most: Duration, now: Instant) -> Option<Arc<Served>> {
+impl ListCache {
+    /// Returns the list of an API version, unless it is older than `max_age`.
+    pub(super) fn get(
+        &mut self,
+        api_version: &str,
+        max_age: Duration,
+        now: Instant,
+    ) -> Option<Arc<ServedResources>> {
         let entry = self.lists.get_mut(api_version)?;
-        if now.duration_since(entry.read) > most {
+        if now.duration_since(entry.fetched) > max_age {
             return None;
         }
         entry.used = now;
         Some(Arc::clone(&entry.served))
     }
 
-    /// Keeps a list, in place of those that were not used for the longest time where there are too many.
-    pub(super) fn put(&mut self, api_version: String, served: Arc<Served>, now: Instant) {
-        self.lists.insert(api_version, Entry { served, read: now, used: now });
-        while self.lists.len() > 1 && self.size() > MOST_KNOWN {
+    /// Caches a list. If the cache is full, the least recently used lists are evicted.
+    pub(super) fn insert(&mut self, api_version: String, served: Arc<ServedResources>, now: Instant) {
+        self.lists.insert(api_version, CachedList { served, fetched: now, used: now });
+        while self.lists.len() > 1 && self.size() > MAX_CACHED {
             let oldest = self.lists.iter().min_by_key(|(_, entry)| entry.used);
             let Some(oldest) = oldest.map(|(api_version, _)| api_version.clone()) else { return };
             self.lists.remove(&oldest);
         }
     }
 
-    pub(super) fn forget(&mut self, api_version: &str) {
+    pub(super) fn invalidate(&mut self, api_version: &str) {
         self.lists.remove(api_version);
     }
 
@@ -192,8 +200,9 @@ mod tests {
 
     use super::*;
 
-    fn served(resources: &serde_json::Value) -> Served {
-        Served::parse(json!({"resources": resources}).to_string().as_bytes(), "", "v1").expect("a list")
+    fn served(resources: &serde_json::Value) -> ServedResources {
+        ServedResources::parse(json!({"resources": resources}).to_string().as_bytes(), "", "v1")
+            .expect("a list")
     }
 
     #[test]
@@ -230,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_kept_for_a_while_and_not_beyond_their_bound() {
+    fn resource_lists_expire_and_are_evicted() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let list = |count: usize| {
@@ -239,22 +248,22 @@ mod tests {
                 .collect();
             Arc::new(served(&json!(resources)))
         };
-        let mut known = Known::default();
-        known.put("v1".into(), list(1), start);
+        let mut cache = ListCache::default();
+        cache.insert("v1".into(), list(1), start);
         let minute = Duration::from_secs(60);
-        assert!(known.get("v1", minute, after(60)).is_some());
-        assert!(known.get("v1", minute, after(61)).is_none());
+        assert!(cache.get("v1", minute, after(60)).is_some());
+        assert!(cache.get("v1", minute, after(61)).is_none());
         for at in 0..8 {
-            known.put(format!("v{}", at + 2), list(4096), after(70 + at));
-            // It is used again and again, so others go.
-            assert!(known.get("v2", minute, after(70 + at)).is_some());
+            cache.insert(format!("v{}", at + 2), list(4096), after(70 + at));
+            // The list is used repeatedly, so others are evicted.
+            assert!(cache.get("v2", minute, after(70 + at)).is_some());
         }
-        assert!(known.size() <= MOST_KNOWN, "{}", known.size());
-        assert!(known.get("v9", minute, after(80)).is_some());
-        assert!(known.get("v3", minute, after(80)).is_none());
+        assert!(cache.size() <= MAX_CACHED, "{}", cache.size());
+        assert!(cache.get("v9", minute, after(80)).is_some());
+        assert!(cache.get("v3", minute, after(80)).is_none());
         let too_many: Vec<_> =
             (0..5000).map(|at| json!({"name": format!("r{at}"), "kind": "R", "namespaced": true})).collect();
         let body = json!({"resources": too_many}).to_string();
-        assert!(Served::parse(body.as_bytes(), "", "v1").expect_err("too many").contains("4096"));
+        assert!(ServedResources::parse(body.as_bytes(), "", "v1").expect_err("too many").contains("4096"));
     }
 }

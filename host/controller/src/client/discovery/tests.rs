@@ -1,3 +1,5 @@
+//! Discovery against a server whose resource list changes, in paused time.
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kube::client::Body;
@@ -6,31 +8,31 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 
-/// A server that serves this of `example.com/v1`, and how often it was asked.
+/// A server with this resource list for `example.com/v1`, which counts its requests.
 #[derive(Clone, Default)]
-struct Stage {
+struct Fixture {
     serves: Arc<Mutex<Value>>,
-    asked: Arc<AtomicU32>,
+    requests: Arc<AtomicU32>,
 }
 
-impl Stage {
+impl Fixture {
     fn serve(&self, plural: &str, namespaced: bool) {
         *self.serves.lock() =
             json!({"resources": [{"name": plural, "kind": "Foo", "namespaced": namespaced}]});
     }
 
-    fn asked(&self) -> u32 {
-        self.asked.load(Ordering::Relaxed)
+    fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     fn discovery(&self) -> Discovery {
-        let stage = self.clone();
+        let fixture = self.clone();
         let service = tower::service_fn(move |_: http::Request<Body>| {
-            let stage = stage.clone();
+            let fixture = fixture.clone();
             async move {
-                stage.asked.fetch_add(1, Ordering::Relaxed);
+                fixture.requests.fetch_add(1, Ordering::Relaxed);
                 sleep(Duration::from_millis(10)).await;
-                let body = stage.serves.lock().clone();
+                let body = fixture.serves.lock().clone();
                 let code = if body.is_null() { 404 } else { 200 };
                 let response = http::Response::builder().status(code);
                 Ok::<_, std::convert::Infallible>(
@@ -38,7 +40,7 @@ impl Stage {
                 )
             }
         });
-        Discovery::new(Server::new(kube::Client::new(service, "default")))
+        Discovery::new(ApiClient::new(kube::Client::new(service, "default")))
     }
 }
 
@@ -46,77 +48,81 @@ fn foo() -> GroupVersionKind<'static> {
     GroupVersionKind::parse("example.com/v1", "Foo").expect("a type")
 }
 
-async fn plural(discovery: &Discovery, age: Age) -> Option<(String, bool)> {
-    let found = discovery.resolve(foo(), None, age).await.ok()?;
+async fn plural(discovery: &Discovery, freshness: Freshness) -> Option<(String, bool)> {
+    let found = discovery.resolve(foo(), None, freshness).await.ok()?;
     Some((found.plural, found.namespaced))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_comes_back_with_another_scope_is_known_after_a_while_and_at_once_by_a_404() {
-    let stage = Stage::default();
-    stage.serve("foos", true);
-    let discovery = stage.discovery();
-    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
-    stage.serve("fooes", false);
-    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
-    assert_eq!(stage.asked(), 1, "the list is kept");
-    discovery.forget("example.com", "v1");
-    assert_eq!(plural(&discovery, Age::Known).await, Some(("fooes".into(), false)));
-    stage.serve("foos", true);
-    advance(COUNTS + Duration::from_secs(1)).await;
-    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
-    stage.serve("fooes", false);
-    advance(COUNTS_FOR_A_LOAD + Duration::from_secs(1)).await;
-    assert_eq!(plural(&discovery, Age::New).await, Some(("fooes".into(), false)));
+async fn a_changed_scope_is_seen_after_the_cache_ttl_or_an_invalidation() {
+    let fixture = Fixture::default();
+    fixture.serve("foos", true);
+    let discovery = fixture.discovery();
+    assert_eq!(plural(&discovery, Freshness::Cached).await, Some(("foos".into(), true)));
+    fixture.serve("fooes", false);
+    assert_eq!(plural(&discovery, Freshness::Cached).await, Some(("foos".into(), true)));
+    assert_eq!(fixture.requests(), 1, "the list is kept");
+    discovery.invalidate("example.com", "v1");
+    assert_eq!(plural(&discovery, Freshness::Cached).await, Some(("fooes".into(), false)));
+    fixture.serve("foos", true);
+    advance(CACHE_TTL + Duration::from_secs(1)).await;
+    assert_eq!(plural(&discovery, Freshness::Cached).await, Some(("foos".into(), true)));
+    fixture.serve("fooes", false);
+    advance(LOAD_CACHE_TTL + Duration::from_secs(1)).await;
+    assert_eq!(plural(&discovery, Freshness::Fresh).await, Some(("fooes".into(), false)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_served_is_asked_again_and_not_kept() {
-    let stage = Stage::default();
-    let discovery = stage.discovery();
+async fn a_kind_that_is_not_served_is_looked_up_again_and_not_cached() {
+    let fixture = Fixture::default();
+    let discovery = fixture.discovery();
     for version in 0..100 {
         let api_version = format!("example.com/v{version}");
         let of = GroupVersionKind::parse(&api_version, "Foo").expect("a type");
-        let error = discovery.resolve(of, None, Age::Known).await.expect_err("not served");
+        let error = discovery.resolve(of, None, Freshness::Cached).await.expect_err("not served");
         assert!(matches!(error, DiscoveryError::NotServed { .. }), "{error}");
     }
     let state = discovery.state.lock();
-    assert_eq!((state.known.size(), state.asked.len(), stage.asked()), (0, 0, 100));
+    assert_eq!((state.cache.size(), state.pending.len(), fixture.requests()), (0, 0, 100));
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_ask_at_the_same_time_share_an_answer_even_if_the_first_of_them_goes() {
-    let stage = Stage::default();
-    stage.serve("foos", true);
-    let discovery = stage.discovery();
-    let ask = |discovery: &Discovery| {
+async fn concurrent_lookups_share_a_response_even_if_the_first_caller_is_dropped() {
+    let fixture = Fixture::default();
+    fixture.serve("foos", true);
+    let discovery = fixture.discovery();
+    let look_up = |discovery: &Discovery| {
         let discovery = discovery.clone();
-        tokio::spawn(async move { plural(&discovery, Age::Known).await })
+        tokio::spawn(async move { plural(&discovery, Freshness::Cached).await })
     };
-    let first = ask(&discovery);
+    let first = look_up(&discovery);
     tokio::task::yield_now().await;
-    let others: Vec<_> = (0..10).map(|_| ask(&discovery)).collect();
+    let others: Vec<_> = (0..10).map(|_| look_up(&discovery)).collect();
     tokio::task::yield_now().await;
     first.abort();
     for other in others {
         assert_eq!(other.await.expect("not aborted"), Some(("foos".into(), true)));
     }
-    assert_eq!(stage.asked(), 1);
+    assert_eq!(fixture.requests(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plural_name_of_another_kind_is_not_served() {
-    let stage = Stage::default();
-    stage.serve("foos", true);
-    let discovery = stage.discovery();
-    let error = discovery.resolve(foo(), Some("secrets"), Age::New).await.expect_err("another resource");
+    let fixture = Fixture::default();
+    fixture.serve("foos", true);
+    let discovery = fixture.discovery();
+    let error =
+        discovery.resolve(foo(), Some("secrets"), Freshness::Fresh).await.expect_err("another resource");
     assert!(error.to_string().contains("as the resource \"secrets\""), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_any_size_is_not_read_to_its_end() {
-    let stage = Stage::default();
-    *stage.serves.lock() = json!({"resources": [], "padding": "x".repeat(LARGEST)});
-    let error = stage.discovery().resolve(foo(), None, Age::Known).await.expect_err("too large");
-    assert!(matches!(error, DiscoveryError::Server { source: ServerError::Unread { .. }, .. }), "{error}");
+async fn an_oversized_resource_list_is_not_read_to_its_end() {
+    let fixture = Fixture::default();
+    *fixture.serves.lock() = json!({"resources": [], "padding": "x".repeat(MAX_LIST_SIZE)});
+    let error = fixture.discovery().resolve(foo(), None, Freshness::Cached).await.expect_err("too large");
+    assert!(
+        matches!(error, DiscoveryError::Request { source: RequestError::ResponseTooLarge { .. }, .. }),
+        "{error}"
+    );
 }

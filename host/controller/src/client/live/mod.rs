@@ -1,4 +1,4 @@
-//! A plugin's `client`: requests in its name, held against its grants.
+//! A plugin's `client` import: requests on its behalf, checked against its grants.
 
 mod target;
 
@@ -14,28 +14,28 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use target::{Manifest, Request, check_manager, object_path};
 
-use super::written::{Written, object};
-use super::{APPLY_PATCH, Discovery, Payload, Server, query};
+use super::write_outcome::{WriteOutcome, parse_object};
+use super::{APPLY_PATCH, ApiClient, Discovery, Payload, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
 use crate::runtime::queue::Item;
 
 /// The live client of one version of one plugin.
 pub(crate) struct LiveClient {
-    server: Server,
+    server: ApiClient,
     discovery: Discovery,
     grants: Grants,
     writer: Writer,
     field_manager: Arc<str>,
-    /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
-    largest_answer: usize,
+    /// Limit in bytes for the responses to reads. Responses to writes have their own limit.
+    max_response_size: usize,
 }
 
 #[derive(Deserialize)]
 struct List<'a> {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Servers in Go write an empty list as null.
+    /// Servers written in Go send an empty list as null.
     #[serde(borrow, deserialize_with = "null_is_empty")]
     items: Vec<&'a RawValue>,
 }
@@ -52,18 +52,18 @@ struct ListMetadata {
 
 impl LiveClient {
     pub(crate) fn new(
-        server: Server,
+        server: ApiClient,
         discovery: Discovery,
         grants: Grants,
         writer: Writer,
         field_manager: Arc<str>,
     ) -> Self {
-        Self { server, discovery, grants, writer, field_manager, largest_answer: usize::MAX }
+        Self { server, discovery, grants, writer, field_manager, max_response_size: usize::MAX }
     }
 
-    /// The same, reading answers of at most so many bytes.
-    pub(crate) fn with_answers_up_to(mut self, bytes: usize) -> Self {
-        self.largest_answer = bytes;
+    /// Limits the responses to reads to this many bytes.
+    pub(crate) fn with_max_response_size(mut self, bytes: usize) -> Self {
+        self.max_response_size = bytes;
         self
     }
 
@@ -77,7 +77,7 @@ impl LiveClient {
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, subresource)?;
         let body = self.read(&resource, &path).await?;
-        object(&body, &resource)
+        parse_object(&body, &resource)
     }
 
     pub(crate) async fn list(
@@ -115,13 +115,14 @@ impl LiveClient {
         Ok(LivePage { items, next: list.metadata.continue_token })
     }
 
-    /// Creates an object, for the key that is being reconciled; so do the other writes.
+    /// Creates an object on behalf of `item`, the key that is being reconciled. The same applies to the other
+    /// writes.
     pub(crate) async fn create(
         &self,
         item: Option<&Item>,
         manifest: String,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
         let path = if subresource.is_empty() {
             resource.url_path(Some(key.namespace()))
@@ -140,7 +141,7 @@ impl LiveClient {
         item: Option<&Item>,
         manifest: String,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
@@ -157,7 +158,7 @@ impl LiveClient {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let request = Request { verb: "patch", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
         let (content_type, manager, force) = match &patch.patch_type {
@@ -184,7 +185,7 @@ impl LiveClient {
         target: &ObjectType,
         key: &ObjectKey,
         options: &DeleteOptions,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let request = Request { verb: "delete", namespace: key.namespace(), subresource: "" };
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, "")?;
@@ -213,10 +214,10 @@ impl LiveClient {
     }
 
     async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
-        let answer = self.server.request_within(Method::GET, path, None, self.largest_answer).await;
+        let answer = self.server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
         answer.map_err(|error| {
-            if error.is_of_no_resource() {
-                self.discovery.forget(&resource.group, &resource.version);
+            if error.is_unknown_resource() {
+                self.discovery.invalidate(&resource.group, &resource.version);
             }
             error.into_api_error()
         })

@@ -1,4 +1,4 @@
-//! What a plugin's request is about: checked, held against the grants, and only then looked up.
+//! The target of a plugin's request: validated, checked against the grants, and only then discovered.
 
 use pilothouse_model::names::{guess_plural, is_dns_1035_label, is_dns_label, is_object_name};
 use pilothouse_model::{GroupVersionKind, ObjectKey, ResourceType};
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::LiveClient;
 use crate::client::DiscoveryError;
-use crate::client::discovery::Age;
-use crate::client::grants::Access;
+use crate::client::discovery::Freshness;
+use crate::client::grants::AccessRequest;
 use crate::config::descriptor;
 
-/// What is asked of a resource.
+/// The verb and the target of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) verb: &'static str,
@@ -21,9 +21,9 @@ pub(super) struct Request<'a> {
     pub(super) subresource: &'a str,
 }
 
-/// The object of a manifest.
+/// The target of a manifest.
 pub(super) struct Manifest {
-    /// The resource that the request goes to; of a subresource its parent.
+    /// The resource that the request goes to; for a subresource, its parent.
     pub(super) resource: ResourceType,
     pub(super) key: ObjectKey,
 }
@@ -48,7 +48,7 @@ struct ManifestMetadata {
 }
 
 impl LiveClient {
-    /// The resource of a kind, if the request is granted.
+    /// Returns the resource of a kind, if the request is granted.
     pub(super) async fn resolve(
         &self,
         target: &ObjectType,
@@ -57,13 +57,13 @@ impl LiveClient {
         let of = type_of(&target.api_version, &target.kind)?;
         request.check()?;
         self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-        let resource = self.discovery.resolve(of, None, Age::Known).await.map_err(undiscovered)?;
+        let resource = self.discovery.resolve(of, None, Freshness::Cached).await.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, request.verb == "list")?;
         self.allow(&resource, request)?;
         Ok(resource)
     }
 
-    /// What a manifest is about, if the request is granted.
+    /// Returns the target of a manifest, if the request is granted.
     pub(super) async fn manifest(
         &self,
         text: &str,
@@ -74,7 +74,7 @@ impl LiveClient {
             serde_json::from_str(text).map_err(|error| invalid("", &error.to_string()))?;
         for (field, value) in [("apiVersion", &head.api_version), ("kind", &head.kind)] {
             if value.is_empty() {
-                return Err(invalid(field, "the manifest must say it"));
+                return Err(invalid(field, "the manifest must set it"));
             }
         }
         let of = type_of(&head.api_version, &head.kind)?;
@@ -83,20 +83,20 @@ impl LiveClient {
         check_name(&head.metadata.name)?;
         let resource = if subresource.is_empty() {
             self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-            self.discovery.resolve(of, None, Age::Known).await
+            self.discovery.resolve(of, None, Freshness::Cached).await
         } else {
-            // Its parent may be of the core group, as those of evictions and tokens are.
+            // The parent may be in the core group, as for evictions and tokens.
             self.allow_before_discovery(&[of.group(), ""], of.kind(), request)?;
             self.discovery.parent(of, subresource).await
         };
-        let resource = resource.map_err(undiscovered)?;
+        let resource = resource.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, false)?;
         self.allow(&resource, request)?;
         let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
         Ok(Manifest { resource, key })
     }
 
-    /// Before the server is asked what the kind's resource is: no request is sent for what no rule covers.
+    /// Checks the grants before discovery: no request is sent for what no rule covers.
     fn allow_before_discovery(
         &self,
         groups: &[&str],
@@ -107,7 +107,7 @@ impl LiveClient {
         let Request { verb, namespace, .. } = request;
         let mut missing = None;
         for group in groups {
-            let access = Access { group, resource: &resource, verb, namespace, namespaced: true };
+            let access = AccessRequest { group, resource: &resource, verb, namespace, namespaced: true };
             match self.grants.check_before_discovery(access) {
                 Ok(()) => return Ok(()),
                 Err(rule) => missing = missing.or(Some(rule)),
@@ -120,7 +120,7 @@ impl LiveClient {
         let name = request.resource(&resource.plural);
         let Request { verb, namespace, .. } = request;
         let (group, namespaced) = (&resource.group, resource.namespaced);
-        let access = Access { group, resource: &name, verb, namespace, namespaced };
+        let access = AccessRequest { group, resource: &name, verb, namespace, namespaced };
         self.grants.check(access).map_err(denied)
     }
 }
@@ -136,7 +136,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The resource as RBAC names it.
+    /// The resource as RBAC rules name it.
     fn resource(&self, plural: &str) -> String {
         match self.subresource {
             "" => plural.to_owned(),
@@ -166,11 +166,11 @@ fn type_of<'a>(api_version: &'a str, kind: &'a str) -> Result<GroupVersionKind<'
     GroupVersionKind::parse(api_version, kind).map_err(|error| invalid(error.field(), &error.to_string()))
 }
 
-/// There is no default namespace: a plugin's pod is not where its objects are. Without one the path would be that of all
-/// namespaces, which only a list means.
+/// There is no default namespace: a plugin's own namespace is not that of its objects. Without a namespace
+/// the path would be that of all namespaces, which only a list may use.
 fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Result<(), ApiError> {
     if resource.namespaced && namespace.is_empty() && !is_list {
-        let message = format!("it is empty, and {resource} live in namespaces: say which");
+        let message = format!("it is empty, but {resource} are namespaced: name a namespace");
         return Err(invalid("metadata.namespace", &message));
     }
     if !resource.namespaced && !namespace.is_empty() {
@@ -180,7 +180,7 @@ fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Resul
     Ok(())
 }
 
-/// Empty is what a manifest may leave to the server.
+/// The name may be empty, because a manifest may leave it to the server.
 fn check_name(name: &str) -> Result<(), ApiError> {
     if name.is_empty() || is_object_name(name) {
         return Ok(());
@@ -191,11 +191,12 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     ))
 }
 
-/// Server-side apply goes by the manager's name: under that of another it would take fields over without a conflict, the host's and
-/// `kubectl`'s among them. A name below the plugin's own has a slash, which no plugin's name has.
+/// Server-side apply identifies managers by name: with another manager's name, a plugin could take over its
+/// fields without a conflict, including the host's and `kubectl`'s. Only names below the plugin's own are
+/// allowed; they have a slash, which no plugin's name has.
 pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
     let below = manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    // The length is the API server's.
+    // The maximum length is the API server's.
     if below && manager.len() <= 128 && !manager.contains(char::is_control) {
         return Ok(());
     }
@@ -203,11 +204,11 @@ pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
     Err(invalid("fieldManager", &message))
 }
 
-fn undiscovered(error: DiscoveryError) -> ApiError {
+fn discovery_error(error: DiscoveryError) -> ApiError {
     match error {
         DiscoveryError::NotServed { .. } => ApiError::NotFound(error.to_string()),
-        DiscoveryError::Server { source, .. } => source.into_api_error(),
-        DiscoveryError::Answer { .. } => ApiError::Unavailable(error.to_string()),
+        DiscoveryError::Request { source, .. } => source.into_api_error(),
+        DiscoveryError::InvalidList { .. } => ApiError::Unavailable(error.to_string()),
     }
 }
 

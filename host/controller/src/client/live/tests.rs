@@ -1,3 +1,5 @@
+//! Live requests against a recording server: paths, grants and field managers.
+
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -8,13 +10,13 @@ use crate::config::operator::Operator;
 use crate::config::sidecar::Sidecar;
 use crate::guest_host::GuestServices;
 
-/// A client that may write everything, and the requests that its server gets.
-fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
+/// A client that may write everything, and the requests that its server receives.
+fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     let got = Arc::<Mutex<Vec<String>>>::default();
-    let told = Arc::clone(&got);
+    let recorded = Arc::clone(&got);
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        told.lock().push(format!("{method} {path}"));
+        recorded.lock().push(format!("{method} {path}"));
         let body = if method == Method::GET && path != "/api/v1" {
             json!({"resources": []})
         } else if method == Method::GET {
@@ -32,7 +34,7 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         async move { Ok::<_, std::convert::Infallible>(response.expect("a response")) }
     });
     let client = kube::Client::new(service, "default");
-    let (server, guest) = (Server::new(client.clone()), GuestServices::for_test("live", client));
+    let (server, guest) = (ApiClient::new(client.clone()), GuestServices::for_test("live", client));
     let everything = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
         resources: vec!["*".into()],
@@ -51,8 +53,8 @@ fn manifest(kind: &str, metadata: &serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
-    let (client, got) = stage();
+async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
+    let (client, got) = fixture();
     for metadata in
         [json!({"name": "a"}), json!({"generateName": "a-"}), json!({"name": "a", "namespace": ""})]
     {
@@ -84,10 +86,10 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
     assert_eq!(*got.lock(), sent);
 }
 
-/// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
+/// Each text of a guest would otherwise lead to another URL than that of a kind, before any check and with the host's rights.
 #[tokio::test]
-async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
-    let (client, got) = stage();
+async fn text_of_a_guest_never_becomes_part_of_a_url() {
+    let (client, got) = fixture();
     let target =
         |api_version: &str, kind: &str| ObjectType { api_version: api_version.into(), kind: kind.into() };
     let key = ObjectKey::new("n", "a");
@@ -132,8 +134,8 @@ async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
 }
 
 #[tokio::test]
-async fn what_no_rule_covers_is_denied_without_a_request() {
-    let (all, got) = stage();
+async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
+    let (all, got) = fixture();
     let rule =
         |group: &str, resource: &str, verb: &str, namespaces: &[&str]| crate::config::descriptor::Rule {
             api_groups: vec![group.into()],
@@ -151,7 +153,7 @@ async fn what_no_rule_covers_is_denied_without_a_request() {
         (vec![rule("", "configmaps/status", "*", &[])], None),
     ] {
         let client =
-            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..stage().0 };
+            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..fixture().0 };
         let client = LiveClient {
             server: all.server.clone(),
             discovery: Discovery::new(all.server.clone()),
@@ -168,8 +170,8 @@ async fn what_no_rule_covers_is_denied_without_a_request() {
 }
 
 #[tokio::test]
-async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
-    let (client, got) = stage();
+async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
+    let (client, got) = fixture();
     let shop = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
         resources: vec!["*".into()],
@@ -207,10 +209,10 @@ async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
     assert!(answer.is_ok(), "{:?}", answer.err());
 }
 
-/// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
+/// A plugin cannot keep a revoked right by failing to load, because its code is not involved.
 #[tokio::test]
-async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
-    let (client, got) = stage();
+async fn a_revoked_grant_affects_an_existing_client() {
+    let (client, got) = fixture();
     let operator = Operator::granting_writes(None);
     let rule = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
@@ -227,18 +229,18 @@ async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
     let read = |text: &str| {
         crate::config::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("terms")
     };
-    operator.begin().allow(read("grants: {writes: []}"), &name, None);
+    operator.begin_load().allow(read("grants: {writes: []}"), &name, None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));
-    operator.begin().allow(read(""), &name, None);
+    operator.begin_load().allow(read(""), &name, None);
     assert!(create().await.is_ok());
-    operator.begin().withhold("the sidecar is torn".into(), None);
+    operator.begin_load().withhold("the sidecar is torn".into(), None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));
     assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
 }
 
 #[tokio::test]
 async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
-    let (client, got) = stage();
+    let (client, got) = fixture();
     let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
     let apply = async |manager: Option<&str>| {
         let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
@@ -258,11 +260,11 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
 
 /// Against the embedded server, whose discovery names `serviceaccounts/token`.
 #[tokio::test]
-async fn a_token_is_asked_for_of_its_service_account() {
+async fn a_token_request_is_sent_to_its_service_account() {
     let embedded = pilothouse_apiserver::ApiServer::builder().build();
     let (server, guest) = {
         let client = kube::Client::new(embedded.service(), "default");
-        (Server::new(client.clone()), GuestServices::for_test("live", client))
+        (ApiClient::new(client.clone()), GuestServices::for_test("live", client))
     };
     let token = crate::config::descriptor::Rule {
         api_groups: vec!["".into()],
@@ -285,18 +287,18 @@ async fn a_token_is_asked_for_of_its_service_account() {
         client.create(None, manifest.to_string(), subresource).await
     };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
-    assert!(matches!(create(account, "").await, Ok(Written::Object(..))));
+    assert!(matches!(create(account, "").await, Ok(WriteOutcome::Object(..))));
     let metadata = json!({"name": "robot", "namespace": "default"});
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": {}});
     let answer = create(request, "token").await;
-    let Ok(Written::Answer(resource, object)) = answer else { panic!("{:?}", answer.err()) };
+    let Ok(WriteOutcome::Response(resource, object)) = answer else { panic!("{:?}", answer.err()) };
     assert_eq!((resource.plural.as_str(), object.kind()), ("serviceaccounts", "TokenRequest"));
     assert!(object.field("/status/token").is_some());
     let spec = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
     let review =
         json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec});
     let answer = create(review, "").await;
-    let Ok(Written::Answer(_, object)) = answer else { panic!("{:?}", answer.err()) };
+    let Ok(WriteOutcome::Response(_, object)) = answer else { panic!("{:?}", answer.err()) };
     assert_eq!(object.field("/status/allowed"), Some("true"));
     assert_eq!(unknown.unknown_writes.get(), 0);
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}});
@@ -305,7 +307,7 @@ async fn a_token_is_asked_for_of_its_service_account() {
 
 #[tokio::test]
 async fn an_eviction_is_sent_to_its_pod() {
-    let (client, got) = stage();
+    let (client, got) = fixture();
     let eviction =
         json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
     assert!(client.create(None, eviction.to_string(), "eviction").await.is_ok());
@@ -314,7 +316,7 @@ async fn an_eviction_is_sent_to_its_pod() {
 }
 
 #[test]
-fn a_list_whose_items_are_null_is_empty_and_one_without_items_is_no_list() {
+fn a_list_with_null_items_is_empty_and_one_without_items_is_invalid() {
     let null: List<'_> = serde_json::from_str(r#"{"items":null}"#).expect("a list");
     assert!(null.items.is_empty());
     assert!(serde_json::from_str::<List<'_>>(r#"{"metadata":{}}"#).is_err());

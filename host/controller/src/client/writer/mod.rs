@@ -1,9 +1,11 @@
-//! Sends a plugin's writes, and sees to it that what became of each is known before its key is reconciled again.
+//! Sends a plugin's writes, and makes sure that the outcome of each is known before its key is reconciled
+//! again.
 //!
-//! A request that has been sent cannot be recalled: a guest that is cut off, or a version that is swapped out, leaves it
-//! behind. So each has a task of its own, which goes on without them, and holds the key meanwhile. Where no answer says
-//! what became of the object, a live get decides, and the plugin's reads go by that. Nothing can be said of a creation
-//! with `generateName` whose answer never came: its name was in the answer.
+//! A request cannot be recalled once it was sent, but its guest may be cut off and its version swapped out.
+//! So each write has a task of its own, which continues without them and holds the key meanwhile. If the
+//! response does not show the resulting object, a live get decides what the plugin's reads show. Nothing can
+//! be found out about a creation with `generateName` whose response was lost, because the name was in the
+//! response.
 
 use std::time::Duration;
 
@@ -15,21 +17,24 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::client::fence::Fence;
-use crate::client::in_flight::Flight;
-use crate::client::{Discovery, Payload, Server, Written, created, deleted, object, written};
+use crate::client::in_flight::InFlightRequest;
+use crate::client::{
+    ApiClient, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update,
+};
 use crate::guest_host::GuestServices;
 use crate::runtime::queue::Item;
 
-/// How long an answer is waited for: API servers give a request up after 60 s.
-const ANSWER: Duration = Duration::from_secs(65);
-/// Between a request that was cut and the look at what it did: the server may still be at it.
-const SETTLE: Duration = Duration::from_secs(1);
-/// The longest wait between two looks.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long a response is awaited: API servers give up a request after 60 s.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(65);
+/// The delay between a request without a response and the first live get: the server may still be working on
+/// it.
+const SETTLE_DELAY: Duration = Duration::from_secs(1);
+/// The maximum delay between two live gets.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Sends the writes of one version of one plugin.
 pub(crate) struct Writer {
-    server: Server,
+    server: ApiClient,
     discovery: Discovery,
     fence: Fence,
     guest: GuestServices,
@@ -41,25 +46,25 @@ pub(crate) struct Write {
     pub(crate) path: String,
     pub(crate) payload: Payload,
     pub(crate) resource: ResourceType,
-    /// The object; without a name where the server is to generate it.
+    /// The object; without a name if the server generates one.
     pub(crate) key: ObjectKey,
-    /// Whether it goes to a subresource.
+    /// Whether the write is to a subresource.
     pub(crate) subresource: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(server: Server, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
+    pub(crate) fn new(server: ApiClient, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
         Self { server, discovery, fence, guest }
     }
 
-    /// Sends a write for the key that is being reconciled, and answers what it did once the plugin's own reads see it.
+    /// Sends a write on behalf of `item`. Returns its outcome once the plugin's own reads show it.
     ///
     /// # Cancellation safety
-    /// What was sent goes on, and holds the key. What was not sent yet is not sent.
-    pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<Written, ApiError> {
+    /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
+    pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<WriteOutcome, ApiError> {
         let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
         let (answer, answered) = oneshot::channel();
-        let task = Task {
+        let task = WriteTask {
             server: self.server.clone(),
             discovery: self.discovery.clone(),
             fence: self.fence.clone(),
@@ -70,81 +75,84 @@ impl Writer {
             _flight: flight,
         };
         tokio::spawn(task.run(answer));
-        let stopping = |_| Err(ApiError::Unavailable("the process is stopping".to_owned()));
-        answered.await.unwrap_or_else(stopping)
+        let shutdown_error = |_| Err(ApiError::Unavailable("the process is stopping".to_owned()));
+        answered.await.unwrap_or_else(shutdown_error)
     }
 }
 
-type Answer = oneshot::Sender<Result<Written, ApiError>>;
+type ResponseSender = oneshot::Sender<Result<WriteOutcome, ApiError>>;
 
-struct Task {
-    server: Server,
+struct WriteTask {
+    server: ApiClient,
     discovery: Discovery,
     fence: Fence,
     guest: GuestServices,
     item: Option<Item>,
     write: Write,
     /// Holds the key until the task has ended.
-    _flight: Option<Flight>,
-    /// For what is sent, which outlives the guest's call.
+    _flight: Option<InFlightRequest>,
+    /// Charges the payload, which outlives the guest's call.
     _charge: HostMemoryCharge,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 enum Outcome {
-    Answered(Result<Written, ApiError>),
-    /// It was carried out, and the answer is another kind than the object, as that of the `scale` subresource is.
-    Elsewhere(Written),
-    /// Nobody knows whether it was carried out, or what it made of the object.
+    Answered(Result<WriteOutcome, ApiError>),
+    /// The write was carried out, but the response is of another kind than the object, as for the `scale`
+    /// subresource.
+    OtherKind(WriteOutcome),
+    /// It is not known whether the write was carried out, or what the resulting object is.
     Unknown(ApiError),
 }
 
-/// What a live get says.
-enum Found {
-    State(Written),
-    /// It will never say: the right is missing, or nobody runs who wants to know.
-    Nothing,
-    NotYet(String),
+/// The result of a live get.
+enum LiveState {
+    Known(WriteOutcome),
+    /// It cannot be found out: the right is missing, or no running version needs to know.
+    Undecidable,
+    Unknown(String),
 }
 
-impl Task {
-    async fn run(self, answer: Answer) {
-        // The last thing before sending: a version that was swapped out sends nothing more (invariant 5), nor does a
-        // guest that was cut off meanwhile.
+impl WriteTask {
+    async fn run(self, answer: ResponseSender) {
+        // Checked last before sending: neither a version that was swapped out nor a guest that was cut off
+        // sends anything more.
         if answer.is_closed() {
             return;
         }
-        let Some(sending) = self.fence.enter() else {
-            let replaced = ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
-            // Whoever asked may have gone, here and below.
-            let _ = answer.send(Err(replaced));
+        let Some(permit) = self.fence.enter() else {
+            let replaced_error =
+                ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
+            // The receiver may be gone, here and below.
+            let _ = answer.send(Err(replaced_error));
             return;
         };
-        // Before it is sent: an answer without a UID is about this object, or about one that nobody here knows.
+        // Taken before the write is sent: a response without a UID is about this object, or about one that is
+        // unknown here.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
         match self.request(&uid).await {
-            Outcome::Answered(Ok(answer_of_none @ Written::Answer(..))) => {
-                let _ = answer.send(Ok(answer_of_none));
+            Outcome::Answered(Ok(response @ WriteOutcome::Response(..))) => {
+                let _ = answer.send(Ok(response));
             }
             Outcome::Answered(Ok(written)) => {
                 self.record(&written, &uid).await;
-                drop(sending);
+                drop(permit);
                 let _ = answer.send(Ok(written));
             }
             Outcome::Answered(Err(error)) => drop(answer.send(Err(error))),
-            Outcome::Elsewhere(written) => {
-                drop(sending);
-                let found = self.look(&uid).await;
-                self.settle(found, &uid, || drop(answer.send(Ok(written)))).await;
+            Outcome::OtherKind(written) => {
+                drop(permit);
+                let live = self.live_state(&uid).await;
+                self.resolve(live, &uid, || drop(answer.send(Ok(written)))).await;
             }
             Outcome::Unknown(error) => {
-                drop(sending);
+                drop(permit);
                 self.guest.metrics.unknown_writes.inc();
-                self.say(&error);
+                self.log_unknown_outcome(&error);
                 let _ = answer.send(Err(error));
-                sleep(SETTLE).await;
-                let found = self.look(&uid).await;
-                self.settle(found, &uid, || {}).await;
+                sleep(SETTLE_DELAY).await;
+                let live = self.live_state(&uid).await;
+                self.resolve(live, &uid, || {}).await;
             }
         }
     }
@@ -152,18 +160,18 @@ impl Task {
     async fn request(&self, uid: &str) -> Outcome {
         let Write { method, path, payload, resource, key, .. } = &self.write;
         let request = self.server.request(method.clone(), path, Some(payload.clone()));
-        match timeout(ANSWER, request).await {
+        match timeout(RESPONSE_TIMEOUT, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
             Ok(Err(error)) if error.leaves_outcome_open() => Outcome::Unknown(error.into_api_error()),
             Ok(Err(error)) => {
-                if error.is_of_no_resource() {
-                    self.discovery.forget(&resource.group, &resource.version);
+                if error.is_unknown_resource() {
+                    self.discovery.invalidate(&resource.group, &resource.version);
                 }
                 Outcome::Answered(Err(error.into_api_error()))
             }
             Err(_) => Outcome::Unknown(ApiError::Unavailable(format!(
                 "no answer about {resource} {key} in {} s",
-                ANSWER.as_secs()
+                RESPONSE_TIMEOUT.as_secs()
             ))),
         }
     }
@@ -171,82 +179,85 @@ impl Task {
     fn read(&self, body: &Bytes, uid: &str) -> Outcome {
         let Write { method, resource, key, subresource, .. } = &self.write;
         if *method == Method::POST {
-            return match created(body, resource.clone(), *subresource) {
+            return match parse_creation(body, resource.clone(), *subresource) {
                 Ok(written) => Outcome::Answered(Ok(written)),
                 Err(error) => Outcome::Unknown(error),
             };
         }
         if *method == Method::DELETE {
-            return Outcome::Answered(Ok(match deleted(body, resource.clone(), key) {
-                Written::Deleted(resource, key, told) if told.is_empty() => {
-                    Written::Deleted(resource, key, uid.to_owned())
+            return Outcome::Answered(Ok(match parse_deletion(body, resource.clone(), key) {
+                WriteOutcome::Deleted(resource, key, response_uid) if response_uid.is_empty() => {
+                    WriteOutcome::Deleted(resource, key, uid.to_owned())
                 }
                 written => written,
             }));
         }
-        match written(body, resource.clone()) {
-            Ok(Written::Object(_, object)) if object.kind() != resource.kind => {
-                Outcome::Elsewhere(Written::Object(resource.clone(), object))
+        match parse_update(body, resource.clone()) {
+            Ok(WriteOutcome::Object(_, object)) if object.kind() != resource.kind => {
+                Outcome::OtherKind(WriteOutcome::Object(resource.clone(), object))
             }
             Ok(written) => Outcome::Answered(Ok(written)),
             Err(error) => Outcome::Unknown(error),
         }
     }
 
-    /// Has a live get decide, looking again until it has; `then` is called after the first look.
-    async fn settle(&self, mut found: Found, uid: &str, then: impl FnOnce()) {
-        if let Found::State(state) = &found {
+    /// Retries the live get until the outcome is known. Calls `then` after the first result, which is in
+    /// `live`.
+    async fn resolve(&self, mut live: LiveState, uid: &str, then: impl FnOnce()) {
+        if let LiveState::Known(state) = &live {
             self.record(state, uid).await;
         }
         then();
-        let mut wait = SETTLE;
-        while let Found::NotYet(problem) = found {
+        let mut wait = SETTLE_DELAY;
+        while let LiveState::Unknown(problem) = live {
             let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);
-            tracing::debug!(%plugin, %resource, %key, "not known yet what became of a write: {problem}");
+            tracing::debug!(%plugin, %resource, %key, "the outcome of a write is not yet known: {problem}");
             sleep(wait).await;
-            wait = (wait * 2).min(LOOK_AGAIN);
-            found = self.look(uid).await;
-            if let Found::State(state) = &found {
+            wait = (wait * 2).min(MAX_RETRY_DELAY);
+            live = self.live_state(uid).await;
+            if let LiveState::Known(state) = &live {
                 self.record(state, uid).await;
             }
         }
     }
 
-    async fn look(&self, uid: &str) -> Found {
+    async fn live_state(&self, uid: &str) -> LiveState {
         let Write { resource, key, .. } = &self.write;
         let writes = &self.guest.writes;
         if key.name().is_empty() || writes.views().is_none() || !writes.covers(resource, key) {
-            return Found::Nothing;
+            return LiveState::Undecidable;
         }
-        match timeout(ANSWER, self.server.get(&resource.object_path(key))).await {
-            Ok(Ok(Some(body))) => match object(&body, resource) {
-                Ok(object) => Found::State(Written::Object(resource.clone(), object)),
-                Err(error) => Found::NotYet(error.to_string()),
+        match timeout(RESPONSE_TIMEOUT, self.server.get(&resource.object_path(key))).await {
+            Ok(Ok(Some(body))) => match parse_object(&body, resource) {
+                Ok(object) => LiveState::Known(WriteOutcome::Object(resource.clone(), object)),
+                Err(error) => LiveState::Unknown(error.to_string()),
             },
-            Ok(Ok(None)) => Found::State(Written::Deleted(resource.clone(), key.clone(), uid.to_owned())),
-            Ok(Err(error)) if error.is_passing() => Found::NotYet(error.to_string()),
+            Ok(Ok(None)) => {
+                LiveState::Known(WriteOutcome::Deleted(resource.clone(), key.clone(), uid.to_owned()))
+            }
+            Ok(Err(error)) if error.is_transient() => LiveState::Unknown(error.to_string()),
             Ok(Err(error)) => {
                 self.guest.log.host(
                     LogLevel::Warn,
-                    format_args!("cannot look what became of a write to {resource}: {error}"),
+                    format_args!("cannot find out the outcome of a write to {resource}: {error}"),
                     &[("key", key)],
                 );
-                Found::Nothing
+                LiveState::Undecidable
             }
-            Err(_) => Found::NotYet(format!("no answer in {} s", ANSWER.as_secs())),
+            Err(_) => LiveState::Unknown(format!("no answer in {} s", RESPONSE_TIMEOUT.as_secs())),
         }
     }
 
-    /// Puts the new state where the plugin's reads find it.
-    async fn record(&self, written: &Written, uid: &str) {
-        self.guest.hot_loops.wrote(self.item.as_ref(), written);
+    /// Records the new state for the plugin's reads.
+    async fn record(&self, written: &WriteOutcome, uid: &str) {
+        self.guest.hot_loops.record_write(self.item.as_ref(), written);
         match self.guest.writes.views() {
             Some(views) => views.record(written, uid).await,
             None => self.guest.writes.record(written, uid),
         }
     }
 
-    fn say(&self, error: &ApiError) {
+    fn log_unknown_outcome(&self, error: &ApiError) {
         let Write { method, resource, key, .. } = &self.write;
         let follows = if key.name().is_empty() {
             "the server was to name it, so nothing can be looked up"

@@ -1,3 +1,5 @@
+//! The writer against a scripted server, in paused time.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -11,21 +13,21 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::cache::own_writes::{Cache, Look, Seen};
+use crate::cache::own_writes::{CacheState, CacheStateReader, ReadResult};
 use crate::cache::views::Views;
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 enum Reply {
     Answers(u16, Value),
     AnswersAfter(Duration, u16, Value),
-    /// The connection breaks once the request is there.
+    /// The connection breaks once the request has arrived.
     Cuts,
     Hangs,
 }
 
 use Reply::{Answers, AnswersAfter, Cuts, Hangs};
 
-/// A server that does as it is told, request by request, and writes down what it got and when.
+/// A scripted server that records its requests.
 #[derive(Default)]
 struct Script {
     writes: Mutex<VecDeque<Reply>>,
@@ -33,12 +35,12 @@ struct Script {
     got: Mutex<Vec<String>>,
 }
 
-/// A watch that has seen everything up to version 5: one object, if any.
+/// A cache that has seen all changes up to version 5, with at most one object.
 struct Behind(Option<Object>);
 
-impl Cache for Behind {
-    fn look(&self, _: &ObjectKey) -> Option<Look> {
-        Some(Look { object: self.0.clone(), seen: "5".into(), listed_after: None })
+impl CacheStateReader for Behind {
+    fn state(&self, _: &ObjectKey) -> Option<CacheState> {
+        Some(CacheState { object: self.0.clone(), version: "5".into(), listed_after: None })
     }
 
     fn is_selective(&self) -> bool {
@@ -46,10 +48,10 @@ impl Cache for Behind {
     }
 }
 
-struct Stage {
+struct Fixture {
     script: Arc<Script>,
     guest: GuestServices,
-    server: Server,
+    server: ApiClient,
     fence: Fence,
     cache: Arc<Behind>,
     _views: Arc<Views>,
@@ -93,7 +95,7 @@ fn write(method: Method) -> Write {
     }
 }
 
-impl Stage {
+impl Fixture {
     fn new(cached: Option<Value>, writes: Vec<Reply>, gets: Vec<Reply>) -> Self {
         let script = Arc::new(Script::default());
         *script.writes.lock() = writes.into();
@@ -121,13 +123,13 @@ impl Stage {
             }
         });
         let client = kube::Client::new(service, "n");
-        let (server, guest) = (Server::new(client.clone()), GuestServices::for_test("writer", client));
+        let (server, guest) = (ApiClient::new(client.clone()), GuestServices::for_test("writer", client));
         let object = cached.map(|json| Object::from_json(json.to_string()).expect("an object"));
         let cache = Arc::new(Behind(object));
         let known: Weak<Behind> = Arc::downgrade(&cache);
-        guest.writes.of(&resource()).serve(known);
+        guest.writes.for_resource(&resource()).add_cache(known);
         let views = Arc::new(Views { writes: guest.writes.clone(), ..Views::default() });
-        guest.writes.serve(&views);
+        guest.writes.set_views(&views);
         Self { script, guest, server, fence: Fence::default(), cache, _views: views }
     }
 
@@ -142,7 +144,7 @@ impl Stage {
 
     /// Takes the key as a worker does, sends the write, and lets go of the key once the guest has its answer, when the
     /// key is wanted again already.
-    async fn reconcile(&self, write: Write) -> Result<Written, ApiError> {
+    async fn reconcile(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.guest.queue.add(item(), Reason::Created, Priority::Normal);
         let (held, _) = self.guest.queue.get().await.expect("the key");
         let answer = self.writer().send(Some(&item()), write).await;
@@ -151,7 +153,7 @@ impl Stage {
         answer
     }
 
-    /// Waits until the key can be reconciled again, and says after how long.
+    /// Waits until the key can be reconciled again, and returns how long that took.
     async fn released(&self) -> Duration {
         let since = Instant::now();
         let (held, _) = self.guest.queue.get().await.expect("the key");
@@ -163,15 +165,15 @@ impl Stage {
         self.guest.queue.snapshot().depth == 0
     }
 
-    /// The version that the plugin's reads see, "" for none.
+    /// The resource version that the plugin's reads return; "" for none.
     fn sees(&self) -> String {
-        let look = self.cache.look(&key()).expect("covered");
-        let seen = match self.guest.writes.of(&resource()).get(&key()) {
-            Some(entry) => match entry.seen(look) {
-                Seen::Cached(object) => object,
-                Seen::Written(object) => Some(object),
+        let state = self.cache.state(&key()).expect("covered");
+        let seen = match self.guest.writes.for_resource(&resource()).get(&key()) {
+            Some(entry) => match entry.read(state) {
+                ReadResult::Cached(object) => object,
+                ReadResult::Written(object) => Some(object),
             },
-            None => look.object,
+            None => state.object,
         };
         seen.map(|object| object.resource_version().to_owned()).unwrap_or_default()
     }
@@ -182,167 +184,167 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answered_write_is_seen_at_once_and_holds_nothing() {
-    let stage = Stage::new(Some(map(5)), vec![Answers(200, map(8))], vec![]);
-    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Ok(Written::Object(..))));
-    assert_eq!((stage.sees().as_str(), stage.is_held()), ("8", false));
+async fn an_answered_write_is_visible_at_once_and_holds_no_key() {
+    let fixture = Fixture::new(Some(map(5)), vec![Answers(200, map(8))], vec![]);
+    assert!(matches!(fixture.reconcile(write(Method::PUT)).await, Ok(WriteOutcome::Object(..))));
+    assert_eq!((fixture.sees().as_str(), fixture.is_held()), ("8", false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_cut_leaves_the_decision_to_a_live_get() {
+async fn a_live_get_decides_after_a_connection_was_cut() {
     for (method, before) in [(Method::POST, None), (Method::PUT, Some(map(5))), (Method::PATCH, Some(map(5)))]
     {
-        let stage = Stage::new(before, vec![Cuts], vec![Answers(200, map(8))]);
-        let answer = stage.reconcile(write(method.clone())).await;
+        let fixture = Fixture::new(before, vec![Cuts], vec![Answers(200, map(8))]);
+        let answer = fixture.reconcile(write(method.clone())).await;
         assert!(matches!(answer, Err(ApiError::Unavailable(_))), "{answer:?}");
-        assert!(stage.is_held());
-        assert_eq!(stage.released().await, SETTLE);
-        assert_eq!((stage.sees(), stage.got()), ("8".to_owned(), format!("{method} GET")));
+        assert!(fixture.is_held());
+        assert_eq!(fixture.released().await, SETTLE_DELAY);
+        assert_eq!((fixture.sees(), fixture.got()), ("8".to_owned(), format!("{method} GET")));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_answer_never_came_hides_the_object_if_it_is_gone() {
+async fn a_deletion_without_a_response_hides_the_object_if_a_live_get_finds_none() {
     for (found, sees) in [(Answers(404, status("NotFound")), ""), (Answers(200, map(5)), "5")] {
-        let stage = Stage::new(Some(map(5)), vec![Cuts], vec![found]);
-        stage.reconcile(write(Method::DELETE)).await.expect_err("unknown");
-        assert_eq!(stage.sees(), "5");
-        stage.released().await;
-        assert_eq!(stage.sees(), sees);
+        let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![found]);
+        fixture.reconcile(write(Method::DELETE)).await.expect_err("unknown");
+        assert_eq!(fixture.sees(), "5");
+        fixture.released().await;
+        assert_eq!(fixture.sees(), sees);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_may_hide_a_success_leaves_the_decision_to_a_live_get() {
+async fn a_live_get_decides_after_an_error_that_may_hide_a_success() {
     for code in [500, 502, 503, 504] {
-        let stage =
-            Stage::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
-        stage.reconcile(write(Method::PUT)).await.expect_err("an error");
-        assert!(stage.is_held());
-        stage.released().await;
-        assert_eq!(stage.sees(), "8");
+        let fixture =
+            Fixture::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
+        fixture.reconcile(write(Method::PUT)).await.expect_err("an error");
+        assert!(fixture.is_held());
+        fixture.released().await;
+        assert_eq!(fixture.sees(), "8");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_is_looked_up() {
-    let stage = Stage::new(Some(map(5)), vec![Answers(200, json!("cut"))], vec![Answers(200, map(8))]);
-    stage.reconcile(write(Method::PUT)).await.expect_err("an error");
-    stage.released().await;
-    assert_eq!(stage.sees(), "8");
+async fn a_live_get_decides_after_an_unreadable_response() {
+    let fixture = Fixture::new(Some(map(5)), vec![Answers(200, json!("cut"))], vec![Answers(200, map(8))]);
+    fixture.reconcile(write(Method::PUT)).await.expect_err("an error");
+    fixture.released().await;
+    assert_eq!(fixture.sees(), "8");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_write_is_not_looked_up() {
+async fn a_refused_write_needs_no_live_get() {
     for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid"), (429, "TooManyRequests")]
     {
-        let stage = Stage::new(Some(map(5)), vec![Answers(code, status(reason))], vec![]);
-        stage.reconcile(write(Method::PUT)).await.expect_err("an error");
-        assert!(!stage.is_held());
-        assert_eq!(stage.got(), "PUT");
+        let fixture = Fixture::new(Some(map(5)), vec![Answers(code, status(reason))], vec![]);
+        fixture.reconcile(write(Method::PUT)).await.expect_err("an error");
+        assert!(!fixture.is_held());
+        assert_eq!(fixture.got(), "PUT");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_nobody_answers_is_given_up_and_then_looked_up() {
-    let stage = Stage::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
+async fn a_request_without_a_response_times_out_and_a_live_get_decides() {
+    let fixture = Fixture::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
     let started = Instant::now();
-    stage.reconcile(write(Method::PUT)).await.expect_err("no answer");
-    assert_eq!(started.elapsed(), ANSWER);
-    stage.released().await;
-    assert_eq!(stage.sees(), "8");
+    fixture.reconcile(write(Method::PUT)).await.expect_err("no answer");
+    assert_eq!(started.elapsed(), RESPONSE_TIMEOUT);
+    fixture.released().await;
+    assert_eq!(fixture.sees(), "8");
 }
 
-/// A guest that is cut off while its request is on the way, as by its time limit; its key is wanted again.
-async fn cut_off(stage: &Stage) {
-    stage.guest.queue.add(item(), Reason::Created, Priority::Normal);
-    let (held, _) = stage.guest.queue.get().await.expect("the key");
-    let writer = stage.writer();
+/// Cuts off a guest while its request is in flight, as its time limit would, and queues its key again.
+async fn cut_off(fixture: &Fixture) {
+    fixture.guest.queue.add(item(), Reason::Created, Priority::Normal);
+    let (held, _) = fixture.guest.queue.get().await.expect("the key");
+    let writer = fixture.writer();
     let call: JoinHandle<_> =
         tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
-    while stage.got().is_empty() {
+    while fixture.got().is_empty() {
         tokio::task::yield_now().await;
     }
     call.abort();
     assert!(call.await.is_err_and(|error| error.is_cancelled()));
-    stage.guest.queue.add(item(), Reason::Retry, Priority::Normal);
+    fixture.guest.queue.add(item(), Reason::Retry, Priority::Normal);
     drop(held);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_goes_on_without_the_guest_that_sent_it_and_holds_its_key() {
+async fn a_request_continues_without_its_guest_and_holds_its_key() {
     let late = Duration::from_secs(20);
-    let stage = Stage::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
-    cut_off(&stage).await;
-    // The version may be swapped out meanwhile: what it has sent is sent.
-    stage.fence.close();
-    assert!(stage.is_held());
-    assert_eq!(stage.released().await, late);
-    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT"));
+    let fixture = Fixture::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
+    cut_off(&fixture).await;
+    // Even if the version is swapped out, its request continues.
+    fixture.fence.close();
+    assert!(fixture.is_held());
+    assert_eq!(fixture.released().await, late);
+    assert_eq!((fixture.sees().as_str(), fixture.got().as_str()), ("8", "PUT"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abandoned_request_that_nobody_answers_is_looked_up_before_its_key_is_released() {
-    let stage = Stage::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
-    cut_off(&stage).await;
-    assert_eq!(stage.released().await, ANSWER + SETTLE);
-    assert_eq!(stage.sees(), "8");
+async fn a_live_get_decides_about_an_abandoned_request_before_its_key_is_released() {
+    let fixture = Fixture::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
+    cut_off(&fixture).await;
+    assert_eq!(fixture.released().await, RESPONSE_TIMEOUT + SETTLE_DELAY);
+    assert_eq!(fixture.sees(), "8");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_is_held_until_a_live_get_is_answered() {
+async fn the_key_is_held_until_a_live_get_succeeds() {
     let gets = vec![Cuts, Answers(503, status("ServiceUnavailable")), Hangs, Answers(200, map(8))];
-    let stage = Stage::new(Some(map(5)), vec![Cuts], gets);
-    stage.reconcile(write(Method::PUT)).await.expect_err("unknown");
-    stage.released().await;
-    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT GET GET GET GET"));
+    let fixture = Fixture::new(Some(map(5)), vec![Cuts], gets);
+    fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
+    fixture.released().await;
+    assert_eq!((fixture.sees().as_str(), fixture.got().as_str()), ("8", "PUT GET GET GET GET"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_live_get_that_is_forbidden_does_not_hold_the_key_for_ever() {
-    let stage = Stage::new(Some(map(5)), vec![Cuts], vec![Answers(403, status("Forbidden"))]);
-    stage.reconcile(write(Method::PUT)).await.expect_err("unknown");
-    assert_eq!(stage.released().await, SETTLE);
-    assert_eq!(stage.sees(), "5");
+async fn a_forbidden_live_get_does_not_hold_the_key_forever() {
+    let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![Answers(403, status("Forbidden"))]);
+    fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
+    assert_eq!(fixture.released().await, SETTLE_DELAY);
+    assert_eq!(fixture.sees(), "5");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_can_be_looked_up_of_an_object_that_the_server_was_to_name() {
-    let stage = Stage::new(None, vec![Cuts], vec![]);
+async fn a_lost_response_to_generate_name_is_not_looked_up() {
+    let fixture = Fixture::new(None, vec![Cuts], vec![]);
     let unnamed = Write { key: ObjectKey::new("n", ""), ..write(Method::POST) };
-    stage.reconcile(unnamed).await.expect_err("unknown");
-    assert_eq!(stage.released().await, SETTLE);
-    assert_eq!(stage.got(), "POST");
+    fixture.reconcile(unnamed).await.expect_err("unknown");
+    assert_eq!(fixture.released().await, SETTLE_DELAY);
+    assert_eq!(fixture.got(), "POST");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_was_swapped_out_sends_nothing() {
-    let stage = Stage::new(Some(map(5)), vec![], vec![]);
-    stage.fence.close();
-    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Err(ApiError::Unavailable(_))));
-    assert_eq!(stage.got(), "");
-    assert!(!stage.is_held());
+    let fixture = Fixture::new(Some(map(5)), vec![], vec![]);
+    fixture.fence.close();
+    assert!(matches!(fixture.reconcile(write(Method::PUT)).await, Err(ApiError::Unavailable(_))));
+    assert_eq!(fixture.got(), "");
+    assert!(!fixture.is_held());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_answered_with_another_kind_is_looked_up_before_the_guest_goes_on() {
+async fn a_live_get_follows_a_response_of_another_kind_before_the_guest_continues() {
     let mut scale = map(8);
     scale["kind"] = "Scale".into();
-    let stage = Stage::new(Some(map(5)), vec![Answers(200, scale)], vec![Answers(200, map(8))]);
-    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Ok(Written::Object(..))));
-    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT GET"));
+    let fixture = Fixture::new(Some(map(5)), vec![Answers(200, scale)], vec![Answers(200, map(8))]);
+    assert!(matches!(fixture.reconcile(write(Method::PUT)).await, Ok(WriteOutcome::Object(..))));
+    assert_eq!((fixture.sees().as_str(), fixture.got().as_str()), ("8", "PUT GET"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_deletion_without_a_uid_is_about_the_object_that_was_known() {
+async fn a_deletion_response_without_a_uid_is_for_the_known_object() {
     let success = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
-    let stage = Stage::new(Some(map(5)), vec![Answers(200, success)], vec![]);
-    stage.reconcile(write(Method::DELETE)).await.expect("deleted");
-    assert_eq!(stage.sees(), "");
+    let fixture = Fixture::new(Some(map(5)), vec![Answers(200, success)], vec![]);
+    fixture.reconcile(write(Method::DELETE)).await.expect("deleted");
+    assert_eq!(fixture.sees(), "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_about_no_object_is_passed_on_and_leaves_nothing_unknown() {
+async fn a_response_without_an_object_is_passed_on_and_not_looked_up() {
     let eviction =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -351,13 +353,18 @@ async fn an_answer_about_no_object_is_passed_on_and_leaves_nothing_unknown() {
         "metadata": {"name": "a", "namespace": "n"}, "status": {"token": "secret"}});
     let no_metadata = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
     for (answer, subresource) in [(eviction, true), (review, false), (token, true), (no_metadata, false)] {
-        let stage = Stage::new(Some(map(5)), vec![Answers(201, answer.clone())], vec![]);
+        let fixture = Fixture::new(Some(map(5)), vec![Answers(201, answer.clone())], vec![]);
         let write = Write { subresource, ..write(Method::POST) };
-        let Ok(Written::Answer(_, object)) = stage.reconcile(write).await else { panic!("{answer}") };
+        let Ok(WriteOutcome::Response(_, object)) = fixture.reconcile(write).await else {
+            panic!("{answer}")
+        };
         assert_eq!(object.kind(), answer["kind"]);
         let text: Value = serde_json::from_str(object.json()).expect("JSON");
         assert_eq!(text["status"], answer["status"]);
-        assert_eq!((stage.got().as_str(), stage.sees().as_str(), stage.is_held()), ("POST", "5", false));
-        assert_eq!(stage.guest.metrics.unknown_writes.get(), 0);
+        assert_eq!(
+            (fixture.got().as_str(), fixture.sees().as_str(), fixture.is_held()),
+            ("POST", "5", false)
+        );
+        assert_eq!(fixture.guest.metrics.unknown_writes.get(), 0);
     }
 }

@@ -1,8 +1,8 @@
-//! How much a descriptor may have of everything, checked before any of it is compiled or subscribed to.
+//! Limits for the sizes in a descriptor, checked before any part of it is compiled or subscribed to.
 
 use super::{Descriptor, DescriptorError, Rule, Trigger, Watch};
 
-/// Bytes of a descriptor, CRDs included.
+/// Bytes of a descriptor, including its CRDs.
 pub(crate) const MAX_DESCRIPTOR: usize = 4 << 20;
 /// Watches of a plugin.
 pub(crate) const MAX_WATCHES: usize = 100;
@@ -10,21 +10,21 @@ pub(crate) const MAX_WATCHES: usize = 100;
 pub(crate) const MAX_NAMESPACES: usize = 256;
 /// Informers of a plugin: one for each watch, or for each of its namespaces.
 pub(crate) const MAX_INFORMERS: usize = 512;
-/// Indexes of one watch, and of all.
+/// Indexes of one watch.
 pub(crate) const MAX_INDEXES: usize = 32;
 /// Indexes of all watches.
 pub(crate) const MAX_ALL_INDEXES: usize = 256;
 /// Bytes of a label or field selector.
 pub(crate) const MAX_SELECTOR: usize = 4096;
-/// Write rules of a plugin, and rules of each list of a sidecar.
+/// Write rules of a plugin, and rules in each list of a sidecar.
 pub(crate) const MAX_RULES: usize = 256;
-/// Entries of each list of a rule.
+/// Entries in each list of a rule.
 pub(crate) const MAX_RULE_ENTRIES: usize = 256;
 /// HTTP hosts.
 pub(crate) const MAX_HTTP_HOSTS: usize = 256;
-/// CRDs, and bytes of one.
+/// CRDs of a plugin.
 pub(crate) const MAX_CRDS: usize = 64;
-/// Bytes of one CRD: what etcd takes.
+/// Bytes of one CRD: as much as etcd accepts.
 pub(crate) const MAX_CRD: usize = 3 << 19;
 /// Bytes of a name, key, kind, version or host.
 pub(crate) const MAX_NAME: usize = 512;
@@ -38,7 +38,7 @@ pub(super) fn check_text(text: &str) -> Checked {
     at_most("the whole", text.len(), MAX_DESCRIPTOR, "bytes")
 }
 
-/// Checks how much the descriptor has.
+/// Checks the sizes in the descriptor against their limits.
 pub(super) fn check(descriptor: &Descriptor) -> Checked {
     at_most("watches", descriptor.watches.len(), MAX_WATCHES, "watches")?;
     at_most("writes", descriptor.writes.len(), MAX_RULES, "rules")?;
@@ -56,7 +56,7 @@ pub(super) fn check(descriptor: &Descriptor) -> Checked {
     let indexes = descriptor.watches.iter().map(|watch| watch.indexes.len()).sum();
     at_most("watches", indexes, MAX_ALL_INDEXES, "indexes in all")?;
     for (position, rule) in descriptor.writes.iter().enumerate() {
-        if let Some((list, entries)) = excess(rule) {
+        if let Some((list, entries)) = oversized_list(rule) {
             return at_most(&format!("writes[{position}].{list}"), entries, MAX_RULE_ENTRIES, "entries");
         }
         for list in [&rule.api_groups, &rule.resources, &rule.verbs, &rule.namespaces] {
@@ -86,8 +86,8 @@ fn check_watch(watch: &Watch, path: &str) -> Checked {
     names(&format!("{path}.trigger"), trigger.into_iter().flat_map(Trigger::names))
 }
 
-/// The first list of a rule that has too many entries, and how many.
-pub(crate) fn excess(rule: &Rule) -> Option<(&'static str, usize)> {
+/// Returns the first list of a rule that has too many entries, with its length.
+pub(crate) fn oversized_list(rule: &Rule) -> Option<(&'static str, usize)> {
     [
         ("apiGroups", rule.api_groups.len()),
         ("resources", rule.resources.len()),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_beyond_a_bound_is_refused_with_the_bound() {
+    fn an_oversized_descriptor_is_refused_and_the_error_states_the_limit() {
         let indexes = |count: usize| -> Value {
             json!({"indexes": (0..count).map(|position| json!({"name": format!("i{position}"), "owner": true})).collect::<Vec<_>>()})
         };
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn json_that_nests_without_end_is_refused() {
+    fn deeply_nested_json_is_refused() {
         let crd = "[".repeat(100_000);
         let error = Descriptor::parse(&format!("{{\"crds\":{crd}")).expect_err("nested").to_string();
         assert!(error.contains("recursion limit"), "{error}");
     }
 
     #[test]
-    fn an_expression_beyond_a_bound_is_refused() {
+    fn an_oversized_expression_is_refused() {
         let watch = |member: &str, text: String| watches(1, &json!({"trigger": "self", member: text}));
         let index = |path: String| watches(1, &json!({"indexes": [{"name": "i", "field": path}]}));
         for (value, place) in [

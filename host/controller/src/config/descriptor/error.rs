@@ -1,22 +1,25 @@
+//! The error of an invalid descriptor.
+
 use crate::logs::printable;
 
-/// Why a descriptor was refused. Each text names the place, what was found there, and the remedy, in one line whatever the plugin wrote.
+/// Why a descriptor was refused. Each message names the field, the problem and the remedy, in one line
+/// whatever the plugin wrote.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// Not JSON, or not of the descriptor's shape.
+    /// Not JSON, or not with the structure of a descriptor.
     #[error(
         "the descriptor that the plugin returned is not valid: {}; see docs/plugin.schema.json",
         printable(&.source.to_string())
     )]
     Json {
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         source: serde_json::Error,
     },
-    /// A member has a value that cannot be used.
+    /// A field has an invalid value.
     #[error("the plugin's descriptor: {}: {}; {}", printable(.path), printable(.problem), printable(.remedy))]
     Invalid {
-        /// The member, such as `watches[0].trigger`.
+        /// The field, such as `watches[0].trigger`.
         path: String,
         /// What is wrong.
         problem: String,

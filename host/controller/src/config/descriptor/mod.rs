@@ -1,6 +1,6 @@
-//! The descriptor: what a plugin says of itself when it is loaded (`pilothouse.dev/v1alpha1`, kind `Plugin`).
+//! The descriptor: what a plugin declares when it is loaded (`pilothouse.dev/v1alpha1`, kind `Plugin`).
 //!
-//! These types are the published schema; [`validate`](Descriptor::parse) checks what a schema cannot say.
+//! These types are the published schema; [`Descriptor::parse`] also checks what a schema cannot express.
 
 pub(crate) mod bounds;
 mod error;
@@ -18,7 +18,7 @@ pub use schema::schema;
 
 use crate::config::limits::RequestedLimits;
 
-/// The `apiVersion` of descriptors that this host reads.
+/// The `apiVersion` of the descriptors that this host accepts.
 pub const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 
 /// What a plugin watches, indexes and writes.
@@ -29,7 +29,7 @@ pub struct Descriptor {
     pub api_version: String,
     /// `Plugin`.
     pub kind: String,
-    /// The plugin's own idea of its name. The file's stem is what counts; another name here is only warned of.
+    /// The plugin's own name for itself. The plugin runs under its file's stem; another name here only causes a warning.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The plugin's version, free text; shown in `status`.
@@ -45,14 +45,14 @@ pub struct Descriptor {
     #[serde(default)]
     pub writes: Vec<Rule>,
     /// Hosts to which the plugin sends HTTP requests: `[http://]HOST[:PORT]`, where `*.` before a name stands for all names below it
-    /// and `*` for all hosts or ports. A request goes through where the sidecar grants its host, too.
+    /// and `*` for all hosts or ports. A request is sent only if the sidecar grants its host, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<String>,
-    /// CustomResourceDefinition manifests that the plugin brings; applied where granted.
+    /// CustomResourceDefinition manifests of the plugin; applied if granted.
     #[serde(default)]
     pub crds: Vec<serde_json::Value>,
-    /// Whether reconciles and notifications go to one instance that is kept, with one worker. Index values, which depend
-    /// on the object alone, are computed on another, so that a reconcile can find what it just wrote.
+    /// Whether one long-lived instance handles all reconciles and notifications, with one worker. Index values depend on
+    /// the object alone and are computed by another instance, so that a reconcile can find what it just wrote.
     #[serde(default)]
     pub stateful: bool,
     /// Limits that the plugin requests; its sidecar may set others.
@@ -64,7 +64,7 @@ pub struct Descriptor {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Watch {
-    /// How the plugin calls this watch; unique in the plugin.
+    /// The plugin's name for this watch; unique in the plugin.
     pub name: String,
     /// The exact API version, such as `apps/v1`.
     pub api_version: String,
@@ -85,16 +85,16 @@ pub struct Watch {
     /// How much of each object is kept.
     #[serde(default)]
     pub projection: ProjectionName,
-    /// Which object a change of this kind queues; absent, the watch only fills the cache.
+    /// Which object a change of this kind queues; if absent, the watch only fills the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Trigger>,
-    /// A CEL expression over `object`, `old` and `event`; a change for which it is false starts no work.
+    /// A CEL expression over `object`, `old` and `event`; a change for which it is false queues nothing.
     #[serde(default)]
     pub predicate: String,
-    /// Whether the plugin's `observe` is told of every change, whatever the predicate says.
+    /// Whether the plugin's `observe` receives every change, regardless of the predicate.
     #[serde(default)]
     pub notify: bool,
-    /// Every so many milliseconds each object is queued again; 0 for never.
+    /// Resync period in milliseconds; 0 disables resync.
     #[serde(default)]
     pub resync: u32,
     /// Indexes over the cached objects.
@@ -130,13 +130,13 @@ pub enum Trigger {
     /// The object itself.
     #[serde(rename = "self")]
     Itself,
-    /// Its controlling owner, where that is of the target watch's kind.
+    /// Its controlling owner, if that has the target watch's kind.
     #[serde(rename_all = "camelCase")]
     Owner {
         /// The target watch.
         watch: String,
     },
-    /// Each owner that is of the target watch's kind.
+    /// Each owner that has the target watch's kind.
     #[serde(rename_all = "camelCase")]
     OwnerAny {
         /// The target watch.
@@ -155,7 +155,7 @@ pub enum Trigger {
     Field {
         /// JSONPath of the name, such as `{.spec.configMapName}`.
         path: String,
-        /// JSONPath of the namespace; absent, the object's own.
+        /// JSONPath of the namespace; if absent, the object's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace_path: Option<String>,
         /// The target watch.
@@ -172,7 +172,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The names and keys that it has.
+    /// The names and keys in the trigger.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let (first, second) = match self {
             Self::Itself => (None, None),
@@ -199,11 +199,11 @@ impl Trigger {
     }
 }
 
-/// An index over a watch: exactly one of the ways is given.
+/// An index over a watch. Exactly one of the fields besides `name` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Index {
-    /// How the plugin calls the index; unique in the watch.
+    /// The plugin's name for the index; unique in the watch.
     pub name: String,
     /// By the value of this label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,7 +217,7 @@ pub struct Index {
     /// By the UIDs of the owners.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
-    /// By what the plugin's own `index.values` answers.
+    /// By the values that the plugin's own `index.values` returns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub computed: bool,
 }
@@ -244,14 +244,14 @@ impl Descriptor {
     /// Parses and validates the text that a plugin's `describe` returned.
     ///
     /// # Errors
-    /// Names the first place that is wrong and what belongs there.
+    /// Returns the first field that is wrong, and what belongs there.
     pub fn parse(text: &str) -> Result<Self, DescriptorError> {
         bounds::check_text(text)?;
         let mut descriptor: Self =
             serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
         bounds::check(&descriptor)?;
         validate::validate(&descriptor)?;
-        // It is kept for as long as the version runs.
+        // The descriptor is kept for as long as the version runs.
         descriptor.watches.shrink_to_fit();
         descriptor.writes.shrink_to_fit();
         Ok(descriptor)
@@ -263,7 +263,7 @@ impl Descriptor {
         all.filter(|(_, index)| index.computed)
     }
 
-    /// The watch of this name.
+    /// The watch with this name.
     #[must_use]
     pub fn watch(&self, name: &str) -> Option<&Watch> {
         self.watches.iter().find(|watch| watch.name == name)

@@ -1,8 +1,8 @@
-//! The JSON Schema that is published for authors, made from the types that the host reads.
+//! The JSON Schema that is published for plugin authors, generated from the descriptor types.
 
 use super::Descriptor;
 
-/// The schema of a descriptor, as `docs/plugin.schema.json` has it.
+/// The schema of a descriptor, as in `docs/plugin.schema.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Descriptor).to_value();
@@ -18,7 +18,7 @@ mod tests {
 
     /// With `PILOTHOUSE_UPDATE_SCHEMA=1` the file is written instead of compared.
     #[test]
-    fn the_published_schema_is_that_of_the_types() {
+    fn the_published_schema_matches_the_types() {
         let text = format!("{:#}\n", schema());
         if std::env::var_os("PILOTHOUSE_UPDATE_SCHEMA").is_some() {
             std::fs::write(PATH, &text).expect("written");
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_what_a_watch_may_have() {
+    fn the_schema_lists_the_fields_of_a_watch() {
         let schema = schema();
         let watch = &schema["$defs"]["Watch"]["properties"];
         for member in ["apiVersion", "labelSelector", "trigger", "predicate", "indexes"] {

@@ -1,3 +1,5 @@
+//! Descriptors that are parsed, and those that are refused.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -32,7 +34,7 @@ fn refused(pointer: &str, value: Value) -> String {
 }
 
 #[test]
-fn a_descriptor_is_read() {
+fn a_valid_descriptor_is_parsed() {
     let descriptor = Descriptor::parse(&sample().to_string()).expect("valid");
     assert_eq!(descriptor.watches[0].trigger, Some(Trigger::Itself));
     assert_eq!(descriptor.watches[1].trigger, Some(Trigger::Owner { watch: "foos".into() }));
@@ -41,14 +43,14 @@ fn a_descriptor_is_read() {
 }
 
 #[test]
-fn it_survives_being_written_and_read_again() {
+fn a_descriptor_survives_a_round_trip() {
     let descriptor = Descriptor::parse(&sample().to_string()).expect("valid");
     let text = serde_json::to_string(&descriptor).expect("serialisable");
     assert_eq!(Descriptor::parse(&text).expect("valid"), descriptor);
 }
 
 #[test]
-fn each_fault_names_the_place_and_the_remedy() {
+fn each_error_names_the_field_and_the_remedy() {
     for (pointer, value, place, remedy) in [
         (
             "/apiVersion",

@@ -1,4 +1,4 @@
-//! What the shape of a descriptor cannot say: references, names, selectors.
+//! Checks what the schema of a descriptor cannot express: references, names, selectors.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
         }
     }
     for (position, crd) in descriptor.crds.iter().enumerate() {
-        // The name goes into the path of a request that the host makes with its own rights.
+        // The name becomes part of the path of a request that the host sends with its own rights.
         let name = crd.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
         if !is_dns_subdomain(name) {
             return Err(DescriptorError::invalid(
@@ -71,7 +71,7 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
     if watch.name.is_empty() {
         return invalid("name", "it is empty".into(), "give the watch a name");
     }
-    // All of them go into the URLs of the host's own watches.
+    // These become parts of the URLs of the host's own watches.
     match GroupVersionKind::parse(&watch.api_version, &watch.kind) {
         Ok(_) => {}
         Err(TypeNameError::ApiVersion) => {

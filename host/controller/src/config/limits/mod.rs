@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_follows_the_rate_where_only_that_is_given() {
+    fn the_burst_defaults_to_the_rate() {
         let effective = effective(None, &sidecar("{clientQps: 5}")).expect("valid");
         assert_eq!((effective.quotas.client_qps, effective.quotas.client_burst), (5, 15));
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_up_to_its_bound_and_the_sidecar_beyond_it() {
+    fn a_requested_limit_is_capped_and_a_sidecars_is_not() {
         let modest = requested(json!({"memory": "128Mi", "handles": 5}));
         let granted = effective(Some(&modest), &SidecarLimits::default()).expect("valid");
         assert_eq!((granted.guest.memory, granted.guest.handles), (128 << 20, 5));
@@ -248,7 +248,7 @@ mod tests {
 
     /// With `PILOTHOUSE_UPDATE_DOCS=1` the table is written instead of compared.
     #[test]
-    fn the_table_in_the_docs_is_that_of_the_limits() {
+    fn the_table_in_the_docs_matches_the_limits() {
         let defaults = EffectiveLimits::default();
         let mut table = String::from(
             "| limit | default | range | what it bounds | what happens beyond it |\n|---|---|---|---|---|\n",

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_and_durations_are_read() {
+    fn quantities_and_durations_are_parsed() {
         for (text, bytes) in [
             ("16Mi", Some(16 << 20)),
             ("1G", Some(1_000_000_000)),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_as_they_are_read() {
+    fn formatted_values_are_parsed_back() {
         for (unit, value, text) in [
             (Unit::Bytes, 64 << 10, "64Ki"),
             (Unit::Bytes, 4 << 30, "4Gi"),

@@ -1,7 +1,8 @@
-//! Everything that is written to the log of one plugin, by its guests or by the host about it.
+//! Writes everything to the log of one plugin, whether from its guests or from the host about it.
 //!
-//! One rate limit covers all of it, whatever its way: a plugin that cannot flood the log by `log` must not be able to by failing. What the
-//! host says of the plugin's own state has a small budget of its own, so that no flood hides that a plugin was stopped.
+//! One rate limit covers all of it: a plugin that cannot flood the log with `log` calls must not be able to
+//! do so by failing. Changes of the plugin's state have a small limit of their own, so that no flood hides
+//! that a plugin was stopped.
 
 use std::fmt::{Arguments, Display};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -13,45 +14,46 @@ use tokio::time::Instant;
 use tracing::field::display;
 
 use super::PluginLogs;
-use super::gate::{Bound, Gate, Loss, Rate};
-use super::repeats::{Repeats, Summary};
-use super::text::{beginning, fitting, printable, size_in_json};
+use super::line_limiter::{DroppedLines, EmptyBucket, LineLimiter, Rate};
+use super::repeats::{RepeatedFailures, Summary};
+use super::text::{fitting_prefix, format_prefix, printable, size_in_json};
 use crate::config::limits::written;
 
-/// Changes of a plugin's state: more than one that goes up and down with its back-off needs.
-const STATES: Rate = Rate { lines: 2, bytes: 8 << 10 };
-/// Bytes of one of those.
-const STATE_SIZE: usize = 4 << 10;
-/// What a line takes besides its text: time, level, names.
-const FRAME: usize = 128;
-/// Room for the host's own words in a line that a guest filled: that it was cut, and what follows from a failure.
-const REMARK: usize = 256;
-/// Bytes of a failure's text in a summary.
-const SUMMARY_SIZE: usize = 256;
+/// The rate for changes of a plugin's state: more than a plugin that keeps backing off and recovering needs.
+const STATE_RATE: Rate = Rate { lines: 2, bytes: 8 << 10 };
+/// Limit in bytes for a state change's text.
+const MAX_STATE_SIZE: usize = 4 << 10;
+/// The bytes of a line besides its text: time, level, names.
+const LINE_OVERHEAD: usize = 128;
+/// Extra bytes for the host's remarks on a line filled by a guest: that the line was cut, and what follows
+/// from a failure.
+const REMARK_SIZE: usize = 256;
+/// Limit in bytes for a failure's text in a summary.
+const MAX_SUMMARY_SIZE: usize = 256;
 
-/// The log of one plugin. Cheap to clone; all clones, and all that are made for the same name, share one limit.
+/// The log of one plugin. Cheap to clone. All logs of the same name share one limit.
 #[derive(Clone)]
 pub(crate) struct PluginLog {
     plugin: Arc<str>,
     logs: PluginLogs,
-    control: Arc<Mutex<Control>>,
+    budget: Arc<Mutex<LogBudget>>,
 }
 
-/// What may still be written of a plugin.
-pub(super) struct Control {
-    output: Gate,
-    states: Gate,
-    repeats: Repeats,
+/// The state of one plugin's rate limits.
+pub(super) struct LogBudget {
+    output: LineLimiter,
+    states: LineLimiter,
+    repeats: RepeatedFailures,
     line_size: usize,
 }
 
-impl Default for Control {
+impl Default for LogBudget {
     fn default() -> Self {
         let (limits, now) = (Limits::default(), Instant::now());
         Self {
-            output: Gate::new(rate(&limits), now),
-            states: Gate::new(STATES, now),
-            repeats: Repeats::default(),
+            output: LineLimiter::new(rate(&limits), now),
+            states: LineLimiter::new(STATE_RATE, now),
+            repeats: RepeatedFailures::default(),
             line_size: limits.log_line_size,
         }
     }
@@ -62,57 +64,57 @@ fn rate(limits: &Limits) -> Rate {
     Rate { lines: limits.log_lines_per_second, bytes }
 }
 
-/// Where something happened, as keys and values.
+/// Where something happened, as key-value pairs.
 type Fields<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// Who speaks.
+/// The author of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Speaker {
-    /// The guest: all fields are its own.
+enum Author {
+    /// The guest, which chose all fields.
     Guest,
-    /// The host, about the plugin: fields are known, and written as such.
+    /// The host, about the plugin. The fields are known and written as `tracing` fields.
     Host,
 }
 
 impl PluginLog {
-    pub(super) fn new(plugin: Arc<str>, logs: PluginLogs, control: Arc<Mutex<Control>>) -> Self {
-        Self { plugin, logs, control }
+    pub(super) fn new(plugin: Arc<str>, logs: PluginLogs, budget: Arc<Mutex<LogBudget>>) -> Self {
+        Self { plugin, logs, budget }
     }
 
-    /// The lines that are kept, of all plugins.
+    /// The kept lines of all plugins.
     #[cfg(test)]
     pub(crate) fn all(&self) -> &PluginLogs {
         &self.logs
     }
 
-    /// Takes the limits of a version over.
-    pub(crate) fn limit(&self, limits: &Limits) {
-        let mut control = self.control.lock();
-        control.output.set_rate(rate(limits));
-        control.line_size = limits.log_line_size;
+    /// Applies the limits of a version.
+    pub(crate) fn set_limits(&self, limits: &Limits) {
+        let mut budget = self.budget.lock();
+        budget.output.set_rate(rate(limits));
+        budget.line_size = limits.log_line_size;
     }
 
     /// Writes a line of the guest.
     pub(crate) fn guest(&self, level: LogLevel, message: &str, fields: Vec<(String, String)>) {
-        let (admitted, loss) = {
-            let (mut control, now) = (self.control.lock(), Instant::now());
-            let admitted = control.output.admits(now).then_some(control.line_size);
-            (admitted, control.output.due_loss(now))
+        let (admitted, dropped_lines) = {
+            let (mut budget, now) = (self.budget.lock(), Instant::now());
+            let admitted = budget.output.try_admit(now).then_some(budget.line_size);
+            (admitted, budget.output.take_due_report(now))
         };
-        self.report(loss);
+        self.report(dropped_lines);
         if let Some(size) = admitted {
-            self.write(Speaker::Guest, level, message, fields, size);
+            self.write(Author::Guest, level, message, fields, size);
         }
     }
 
-    /// Writes a line of the host about what the plugin did.
+    /// Writes a line of the host about the plugin.
     pub(crate) fn host(&self, level: LogLevel, message: Arguments<'_>, fields: Fields<'_>) {
-        let (admitted, loss) = {
-            let (mut control, now) = (self.control.lock(), Instant::now());
-            let admitted = control.output.admits(now).then_some(control.line_size);
-            (admitted, control.output.due_loss(now))
+        let (admitted, dropped_lines) = {
+            let (mut budget, now) = (self.budget.lock(), Instant::now());
+            let admitted = budget.output.try_admit(now).then_some(budget.line_size);
+            (admitted, budget.output.take_due_report(now))
         };
-        self.report(loss);
+        self.report(dropped_lines);
         if let Some(size) = admitted {
             self.write_host(level, message, fields, size);
         }
@@ -126,52 +128,53 @@ impl PluginLog {
         then: &dyn Display,
         fields: Fields<'_>,
     ) {
-        let size = self.control.lock().line_size;
-        let failure = beginning(failure, size);
+        let size = self.budget.lock().line_size;
+        let failure = format_prefix(failure, size);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&failure);
-        let (is_written, summaries) = {
-            let (mut control, now) = (self.control.lock(), Instant::now());
-            let mut summaries = control.repeats.summaries(now);
-            let text = || failure[..failure.floor_char_boundary(SUMMARY_SIZE)].to_owned();
-            let is_written = control.repeats.is_written(hash, text, now);
-            summaries.extend(control.repeats.summaries(now));
-            (is_written, summaries)
+        let (should_write, summaries) = {
+            let (mut budget, now) = (self.budget.lock(), Instant::now());
+            let mut summaries = budget.repeats.summaries(now);
+            let text = || failure[..failure.floor_char_boundary(MAX_SUMMARY_SIZE)].to_owned();
+            let should_write = budget.repeats.should_write(hash, text, now);
+            summaries.extend(budget.repeats.summaries(now));
+            (should_write, summaries)
         };
         self.summarise(summaries);
-        if is_written {
+        if should_write {
             self.host(level, format_args!("{failure}; {then}"), fields);
         }
     }
 
-    /// Writes that the plugin's state is another now. A flood of other lines does not drop it.
+    /// Writes a change of the plugin's state. A flood of other lines does not suppress it.
     pub(crate) fn state(&self, level: LogLevel, message: Arguments<'_>) {
-        let (is_admitted, loss) = {
-            let (mut control, now) = (self.control.lock(), Instant::now());
-            (control.states.admits(now), control.states.due_loss(now))
+        let (is_admitted, dropped_lines) = {
+            let (mut budget, now) = (self.budget.lock(), Instant::now());
+            (budget.states.try_admit(now), budget.states.take_due_report(now))
         };
-        if let Some(Loss { lines, .. }) = loss {
+        if let Some(DroppedLines { lines, .. }) = dropped_lines {
             self.emit(
-                Speaker::Host,
+                Author::Host,
                 LogLevel::Warn,
-                &format!("{lines} changes of its state were not written: there are too many"),
+                &format!("{lines} state changes were not written: there are too many"),
                 &[],
             );
         }
         if is_admitted {
-            let text = beginning(message, STATE_SIZE);
-            let text = printable(&text[..fitting(&text, STATE_SIZE)]).to_string();
-            self.control.lock().states.charge(FRAME + size_in_json(&text));
-            self.emit(Speaker::Host, level, &text, &[]);
+            let text = format_prefix(message, MAX_STATE_SIZE);
+            let text = printable(&text[..fitting_prefix(&text, MAX_STATE_SIZE)]).to_string();
+            self.budget.lock().states.charge(LINE_OVERHEAD + size_in_json(&text));
+            self.emit(Author::Host, level, &text, &[]);
         }
     }
 
-    /// Says what was dropped or not written and not said yet. Called now and then, because perhaps no line follows a flood.
-    pub(crate) fn settle(&self) {
-        let (loss, summaries) = {
-            let (mut control, now) = (self.control.lock(), Instant::now());
-            (control.output.due_loss(now), control.repeats.summaries(now))
+    /// Writes the pending reports of dropped lines and repeated failures. Called periodically, because no
+    /// line may follow a flood.
+    pub(crate) fn flush_reports(&self) {
+        let (dropped_lines, summaries) = {
+            let (mut budget, now) = (self.budget.lock(), Instant::now());
+            (budget.output.take_due_report(now), budget.repeats.summaries(now))
         };
-        self.report(loss);
+        self.report(dropped_lines);
         self.summarise(summaries);
     }
 
@@ -181,39 +184,40 @@ impl PluginLog {
         }
     }
 
-    fn report(&self, loss: Option<Loss>) {
-        let Some(Loss { lines, bound, rate }) = loss else { return };
-        let limit = match bound {
-            Bound::Lines => format!("logLinesPerSecond is {}", rate.lines),
-            Bound::Bytes => format!("logBytesPerSecond is {}", written(rate.bytes.into())),
+    fn report(&self, dropped_lines: Option<DroppedLines>) {
+        let Some(DroppedLines { lines, empty_bucket, rate }) = dropped_lines else { return };
+        let limit = match empty_bucket {
+            EmptyBucket::Lines => format!("logLinesPerSecond is {}", rate.lines),
+            EmptyBucket::Bytes => format!("logBytesPerSecond is {}", written(rate.bytes.into())),
         };
         self.write_host(
             LogLevel::Warn,
             format_args!("{lines} log lines dropped: limits.{limit}"),
             &[],
-            REMARK,
+            REMARK_SIZE,
         );
     }
 
     fn write_host(&self, level: LogLevel, message: Arguments<'_>, fields: Fields<'_>, size: usize) {
-        let message = beginning(message, size + REMARK + 1);
-        let fields =
-            fields.iter().map(|(key, value)| ((*key).to_owned(), beginning(format_args!("{value}"), size)));
-        self.write(Speaker::Host, level, &message, fields.collect(), size);
+        let message = format_prefix(message, size + REMARK_SIZE + 1);
+        let fields = fields
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), format_prefix(format_args!("{value}"), size)));
+        self.write(Author::Host, level, &message, fields.collect(), size);
     }
 
-    /// Writes a line that was admitted. What it takes is known here only.
+    /// Writes a line that was admitted. Its size is known only here.
     fn write(
         &self,
-        speaker: Speaker,
+        author: Author,
         level: LogLevel,
         message: &str,
         mut fields: Vec<(String, String)>,
         size: usize,
     ) {
-        let end = match fitting(message, size + REMARK) {
+        let end = match fitting_prefix(message, size + REMARK_SIZE) {
             whole if whole == message.len() => whole,
-            _ => fitting(message, size),
+            _ => fitting_prefix(message, size),
         };
         let cut = (end < message.len()).then(|| {
             format!("{} … (cut at limits.logLineSize of {})", &message[..end], written(size as u64))
@@ -221,32 +225,32 @@ impl PluginLog {
         let message = cut.as_deref().unwrap_or(message);
         let mut room = size;
         for text in fields.iter_mut().flat_map(|(key, value)| [key, value]) {
-            text.truncate(fitting(text, room));
+            text.truncate(fitting_prefix(text, room));
             room -= size_in_json(&printable(text).to_string()).min(room);
         }
         self.logs.push(&self.plugin, level, message, &fields);
         let mut text = printable(message).to_string();
-        let mut bytes = FRAME;
-        match speaker {
-            Speaker::Guest => {
+        let mut bytes = LINE_OVERHEAD;
+        match author {
+            Author::Guest => {
                 for (key, value) in &fields {
                     text.push_str(&format!(" {}={value:?}", printable(key)));
                 }
                 fields.clear();
             }
-            Speaker::Host => {
+            Author::Host => {
                 bytes += fields
                     .iter()
                     .map(|(key, value)| key.len() + size_in_json(&printable(value).to_string()))
                     .sum::<usize>();
             }
         }
-        self.control.lock().output.charge(bytes + size_in_json(&text));
-        self.emit(speaker, level, &text, &fields);
+        self.budget.lock().output.charge(bytes + size_in_json(&text));
+        self.emit(author, level, &text, &fields);
     }
 
-    /// The only place from where a plugin's lines reach the host's log.
-    fn emit(&self, speaker: Speaker, level: LogLevel, text: &str, fields: &[(String, String)]) {
+    /// The only function that writes a plugin's lines to the host's log.
+    fn emit(&self, author: Author, level: LogLevel, text: &str, fields: &[(String, String)]) {
         let plugin = &*self.plugin;
         let of = |name: &str| {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| display(printable(value)))
@@ -271,9 +275,9 @@ impl PluginLog {
                 }
             };
         }
-        match speaker {
-            Speaker::Guest => event!("plugin"),
-            Speaker::Host => event!("pilothouse_controller::plugin"),
+        match author {
+            Author::Guest => event!("plugin"),
+            Author::Host => event!("pilothouse_controller::plugin"),
         }
     }
 }

@@ -1,3 +1,5 @@
+//! The limits of what is logged about a plugin, in paused time.
+
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -37,9 +39,9 @@ impl Written {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_ways_to_the_log_share_one_limit() {
+async fn all_log_lines_of_a_plugin_share_one_limit() {
     let (logs, limits) = (PluginLogs::default(), Limits { log_lines_per_second: 10, ..Limits::default() });
-    logs.of(&name("p")).limit(&limits);
+    logs.of(&name("p")).set_limits(&limits);
     for number in 0..1000 {
         // As a new version, or the file that was removed and came again, would.
         let log = logs.of(&name("p"));
@@ -53,7 +55,7 @@ async fn all_ways_to_the_log_share_one_limit() {
     assert_eq!(lines, 100);
     assert_eq!(kept.iter().filter(|line| line.plugin == "q").count(), 1);
     tokio::time::advance(Duration::from_secs(1)).await;
-    logs.of(&name("p")).settle();
+    logs.of(&name("p")).flush_reports();
     let dropped: u64 = logs
         .after(0, None)
         .iter()
@@ -68,7 +70,7 @@ async fn all_ways_to_the_log_share_one_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escaped() {
+async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
     let hostile = [
         "\0".repeat(1 << 20),
         "\u{1b}[31m".repeat(1 << 16),
@@ -79,7 +81,7 @@ async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escape
     for text in &hostile {
         let (logs, mut kept) = (PluginLogs::default(), 0);
         let log = logs.of(&name("p"));
-        log.limit(&limits);
+        log.set_limits(&limits);
         let written = Written::by(|| {
             for number in 0..500 {
                 log.guest(LogLevel::Info, text, vec![(text.clone(), text.clone())]);
@@ -105,7 +107,7 @@ async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escape
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
+async fn a_flood_of_lines_does_not_hide_a_state_change() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
     let written = Written::by(|| {
@@ -115,7 +117,7 @@ async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
         log.state(LogLevel::Info, format_args!("stopped: its file was removed"));
     });
     assert!(written.lines().last().is_some_and(|last| last.contains("stopped: its file was removed")));
-    // Nor is that a way around the limit.
+    // State changes cannot bypass the limit either.
     let written = Written::by(|| {
         for _ in 0..10_000 {
             log.state(LogLevel::Error, format_args!("not loaded: {}", "\0".repeat(1 << 16)));
@@ -125,7 +127,7 @@ async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_many_objects_is_written_for_the_first_and_counted_for_the_others() {
+async fn repeated_failures_are_written_at_first_and_then_counted() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
     for number in 0..5000 {
@@ -138,7 +140,7 @@ async fn a_failure_of_many_objects_is_written_for_the_first_and_counted_for_the_
     }
     assert_eq!(logs.after(0, None).len(), 10);
     tokio::time::advance(Duration::from_secs(10)).await;
-    log.settle();
+    log.flush_reports();
     let last = logs.after(0, None).pop().expect("a line").message;
     assert_eq!(last, "4990 more times in the last seconds: failed: no route to host");
 }

@@ -156,7 +156,7 @@ fn is_name(name: &str) -> bool {
 }
 
 #[test]
-fn the_reader_refuses_what_prometheus_refuses() {
+fn the_parser_refuses_what_prometheus_refuses() {
     let type_of = |name: &str, kind: &str| format!("# TYPE {name} {kind}\n");
     for bad in [
         format!("{}x_total{{a=\"1\",a=\"2\"}} 1\n# EOF\n", type_of("x", "counter")),

@@ -1,8 +1,8 @@
 //! Metrics that guests record through the `metrics` import.
 //!
 //! They appear as `pilothouse_guest_NAME{plugin="…"}`. A guest chooses names and labels, so the number of series is
-//! bounded per plugin (`limits.metricSeries`): beyond it a use is refused, and those known go on. Names are held to what one scrape can
-//! have: one line that its reader does not take costs the metrics of all plugins and of the host.
+//! bounded per plugin (`limits.metricSeries`): new series beyond the limit are refused, and existing ones continue. Names must be
+//! valid within one scrape: a single invalid line would make Prometheus drop the metrics of all plugins and of the host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -25,14 +25,14 @@ pub struct GuestMetrics {
 #[derive(Default)]
 struct Known {
     families: BTreeMap<String, Family>,
-    /// The names that families take in the text, with the family that has each.
+    /// The names that are used in the exposition, each with its family.
     taken: BTreeMap<String, String>,
-    /// Series of each plugin, all families together.
+    /// The number of series per plugin, over all families.
     series: HashMap<PluginName, u32>,
 }
 
-/// All series of one name, of whichever plugin: they have one kind, because an exposition has one `# TYPE` for each
-/// name. It is free again when the last of them goes.
+/// All series of one name, from all plugins. They have one kind, because an exposition has one `# TYPE` per name. The name
+/// is free again once its last series is removed.
 struct Family {
     kind: MetricKind,
     series: BTreeMap<Labels, Series>,
@@ -73,7 +73,7 @@ pub(crate) enum MetricProblem {
     TooMany { allowed: u32 },
 }
 
-/// What the text calls it: a counter's sample has `_total` behind that, whether its plugin says so or not.
+/// Returns the family name in the exposition. A counter's samples have the suffix `_total`, whether its plugin writes that or not.
 fn family_name(name: &str) -> &str {
     name.strip_suffix("_total").unwrap_or(name)
 }
@@ -86,10 +86,10 @@ fn word(kind: MetricKind) -> &'static str {
     }
 }
 
-/// Names after `pilothouse_guest_` that the host's own metrics have.
+/// Names after `pilothouse_guest_` that are used by the host's own metrics.
 const RESERVED: [&str; 3] = ["metrics_refused", "metrics_refused_total", "metrics_refused_created"];
 
-/// All names that a family takes in the text: its own, and those of its series. Readers know `_created` of all that count.
+/// Returns all names that a family uses in the exposition: its own, and those of its series. All but gauges may have `_created`.
 fn names_of(family: &str, kind: MetricKind) -> impl Iterator<Item = String> {
     let endings: &[&str] = match kind {
         MetricKind::Counter => &["", "_total", "_created"],
@@ -99,7 +99,7 @@ fn names_of(family: &str, kind: MetricKind) -> impl Iterator<Item = String> {
     endings.iter().map(move |ending| format!("{family}{ending}"))
 }
 
-/// Whether a new family takes a name that another has.
+/// Returns the conflict if a new family would use a name that another one uses.
 fn collision(
     name: &str,
     kind: MetricKind,
@@ -122,8 +122,8 @@ fn collision(
 }
 
 impl GuestMetrics {
-    /// Takes one use of a metric, by a plugin that may have so many series. Answers how many bytes are kept for it from now on: 0
-    /// where the series is known.
+    /// Records one sample of a plugin that may have `allowed` series. Returns how many bytes are newly held for it: 0 if the
+    /// series exists already.
     pub(crate) fn record(
         &self,
         plugin: &PluginName,
@@ -163,7 +163,7 @@ impl GuestMetrics {
         Ok(bytes)
     }
 
-    /// Forgets a plugin that was removed.
+    /// Removes the series of a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
         let Known { families, taken, series } = &mut *self.known.lock();
         for family in families.values_mut() {
@@ -188,7 +188,7 @@ impl GuestMetrics {
 }
 
 impl Family {
-    /// Why a plugin cannot use it as that kind.
+    /// Returns why a plugin cannot use the family as another kind.
     fn mismatch(&self, plugin: &PluginName, used: MetricKind) -> MetricProblem {
         let (known, used) = (word(self.kind), word(used));
         let mut plugins = self.series.keys().map(|labels| &labels.plugin);

@@ -1,3 +1,5 @@
+//! Guests' metrics and their exposition.
+
 use std::path::Path;
 
 use super::*;
@@ -18,7 +20,7 @@ fn record(
 }
 
 #[test]
-fn each_kind_is_kept_and_written_in_its_way() {
+fn each_kind_of_metric_is_encoded() {
     let metrics = GuestMetrics::default();
     record(&metrics, "seen", MetricKind::Counter, "a\"b", 1.0).expect("kept");
     record(&metrics, "seen", MetricKind::Counter, "a\"b", 2.0).expect("kept");
@@ -44,7 +46,7 @@ fn each_kind_is_kept_and_written_in_its_way() {
 }
 
 #[test]
-fn a_guest_cannot_make_series_without_end_or_change_a_kind() {
+fn a_guest_cannot_exceed_its_series_limit_or_change_a_kind() {
     let metrics = GuestMetrics::default();
     for number in 0..50 {
         record(&metrics, "seen", MetricKind::Counter, &number.to_string(), 1.0).expect("kept");
@@ -62,7 +64,7 @@ fn a_guest_cannot_make_series_without_end_or_change_a_kind() {
     record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect("there is room again");
 }
 #[test]
-fn a_name_has_one_kind_and_who_comes_second_is_told_whose_it_is() {
+fn a_metric_name_has_one_kind_and_the_error_names_its_plugin() {
     let metrics = GuestMetrics::default();
     let labels = [];
     let use_as = |name: &str, kind, metric| {
@@ -92,7 +94,7 @@ fn a_name_has_one_kind_and_who_comes_second_is_told_whose_it_is() {
 }
 
 #[test]
-fn a_name_that_would_be_a_series_of_another_metric_is_refused() {
+fn a_name_that_collides_with_a_series_of_another_metric_is_refused() {
     let metrics = GuestMetrics::default();
     let use_as = |name: &str, kind, metric: &str| {
         metrics.record(&plugin(name), &MetricSample { kind, name: metric, labels: &[], value: 1.0 }, 99)
@@ -187,7 +189,7 @@ mod scrapes {
             let mut recorded = 0;
             for (of, kind, name, labels, value) in &samples {
                 let sample = MetricSample { kind: *kind, name, labels, value: *value };
-                // As the import does, before the host is asked.
+                // As the import does before it calls the host.
                 if sample.problem().is_none() {
                     let plugin = plugin(["a.wasm", "b.wasm", "c.wasm"][*of]);
                     recorded += usize::from(metrics.record(&plugin, &sample, 20).is_ok());

@@ -1,25 +1,25 @@
-//! What the outside sees of a plugin: its states and its status are public.
+//! The public status of a plugin.
 
 use std::collections::BTreeMap;
 
 use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use serde::{Deserialize, Serialize};
 
-/// Where a plugin is in its life. The words are public.
+/// The state of a plugin. The serialized names are public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginState {
-    /// Its file was seen.
+    /// Its file was found.
     Found,
-    /// Its wasm is being checked and compiled.
+    /// Its wasm is being validated and compiled.
     Compiling,
-    /// It is being asked what it wants.
+    /// `describe` is being called.
     Describing,
-    /// It needs something that is not there yet: a CRD, a grant, a first list; `error` says which.
+    /// It waits for something: a CRD, a grant, a first list. `error` says for what.
     Waiting,
     /// It reconciles.
     Running,
-    /// It finishes what it holds, because it is being stopped.
+    /// It is being stopped, and finishes its work in progress.
     Draining,
     /// It was stopped: its file was removed or its sidecar says `enabled: false`.
     Stopped,
@@ -30,7 +30,7 @@ pub enum PluginState {
 }
 
 impl PluginState {
-    /// All of them, in the order of a life.
+    /// All states, in the order of the lifecycle.
     pub const ALL: [Self; 9] = [
         Self::Found,
         Self::Compiling,
@@ -43,7 +43,7 @@ impl PluginState {
         Self::BackingOff,
     ];
 
-    /// The public word.
+    /// The public name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,58 +60,58 @@ impl PluginState {
     }
 }
 
-/// One plugin as `/api/plugins` and `status` show it.
+/// The status of one plugin, as `/api/plugins` and `status` show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The file's stem.
+    /// The stem of the plugin's file name.
     pub name: String,
-    /// The plugin's own version text, "" before it described itself.
+    /// The plugin's own version; "" before it was described.
     pub version: String,
-    /// Where it is in its life.
+    /// The current state.
     pub state: PluginState,
-    /// Counts the versions that have run under this name, from 1; 0 before the first.
+    /// The number of versions that have run under this name; 0 before the first.
     pub generation: u64,
-    /// What is wrong, or what is waited for; "" when nothing is. A running plugin has one when a newer file was
-    /// refused.
+    /// What is wrong, or what the plugin waits for; "" if nothing. A running plugin has an error if a newer
+    /// file was refused.
     pub error: String,
     /// SHA-256 of the running .wasm, in hex.
     pub digest: String,
     /// Keys that are ready for a worker.
     pub queue_depth: usize,
-    /// Counts since the host started.
+    /// Counters since the host started.
     pub counters: BTreeMap<String, u64>,
-    /// Since when it is in this state, in RFC 3339; "" for a file that cannot be a plugin.
+    /// When the plugin entered its state, in RFC 3339; "" for a file that cannot be a plugin.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub since: String,
-    /// When a plugin that backs off, or a changed file that could not be loaded yet, is tried again, in RFC 3339; absent
-    /// where nothing is due. `error` says it, too.
+    /// When a plugin that backs off, or a changed file that could not be loaded yet, is tried again, in RFC
+    /// 3339; absent if no retry is due. `error` says so, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try: Option<String>,
-    /// What the host holds for the plugin.
+    /// The memory that the host holds for the plugin.
     #[serde(default, skip_serializing_if = "HostMemoryStatus::is_absent")]
     pub host_memory: HostMemoryStatus,
 }
 
-/// What the host holds for a plugin, in bytes.
+/// The memory that the host holds for a plugin, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostMemoryStatus {
-    /// Of all kinds together.
+    /// The sum of all kinds.
     pub used: usize,
     /// `limits.hostMemory`; 0 for a file that cannot be a plugin.
     pub limit: usize,
-    /// Of each kind of which there is any.
+    /// The bytes of each kind; kinds with none are absent.
     pub by_kind: BTreeMap<String, usize>,
 }
 
 impl HostMemoryStatus {
-    /// Whether it is of a file that cannot be a plugin.
+    /// Whether this belongs to a file that cannot be a plugin.
     fn is_absent(&self) -> bool {
         self.limit == 0
     }
 
-    /// What there is in an account now.
+    /// The current state of a memory account.
     pub(crate) fn of(memory: &HostMemory) -> Self {
         let by_kind =
             HostMemoryKind::ALL.iter().map(|kind| (kind.as_str().to_owned(), memory.used_by(*kind)));
@@ -147,14 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_those_of_the_interface() {
+    fn the_serialized_states_are_the_public_names() {
         for state in PluginState::ALL {
             assert_eq!(serde_json::to_value(state).expect("a word"), state.as_str());
         }
     }
 
     #[test]
-    fn a_status_without_the_later_members_is_read() {
+    fn a_status_without_newer_fields_is_parsed() {
         let old = r#"{"name":"a","version":"","state":"running","generation":1,"error":"","digest":"","queueDepth":0,"counters":{}}"#;
         let status: PluginStatus = serde_json::from_str(old).expect("a status");
         assert_eq!((status.since.as_str(), &status.next_try), ("", &None));

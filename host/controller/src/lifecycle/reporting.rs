@@ -1,4 +1,5 @@
-//! One plugin's life with those who are told of it: metrics of every change, Events of those worth one.
+//! Drives one plugin's state machine and reports its transitions: all of them by metrics, the important ones
+//! by Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,58 +9,59 @@ use parking_lot::Mutex;
 use pilothouse_model::Object;
 use serde_json::json;
 
-use super::life::{Impossible, Input, Life, rfc_3339};
-use super::words::{HostMemoryStatus, PluginState, PluginStatus};
+use super::state_machine::{IllegalTransition, Input, StateMachine, rfc_3339};
+use super::status::{HostMemoryStatus, PluginState, PluginStatus};
 use crate::client::{EventRecorder, NewEvent};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 
-/// A plugin that waits this long is worth an Event.
-const LONG: Duration = Duration::from_secs(30);
-/// Events of one plugin about itself that may come at once, and after how long there may be one more: one that flaps
-/// must not flood the cluster.
-const BURST: u32 = 10;
-const ONE_MORE: Duration = Duration::from_secs(60);
-/// Characters of an Event's note: the API server takes 1024 bytes.
-const NOTE: usize = 256;
+/// A plugin that waits this long gets an Event.
+const LONG_WAIT: Duration = Duration::from_secs(30);
+/// Events of one plugin about itself that may be sent at once. A flapping plugin must not flood the cluster.
+const EVENT_BURST: u32 = 10;
+/// The interval after which one more Event may be sent.
+const EVENT_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum length of an Event's note in characters: the API server accepts 1024 bytes.
+const MAX_NOTE: usize = 256;
 
-/// The life of one plugin. Cheap to clone; telling of a change never waits and never fails.
+/// The lifecycle of one plugin. Cheap to clone. Reporting a transition never waits and never fails.
 #[derive(Clone)]
 pub(crate) struct Lifecycle {
     inner: Arc<Mutex<Inner>>,
     name: PluginName,
     metrics: Arc<PluginMetrics>,
     events: EventRecorder,
-    /// What the Events are about.
+    /// The object that the Events refer to.
     regarding: Option<Object>,
 }
 
 struct Inner {
-    life: Life,
-    budget: Budget,
-    /// Whether it was told that the plugin has been waiting for long.
-    waits_long: bool,
+    machine: StateMachine,
+    budget: EventBudget,
+    /// Whether the long wait has been reported.
+    long_wait_reported: bool,
 }
 
 /// An Event about the plugin itself.
 #[derive(Debug, PartialEq)]
-struct Notice {
+struct LifecycleEvent {
     warning: bool,
     reason: &'static str,
     note: String,
 }
 
 impl Lifecycle {
-    /// The life of a plugin whose file was seen just now. `namespace` is where its Events go: the host's own.
+    /// The lifecycle of a plugin whose file was just found. Its Events go to `namespace`, which is the host's
+    /// own.
     pub(crate) fn begin(
         name: PluginName,
         namespace: &str,
         metrics: Arc<PluginMetrics>,
         events: EventRecorder,
     ) -> Self {
-        let life = Life::found(Timestamp::now());
-        metrics.state.enter(life.state);
-        let inner = Inner { life, budget: Budget::default(), waits_long: false };
+        let machine = StateMachine::found(Timestamp::now());
+        metrics.state.enter(machine.state);
+        let inner = Inner { machine, budget: EventBudget::default(), long_wait_reported: false };
         let plugin = json!({
             "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
             "metadata": {"name": name.as_str(), "namespace": namespace},
@@ -68,95 +70,95 @@ impl Lifecycle {
         Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
     }
 
-    /// Takes in what happened, and tells of it. The answer is whether the state is another now.
+    /// Applies an input and reports the transition. Returns whether the state has changed.
     pub(crate) fn apply(&self, input: &Input<'_>) -> bool {
         self.apply_at(input, Timestamp::now())
     }
 
     fn apply_at(&self, input: &Input<'_>, now: Timestamp) -> bool {
         let mut inner = self.inner.lock();
-        let before = inner.life.state;
-        if let Err(Impossible { .. }) = inner.life.apply(input, now).inspect_err(|impossible| {
-            tracing::error!(plugin = %self.name, "{impossible}");
-            debug_assert!(false, "{impossible}");
+        let before = inner.machine.state;
+        if let Err(IllegalTransition { .. }) = inner.machine.apply(input, now).inspect_err(|illegal| {
+            tracing::error!(plugin = %self.name, "{illegal}");
+            debug_assert!(false, "{illegal}");
         }) {
             return false;
         }
-        let changed = inner.life.state != before;
+        let changed = inner.machine.state != before;
         if changed {
-            inner.waits_long = false;
-            self.metrics.state.enter(inner.life.state);
+            inner.long_wait_reported = false;
+            self.metrics.state.enter(inner.machine.state);
         }
-        if let Some(notice) = notice(before, input, &inner.life) {
-            self.tell(&mut inner.budget, &notice, now);
+        if let Some(event) = event_for(before, input, &inner.machine) {
+            self.record(&mut inner.budget, &event, now);
         }
         changed
     }
 
-    /// Tells once of a plugin that has been waiting for long. Called now and then.
-    pub(crate) fn look(&self) {
-        self.look_at(Timestamp::now());
+    /// Reports, once, that the plugin has been waiting for long. Called periodically.
+    pub(crate) fn report_long_wait(&self) {
+        self.report_long_wait_at(Timestamp::now());
     }
 
-    fn look_at(&self, now: Timestamp) {
+    fn report_long_wait_at(&self, now: Timestamp) {
         let mut inner = self.inner.lock();
-        let waits = inner.life.state == PluginState::Waiting && now >= inner.life.since + LONG;
-        if waits && !inner.waits_long {
-            inner.waits_long = true;
-            let note = format!("The plugin waits: {}", inner.life.reason);
-            self.tell(&mut inner.budget, &Notice { warning: true, reason: "Waiting", note }, now);
+        let waits = inner.machine.state == PluginState::Waiting && now >= inner.machine.since + LONG_WAIT;
+        if waits && !inner.long_wait_reported {
+            inner.long_wait_reported = true;
+            let note = format!("The plugin waits: {}", inner.machine.reason);
+            self.record(&mut inner.budget, &LifecycleEvent { warning: true, reason: "Waiting", note }, now);
         }
     }
 
-    /// The load that goes on now, by which its steps are known.
+    /// The number of the current load, by which its steps are recognised.
     pub(crate) fn load(&self) -> u64 {
-        self.inner.lock().life.load()
+        self.inner.lock().machine.load()
     }
 
     pub(crate) fn generation(&self) -> u64 {
-        self.inner.lock().life.generation
+        self.inner.lock().machine.generation
     }
 
-    /// What is wrong or waited for now.
+    /// What is wrong now, or what the plugin waits for; "" if nothing.
     pub(crate) fn error(&self) -> String {
-        self.inner.lock().life.error(Timestamp::now())
+        self.inner.lock().machine.error(Timestamp::now())
     }
 
-    /// The status, as far as it is the machine's.
+    /// The part of the plugin's status that the state machine knows.
     pub(crate) fn status(&self) -> PluginStatus {
         let now = Timestamp::now();
-        let life = self.inner.lock().life.clone();
+        let machine = self.inner.lock().machine.clone();
         PluginStatus {
             name: self.name.to_string(),
-            state: life.state,
-            generation: life.generation,
-            error: life.error(now),
+            state: machine.state,
+            generation: machine.generation,
+            error: machine.error(now),
             queue_depth: 0,
             host_memory: HostMemoryStatus::default(),
             counters: std::collections::BTreeMap::new(),
-            since: rfc_3339(life.since),
-            next_try: life.next_try().map(rfc_3339),
-            version: life.version,
-            digest: life.digest,
+            since: rfc_3339(machine.since),
+            next_try: machine.next_try().map(rfc_3339),
+            version: machine.version,
+            digest: machine.digest,
         }
     }
 
-    /// An Event about the plugin that no change of its state brings.
+    /// Sends an Event about the plugin that is not due to a transition.
     pub(crate) fn warn(&self, reason: &'static str, note: String) {
-        let notice = Notice { warning: true, reason, note };
-        self.tell(&mut self.inner.lock().budget, &notice, Timestamp::now());
+        let event = LifecycleEvent { warning: true, reason, note };
+        self.record(&mut self.inner.lock().budget, &event, Timestamp::now());
     }
 
-    fn tell(&self, budget: &mut Budget, notice: &Notice, now: Timestamp) {
+    fn record(&self, budget: &mut EventBudget, event: &LifecycleEvent, now: Timestamp) {
         let Some(regarding) = self.regarding.clone() else { return };
         let recorded = budget.take(now)
             && self.events.record(NewEvent {
                 plugin: self.name.to_shared(),
                 regarding,
-                warning: notice.warning,
-                reason: notice.reason.to_owned(),
+                warning: event.warning,
+                reason: event.reason.to_owned(),
                 action: "Run".to_owned(),
-                note: notice.note.chars().take(NOTE).collect(),
+                note: event.note.chars().take(MAX_NOTE).collect(),
             });
         if !recorded {
             self.metrics.events_dropped.inc();
@@ -164,12 +166,12 @@ impl Lifecycle {
     }
 }
 
-/// What an Event says of a change; nothing of those that only lead to the next. Equal changes give equal notes, without
-/// times and counts, so that they become one Event.
-fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice> {
-    let normal = |reason, note| Some(Notice { warning: false, reason, note });
-    let warning = |reason, note| Some(Notice { warning: true, reason, note });
-    let changed = life.state != before;
+/// Returns the Event for a transition; `None` for intermediate steps. Equal transitions have equal notes,
+/// without times and counts, so that the API server's clients see them as one Event series.
+fn event_for(before: PluginState, input: &Input<'_>, machine: &StateMachine) -> Option<LifecycleEvent> {
+    let normal = |reason, note| Some(LifecycleEvent { warning: false, reason, note });
+    let warning = |reason, note| Some(LifecycleEvent { warning: true, reason, note });
+    let changed = machine.state != before;
     match input {
         Input::Installed { version, .. } => {
             let version = if version.is_empty() { "without a number" } else { version };
@@ -189,7 +191,7 @@ fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice>
         Input::Faulty { problem, .. } if changed => {
             warning("BackingOff", format!("The plugin fails again and again, and backs off: {problem}"))
         }
-        // A host that is replaced must not tell of every plugin.
+        // A host that is being replaced must not send an Event for every plugin.
         Input::Stopped { why, with_host: false } => {
             normal("Stopped", format!("The plugin was stopped: {why}"))
         }
@@ -197,23 +199,23 @@ fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice>
     }
 }
 
-/// How many Events there may be. Pure.
+/// Limits the number of Events, as a token bucket. Pure.
 #[derive(Debug, Default)]
-struct Budget {
+struct EventBudget {
     spent: u32,
     since: Option<Timestamp>,
 }
 
-impl Budget {
+impl EventBudget {
     fn take(&mut self, now: Timestamp) -> bool {
         let since = *self.since.get_or_insert(now);
         let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        let earned = u32::try_from(passed.as_secs() / ONE_MORE.as_secs()).unwrap_or(u32::MAX);
+        let earned = u32::try_from(passed.as_secs() / EVENT_INTERVAL.as_secs()).unwrap_or(u32::MAX);
         if earned > 0 {
             self.spent = self.spent.saturating_sub(earned);
             self.since = Some(now);
         }
-        let is_left = self.spent < BURST;
+        let is_left = self.spent < EVENT_BURST;
         self.spent += u32::from(is_left);
         is_left
     }
@@ -228,7 +230,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::client::Server;
+    use crate::client::ApiClient;
     use crate::metrics::Metrics;
 
     fn at(second: i64) -> Timestamp {
@@ -236,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_flaps_does_not_flood() {
-        let mut budget = Budget::default();
-        let told = (0..1000).filter(|_| budget.take(at(0))).count();
-        assert_eq!(told, 10);
+    fn a_flapping_plugin_does_not_flood_the_cluster_with_events() {
+        let mut budget = EventBudget::default();
+        let sent = (0..1000).filter(|_| budget.take(at(0))).count();
+        assert_eq!(sent, 10);
         assert!(!budget.take(at(59)));
         assert!(budget.take(at(60)));
         assert!(!budget.take(at(61)));
@@ -248,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_of_ends_and_not_of_steps_and_are_equal_for_equal_changes() {
-        let mut life = Life::found(at(0));
-        let mut told = Vec::new();
+    fn only_final_transitions_have_events_and_equal_ones_have_equal_events() {
+        let mut machine = StateMachine::found(at(0));
+        let mut sent = Vec::new();
         let step = |state| Input::Step { load: 1, state, waiting_for: "" };
         let wait = Duration::from_secs(1);
         for input in [
@@ -268,31 +270,31 @@ mod tests {
             Input::Draining,
             Input::Stopped { why: "its file was removed", with_host: false },
         ] {
-            let before = life.state;
-            life.apply(&input, at(1)).expect("possible");
-            told.extend(notice(before, &input, &life));
+            let before = machine.state;
+            machine.apply(&input, at(1)).expect("possible");
+            sent.extend(event_for(before, &input, &machine));
         }
-        let reasons: Vec<_> = told.iter().map(|notice| notice.reason).collect();
+        let reasons: Vec<_> = sent.iter().map(|event| event.reason).collect();
         assert_eq!(reasons, ["Running", "BackingOff", "Recovered", "BackingOff", "LoadFailed", "Stopped"]);
-        assert_eq!(told[1], told[3]);
-        assert!(told[1].warning && !told[0].warning);
+        assert_eq!(sent[1], sent[3]);
+        assert!(sent[1].warning && !sent[0].warning);
     }
 
-    /// Paths and bodies.
-    type Written = Arc<Mutex<Vec<(String, Value)>>>;
+    /// The paths and bodies of the requests.
+    type Requests = Arc<Mutex<Vec<(String, Value)>>>;
 
-    /// A plugin's life, the Events that are written of it, and its metrics.
-    fn stage() -> (Lifecycle, Written, Registry) {
+    /// A plugin's lifecycle, the Events that it sends, and its metrics.
+    fn fixture() -> (Lifecycle, Requests, Registry) {
         use http_body_util::BodyExt;
 
-        let written = Written::default();
-        let kept = Arc::clone(&written);
+        let written = Requests::default();
+        let requests = Arc::clone(&written);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let kept = Arc::clone(&kept);
+            let requests = Arc::clone(&requests);
             async move {
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect().await.expect("a body").to_bytes();
-                kept.lock().push((path, serde_json::from_slice(&body).expect("JSON")));
+                requests.lock().push((path, serde_json::from_slice(&body).expect("JSON")));
                 Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
             }
         });
@@ -300,7 +302,7 @@ mod tests {
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
         let metrics = Metrics::register(&mut registry).of(&name);
         let events = EventRecorder::start(
-            Server::new(kube::Client::new(service, "default")),
+            ApiClient::new(kube::Client::new(service, "default")),
             "pod".into(),
             crate::logs::PluginLogs::default(),
         );
@@ -308,13 +310,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_waits_for_long_is_told_of_once_and_in_the_hosts_namespace() {
-        let (lifecycle, written, _) = stage();
+    async fn a_long_wait_is_reported_once_and_in_the_hosts_namespace() {
+        let (lifecycle, written, _) = fixture();
         lifecycle.apply_at(&Input::Found, at(0));
         let step = Input::Step { load: 1, state: PluginState::Waiting, waiting_for: "the CRD foos" };
         lifecycle.apply_at(&step, at(10));
         for second in [20, 39, 40, 70, 400] {
-            lifecycle.look_at(at(second));
+            lifecycle.report_long_wait_at(at(second));
         }
         while written.lock().is_empty() {
             tokio::task::yield_now().await;
@@ -333,8 +335,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_state_is_a_gauge_and_each_change_is_counted() {
-        let (lifecycle, _, registry) = stage();
+    async fn each_state_is_a_gauge_and_each_transition_is_counted() {
+        let (lifecycle, _, registry) = fixture();
         lifecycle.apply_at(&Input::Found, at(0));
         lifecycle.apply_at(&Input::Refused { problem: "not wasm" }, at(1));
         let mut text = String::new();
@@ -351,8 +353,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "a plugin that is found cannot take Recovered")]
-    async fn an_impossible_change_is_a_fault_of_the_host() {
-        stage().0.apply_at(&Input::Recovered, at(0));
+    #[should_panic(expected = "illegal transition of a plugin that is found: Recovered")]
+    async fn an_illegal_transition_is_a_bug_of_the_host() {
+        fixture().0.apply_at(&Input::Recovered, at(0));
     }
 }

@@ -21,27 +21,27 @@ const WITHHELD: Input<'_> = Input::Withheld { why: "no right" };
 const STOPPED: Input<'_> = Input::Stopped { why: "its file was removed", with_host: false };
 
 /// A plugin to which all this happened.
-fn life(inputs: &[Input<'_>]) -> Life {
-    let mut life = Life::found(at(0));
+fn machine(inputs: &[Input<'_>]) -> StateMachine {
+    let mut machine = StateMachine::found(at(0));
     for (second, input) in inputs.iter().enumerate() {
         let second = i64::try_from(second).expect("few");
-        life.apply(input, at(second)).unwrap_or_else(|error| panic!("{error} after {life:?}"));
+        machine.apply(input, at(second)).unwrap_or_else(|error| panic!("{error} after {machine:?}"));
     }
-    life
+    machine
 }
 
 /// One plugin in each state in which it can be, by name, without and with a version.
-fn in_every_state() -> Vec<(&'static str, Life)> {
+fn in_every_state() -> Vec<(&'static str, StateMachine)> {
     let (compiling, describing, waiting) = (step(Compiling), step(Describing), step(Waiting));
     let running = [Input::Found, compiling.clone(), describing.clone(), INSTALLED];
-    let with = |more: &[Input<'static>]| life(&[&running, more].concat());
+    let with = |more: &[Input<'static>]| machine(&[&running, more].concat());
     vec![
-        ("found", life(&[Input::Found])),
-        ("compiling", life(&[Input::Found, compiling.clone()])),
-        ("describing", life(&[Input::Found, compiling.clone(), describing.clone()])),
-        ("waiting", life(&[Input::Found, compiling.clone(), describing.clone(), waiting])),
-        ("failed", life(&[Input::Found, compiling, REFUSED])),
-        ("backing-off", life(&[Input::Found, POSTPONED])),
+        ("found", machine(&[Input::Found])),
+        ("compiling", machine(&[Input::Found, compiling.clone()])),
+        ("describing", machine(&[Input::Found, compiling.clone(), describing.clone()])),
+        ("waiting", machine(&[Input::Found, compiling.clone(), describing.clone(), waiting])),
+        ("failed", machine(&[Input::Found, compiling, REFUSED])),
+        ("backing-off", machine(&[Input::Found, POSTPONED])),
         ("running", with(&[])),
         ("running+faults", with(&[FAULTY])),
         ("running-right", with(&[WITHHELD])),
@@ -51,12 +51,12 @@ fn in_every_state() -> Vec<(&'static str, Life)> {
 }
 
 /// Where each leads from those in which it is possible; from all others it is refused.
-fn check(input: impl Fn(&Life) -> Input<'static>, ways: &[(&str, PluginState)]) {
+fn check(input: impl Fn(&StateMachine) -> Input<'static>, transitions: &[(&str, PluginState)]) {
     for (name, before) in in_every_state() {
         let mut after = before.clone();
         let input = input(&before);
         let outcome = after.apply(&input, at(99));
-        match ways.iter().find(|(from, _)| *from == name) {
+        match transitions.iter().find(|(from, _)| *from == name) {
             Some((_, to)) => {
                 assert_eq!(outcome, Ok(()), "{name}: {input:?}");
                 assert_eq!(after.state, *to, "{name}: {input:?}");
@@ -72,17 +72,17 @@ fn check(input: impl Fn(&Life) -> Input<'static>, ways: &[(&str, PluginState)]) 
 }
 
 #[test]
-fn a_changed_file_begins_anew_and_leaves_what_runs() {
+fn a_changed_file_starts_a_load_and_leaves_the_running_version() {
     let all = ["found", "compiling", "describing", "waiting", "failed", "backing-off", "stopped"];
-    let mut ways: Vec<_> = all.map(|from| (from, Found)).into();
-    ways.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
-    check(|_| Input::Found, &ways);
+    let mut transitions: Vec<_> = all.map(|from| (from, Found)).into();
+    transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
+    check(|_| Input::Found, &transitions);
 }
 
 #[test]
-fn only_what_backs_off_or_runs_is_tried_again() {
+fn only_a_plugin_that_backs_off_or_runs_is_retried() {
     check(
-        |_| Input::Again,
+        |_| Input::Retry,
         &[
             ("backing-off", BackingOff),
             ("running", Running),
@@ -94,7 +94,8 @@ fn only_what_backs_off_or_runs_is_tried_again() {
 
 #[test]
 fn compiling_comes_before_describing() {
-    let now = |state| move |life: &Life| Input::Step { load: life.load(), state, waiting_for: "" };
+    let now =
+        |state| move |machine: &StateMachine| Input::Step { load: machine.load(), state, waiting_for: "" };
     let stay = [
         ("backing-off", BackingOff),
         ("running", Running),
@@ -108,18 +109,21 @@ fn compiling_comes_before_describing() {
 }
 
 #[test]
-fn a_load_waits_wherever_it_is() {
+fn a_load_can_wait_in_every_loading_state() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
-    let mut ways: Vec<_> = from.map(|from| (from, Waiting)).into();
-    ways.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
-    check(|life| Input::Step { load: life.load(), state: Waiting, waiting_for: "a list" }, &ways);
+    let mut transitions: Vec<_> = from.map(|from| (from, Waiting)).into();
+    transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
+    check(
+        |machine| Input::Step { load: machine.load(), state: Waiting, waiting_for: "a list" },
+        &transitions,
+    );
 }
 
 #[test]
-fn no_step_leads_to_a_state_that_is_no_step() {
+fn a_load_step_reaches_only_loading_states() {
     for state in [Found, Running, Draining, Stopped, Failed, BackingOff] {
-        let mut life = life(&[Input::Found]);
-        assert!(life.apply(&step(state), at(1)).is_err(), "{state:?}");
+        let mut machine = machine(&[Input::Found]);
+        assert!(machine.apply(&step(state), at(1)).is_err(), "{state:?}");
     }
 }
 
@@ -130,16 +134,16 @@ fn a_version_is_installed_when_it_is_described() {
 }
 
 #[test]
-fn files_are_refused_for_good_or_for_now() {
+fn files_are_refused_permanently_or_temporarily() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
     let installed = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
-    let ways = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
-    check(|_| REFUSED, &ways(Failed));
-    check(|_| POSTPONED, &ways(BackingOff));
+    let transitions = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
+    check(|_| REFUSED, &transitions(Failed));
+    check(|_| POSTPONED, &transitions(BackingOff));
 }
 
 #[test]
-fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
+fn only_an_installed_version_is_faulty_recovers_or_is_unchanged() {
     check(|_| FAULTY, &[("running", BackingOff), ("running+faults", BackingOff)]);
     check(|_| Input::Recovered, &[("running", Running), ("running+faults", Running)]);
     let stay = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
@@ -147,13 +151,13 @@ fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
 }
 
 #[test]
-fn only_a_version_that_is_installed_waits_for_a_right_and_goes_on() {
+fn only_an_installed_version_waits_for_a_right() {
     let all = ["running", "running+faults", "running-right"];
     check(|_| WITHHELD, &all.map(|from| (from, Waiting)));
-    let ways = [("running", Running), ("running+faults", BackingOff), ("running-right", Running)];
-    check(|_| Input::Allowed, &ways);
+    let transitions = [("running", Running), ("running+faults", BackingOff), ("running-right", Running)];
+    check(|_| Input::Allowed, &transitions);
     let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
-    let with = |more: &[Input<'static>]| life(&[&running, more].concat()).error(at(4));
+    let with = |more: &[Input<'static>]| machine(&[&running, more].concat()).error(at(4));
     assert_eq!(with(&[WITHHELD]), "no right");
     assert_eq!(with(&[WITHHELD, Input::Allowed]), "");
     // What it backs off for is not the right.
@@ -168,32 +172,36 @@ fn everything_can_be_stopped_and_stops_after_draining() {
 }
 
 #[test]
-fn a_load_that_was_given_up_says_nothing_any_more() {
-    let mut life = life(&[Input::Found, step(Compiling), Input::Found]);
-    let before = life.clone();
-    assert_eq!(life.apply(&step(Waiting), at(9)), Ok(()));
-    assert_eq!(life, before);
-    let mut stopped = self::life(&[Input::Found, Input::Draining, STOPPED]);
+fn steps_of_a_cancelled_load_are_ignored() {
+    let mut machine = machine(&[Input::Found, step(Compiling), Input::Found]);
+    let before = machine.clone();
+    assert_eq!(machine.apply(&step(Waiting), at(9)), Ok(()));
+    assert_eq!(machine, before);
+    let mut stopped = self::machine(&[Input::Found, Input::Draining, STOPPED]);
     assert_eq!(stopped.apply(&step(Describing), at(9)), Ok(()));
     assert_eq!(stopped.state, Stopped);
 }
 
 #[test]
-fn the_error_says_what_is_wrong_and_when_it_is_tried_again() {
-    let backing_off = life(&[Input::Found, POSTPONED]);
+fn the_error_states_the_problem_and_the_next_retry() {
+    let backing_off = machine(&[Input::Found, POSTPONED]);
     assert_eq!(backing_off.error(at(1)), "no server; tried again at 1970-01-01T00:00:03Z");
     assert_eq!(backing_off.next_try(), Some(at(3)));
     assert_eq!(backing_off.error(at(3)), "no server; tried again as soon as there is something to do");
-    let waiting = life(&[Input::Found, step(Compiling), step(Describing), step(Waiting)]);
+    let waiting = machine(&[Input::Found, step(Compiling), step(Describing), step(Waiting)]);
     assert_eq!((waiting.error(at(9)).as_str(), waiting.next_try()), ("the CRD foos", None));
-    assert_eq!(life(&[Input::Found, REFUSED]).error(at(9)), "not wasm");
-    assert_eq!(life(&[Input::Found, REFUSED, Input::Found]).error(at(9)), "", "another file, another chance");
+    assert_eq!(machine(&[Input::Found, REFUSED]).error(at(9)), "not wasm");
+    assert_eq!(
+        machine(&[Input::Found, REFUSED, Input::Found]).error(at(9)),
+        "",
+        "another file, another chance"
+    );
 }
 
 #[test]
-fn what_became_of_a_newer_file_is_told_beside_what_runs() {
+fn the_outcome_of_a_newer_file_is_reported_beside_the_running_version() {
     let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
-    let with = |more: &[Input<'static>]| life(&[&running, more].concat());
+    let with = |more: &[Input<'static>]| machine(&[&running, more].concat());
     let refused = with(&[Input::Found, REFUSED]);
     assert_eq!(refused.error(at(9)), "the changed file was refused: not wasm; generation 1 goes on");
     assert_eq!((refused.version.as_str(), refused.generation), ("1.0", 1));

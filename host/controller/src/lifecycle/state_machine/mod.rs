@@ -1,4 +1,4 @@
-//! The machine of one plugin's life. Pure: its driver says what happened and what time it is.
+//! The state machine of one plugin. Pure: its driver passes what happened and the time.
 //!
 //! While no version is installed:
 //!
@@ -14,9 +14,10 @@
 //! | any but draining | it is being stopped | draining |
 //! | draining | it has stopped | stopped |
 //!
-//! A load that is tried again stays backing-off until it ends or waits: what was wrong stays to be read.
+//! A load that is retried stays in backing-off until it ends or waits, so that its problem stays visible.
 //!
-//! While a version is installed, loading another does not change the state; what became of it is told beside:
+//! While a version is installed, loading another does not change the state; the outcome of the load is
+//! reported separately:
 //!
 //! | from | what happened | to |
 //! |---|---|---|
@@ -24,16 +25,16 @@
 //! | running, backing-off | too many faults in a row | backing-off |
 //! | backing-off | a call succeeded again | running |
 //! | running, waiting, backing-off | a right of it was taken away | waiting |
-//! | waiting | it has its rights again | running |
+//! | waiting | all its rights are granted again | running |
 //! | running, waiting, backing-off | it is being stopped | draining |
 //!
-//! Everything else is impossible, and refused.
+//! Every other transition is illegal, and refused.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::words::PluginState::{
+use super::status::PluginState::{
     self, BackingOff, Compiling, Describing, Draining, Failed, Found, Running, Stopped, Waiting,
 };
 
@@ -43,64 +44,64 @@ pub(crate) enum Input<'a> {
     /// Its files are new or have changed: a load begins.
     Found,
     /// A load that failed for now is tried again.
-    Again,
-    /// A load has got so far. One that was given up may still say so; it is passed over.
+    Retry,
+    /// A load has reached this step. A load that was cancelled may still report steps; they are ignored.
     Step { load: u64, state: PluginState, waiting_for: &'a str },
     /// A version runs.
     Installed { version: &'a str, digest: &'a str },
-    /// The files are those that run already.
+    /// The files are those of the running version.
     Unchanged,
     /// The files cannot run as they are.
     Refused { problem: &'a str },
-    /// Loading failed for a reason that may pass.
+    /// Loading failed for a reason that may be temporary.
     Postponed { problem: &'a str, wait: Duration },
-    /// The version that runs fails too often.
+    /// The running version fails too often.
     Faulty { problem: &'a str, wait: Duration },
-    /// It has answered again.
+    /// The running version has answered again.
     Recovered,
-    /// The version that runs lacks a right, and may not work.
+    /// The running version lacks a right, and may not work.
     Withheld { why: &'a str },
-    /// It lacks none.
+    /// The running version lacks no right any more.
     Allowed,
-    /// It is to stop, and finishes what it holds.
+    /// The plugin is being stopped, and finishes its work in progress.
     Draining,
-    /// It has; `with_host` when the host ends, too.
+    /// The plugin has stopped; `with_host` if the host stops, too.
     Stopped { why: &'a str, with_host: bool },
 }
 
-/// A way that there is not.
+/// An illegal state transition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("a plugin that is {} cannot take {input}; please report this", .from.as_str())]
-pub(crate) struct Impossible {
+#[error("illegal transition of a plugin that is {}: {input}; please report this", .from.as_str())]
+pub(crate) struct IllegalTransition {
     from: PluginState,
     input: String,
 }
 
-/// Where a plugin is, and why.
+/// The state of a plugin, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Life {
+pub(crate) struct StateMachine {
     pub(super) state: PluginState,
     pub(super) since: Timestamp,
     pub(super) version: String,
     pub(super) generation: u64,
     pub(super) digest: String,
-    /// Why it is in this state; "" where the state says all.
+    /// Why the plugin is in this state; "" if the state says it all.
     pub(super) reason: String,
     next_try: Option<Timestamp>,
-    /// What became of newer files while a version goes on.
-    newer: Option<Newer>,
+    /// What became of newer files while the installed version keeps running.
+    newer_files: Option<NewerFiles>,
     is_installed: bool,
-    /// Counts the loads, so that one that was given up is told from the one that goes on.
+    /// Counts the loads, to tell a cancelled load from the current one.
     load: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Newer {
+struct NewerFiles {
     text: String,
     next_try: Option<Timestamp>,
 }
 
-impl Life {
+impl StateMachine {
     pub(super) fn found(now: Timestamp) -> Self {
         Self {
             state: Found,
@@ -110,41 +111,41 @@ impl Life {
             digest: String::new(),
             reason: String::new(),
             next_try: None,
-            newer: None,
+            newer_files: None,
             is_installed: false,
             load: 0,
         }
     }
 
-    /// The load that goes on now.
+    /// The number of the current load.
     pub(super) fn load(&self) -> u64 {
         self.load
     }
 
-    /// Takes in what happened.
-    pub(super) fn apply(&mut self, input: &Input<'_>, now: Timestamp) -> Result<(), Impossible> {
-        let is_stale = matches!(input, Input::Step { load, .. } if *load != self.load);
-        if is_stale {
+    /// Applies an input. Errors if the transition is illegal.
+    pub(super) fn apply(&mut self, input: &Input<'_>, now: Timestamp) -> Result<(), IllegalTransition> {
+        let is_outdated = matches!(input, Input::Step { load, .. } if *load != self.load);
+        if is_outdated {
             return Ok(());
         }
         let Some(next) = self.next(input) else {
-            return Err(Impossible { from: self.state, input: format!("{input:?}") });
+            return Err(IllegalTransition { from: self.state, input: format!("{input:?}") });
         };
         if next != self.state {
             self.state = next;
             self.since = now;
         }
-        self.note(input, now);
+        self.update(input, now);
         Ok(())
     }
 
-    /// The state after it; `None` where there is no such way.
+    /// The state after the input; `None` if the transition is illegal.
     fn next(&self, input: &Input<'_>) -> Option<PluginState> {
         let (state, installed) = (self.state, self.is_installed);
-        let is_on_its_way = matches!(state, Found | Compiling | Describing | Waiting | BackingOff);
+        let is_loading = matches!(state, Found | Compiling | Describing | Waiting | BackingOff);
         match input {
             Input::Found | Input::Draining if state == Draining => None,
-            Input::Found | Input::Again | Input::Step { .. } | Input::Refused { .. }
+            Input::Found | Input::Retry | Input::Step { .. } | Input::Refused { .. }
                 if installed && matches!(state, Running | Waiting | BackingOff) =>
             {
                 Some(state)
@@ -156,21 +157,21 @@ impl Life {
             Input::Allowed => None,
             Input::Postponed { .. } | Input::Unchanged if installed => Some(state),
             Input::Found => Some(Found),
-            Input::Again => (state == BackingOff).then_some(state),
+            Input::Retry => (state == BackingOff).then_some(state),
             Input::Step { state: step @ (Compiling | Describing), .. } => match state {
                 BackingOff => Some(BackingOff),
                 Found | Compiling | Waiting => Some(*step),
                 Describing => (*step == Describing).then_some(Describing),
                 _ => None,
             },
-            Input::Step { state: Waiting, .. } => is_on_its_way.then_some(Waiting),
+            Input::Step { state: Waiting, .. } => is_loading.then_some(Waiting),
             Input::Step { .. } | Input::Unchanged => None,
             Input::Installed { .. } => {
                 let is_ready = matches!(state, Describing | Waiting | BackingOff | Running);
                 is_ready.then_some(Running)
             }
-            Input::Refused { .. } => is_on_its_way.then_some(Failed),
-            Input::Postponed { .. } => is_on_its_way.then_some(BackingOff),
+            Input::Refused { .. } => is_loading.then_some(Failed),
+            Input::Postponed { .. } => is_loading.then_some(BackingOff),
             Input::Faulty { .. } => {
                 (installed && matches!(state, Running | BackingOff)).then_some(BackingOff)
             }
@@ -180,92 +181,96 @@ impl Life {
         }
     }
 
-    /// What is remembered of it, once the state is the new one.
-    fn note(&mut self, input: &Input<'_>, now: Timestamp) {
+    /// Updates the reason and the other fields, once the state is the new one.
+    fn update(&mut self, input: &Input<'_>, now: Timestamp) {
         match input {
-            Input::Found | Input::Again => {
+            Input::Found | Input::Retry => {
                 self.load += 1;
                 if *input == Input::Found {
-                    self.newer = None;
+                    self.newer_files = None;
                     if !self.is_installed {
-                        self.because("", None);
+                        self.set_reason("", None);
                     }
                 }
             }
             Input::Step { state: Waiting, waiting_for, .. } if self.is_installed => {
-                self.newer =
-                    Some(Newer { text: format!("the new version waits: {waiting_for}"), next_try: None });
+                self.newer_files = Some(NewerFiles {
+                    text: format!("the new version waits: {waiting_for}"),
+                    next_try: None,
+                });
             }
             Input::Step { .. } if self.is_installed || self.state == BackingOff => {}
-            Input::Step { waiting_for, .. } => self.because(waiting_for, None),
+            Input::Step { waiting_for, .. } => self.set_reason(waiting_for, None),
             Input::Installed { version, digest } => {
                 self.generation += 1;
                 self.is_installed = true;
-                self.newer = None;
+                self.newer_files = None;
                 (*version).clone_into(&mut self.version);
                 (*digest).clone_into(&mut self.digest);
-                self.because("", None);
+                self.set_reason("", None);
             }
-            Input::Unchanged => self.newer = None,
+            Input::Unchanged => self.newer_files = None,
             Input::Refused { problem } if self.is_installed => {
-                self.newer =
-                    Some(Newer { text: format!("the changed file was refused: {problem}"), next_try: None });
+                self.newer_files = Some(NewerFiles {
+                    text: format!("the changed file was refused: {problem}"),
+                    next_try: None,
+                });
             }
-            Input::Refused { problem } => self.because(problem, None),
+            Input::Refused { problem } => self.set_reason(problem, None),
             Input::Postponed { problem, wait } if self.is_installed => {
                 let text = format!("the changed file cannot be loaded yet: {problem}");
-                self.newer = Some(Newer { text, next_try: Some(now + *wait) });
+                self.newer_files = Some(NewerFiles { text, next_try: Some(now + *wait) });
             }
             Input::Postponed { problem, wait } | Input::Faulty { problem, wait } => {
-                self.because(problem, Some(now + *wait));
+                self.set_reason(problem, Some(now + *wait));
             }
-            Input::Withheld { why } => self.because(why, None),
-            // While it backs off, the reason is another.
+            Input::Withheld { why } => self.set_reason(why, None),
+            // While the plugin backs off, the reason is another.
             Input::Allowed if self.state == BackingOff => {}
-            Input::Recovered | Input::Allowed => self.because("", None),
+            Input::Recovered | Input::Allowed => self.set_reason("", None),
             Input::Draining => {
                 self.load += 1;
-                self.newer = None;
+                self.newer_files = None;
                 self.is_installed = false;
-                self.because("", None);
+                self.set_reason("", None);
             }
-            Input::Stopped { why, .. } => self.because(why, None),
+            Input::Stopped { why, .. } => self.set_reason(why, None),
         }
     }
 
-    fn because(&mut self, reason: &str, next_try: Option<Timestamp>) {
+    fn set_reason(&mut self, reason: &str, next_try: Option<Timestamp>) {
         reason.clone_into(&mut self.reason);
         self.next_try = next_try;
     }
 
-    /// What is wrong, or what is waited for, in one line; "" when nothing is.
+    /// What is wrong, or what the plugin waits for, in one line; "" if nothing.
     pub(super) fn error(&self, now: Timestamp) -> String {
-        let own = again(&self.reason, self.next_try, now);
-        let Some(newer) = &self.newer else { return own };
-        let newer = again(&newer.text, newer.next_try, now);
+        let own = with_next_try(&self.reason, self.next_try, now);
+        let Some(newer_files) = &self.newer_files else { return own };
+        let newer_files = with_next_try(&newer_files.text, newer_files.next_try, now);
         let generation = self.generation;
         if own.is_empty() {
-            format!("{newer}; generation {generation} goes on")
-        } else if newer.contains(&own) {
-            // A sidecar that cannot be read is the reason for both.
-            format!("{newer}; generation {generation} stays meanwhile")
+            format!("{newer_files}; generation {generation} goes on")
+        } else if newer_files.contains(&own) {
+            // An unreadable sidecar is the reason for both.
+            format!("{newer_files}; generation {generation} stays meanwhile")
         } else {
-            format!("{own}; {newer}; generation {generation} stays meanwhile")
+            format!("{own}; {newer_files}; generation {generation} stays meanwhile")
         }
     }
 
-    /// When something is tried next.
+    /// When the next retry is due.
     pub(super) fn next_try(&self) -> Option<Timestamp> {
-        self.next_try.or_else(|| self.newer.as_ref()?.next_try)
+        self.next_try.or_else(|| self.newer_files.as_ref()?.next_try)
     }
 }
 
-/// To the second, in RFC 3339.
+/// Formats a time in RFC 3339, to the second.
 pub(super) fn rfc_3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-fn again(text: &str, next_try: Option<Timestamp>, now: Timestamp) -> String {
+fn with_next_try(text: &str, next_try: Option<Timestamp>, now: Timestamp) -> String {
     match next_try {
         None => text.to_owned(),
         Some(time) if time > now => format!("{text}; tried again at {}", rfc_3339(time)),
