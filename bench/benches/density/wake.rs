@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_model::Object;
-use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, StandIn};
+use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, StubHost};
 use tokio::time::Instant;
 
 /// Median times in milliseconds.
@@ -27,11 +27,11 @@ pub(crate) async fn measure(guest: &Path, folder: &Path) -> Result<Times, String
     let object = Object::from_json(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"}}"#)
         .map_err(|error| error.to_string())?;
     let pool =
-        InstancePool::new(code.clone(), Arc::new(StandIn::new("{}").with_object(object)), Limits::default());
+        InstancePool::new(code.clone(), Arc::new(StubHost::new("{}").with_object(object)), Limits::default());
     let (mut asleep, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..REPETITIONS {
         pool.drop_idle(Duration::ZERO);
-        if code.is_awake() {
+        if code.is_mapped() {
             return Err("the code is still mapped".to_owned());
         }
         for times in [&mut asleep, &mut kept] {

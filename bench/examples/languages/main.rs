@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_model::{Object, ObjectKey};
-use pilothouse_plugin::{Code, Compiler, Engine, EngineOptions, Limits, Reason, Request, StandIn};
+use pilothouse_plugin::{CompiledPlugin, Compiler, Engine, EngineOptions, Limits, Reason, Request, StubHost};
 use tokio::time::Instant;
 
 const SCRIPT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"},"data":{"op":"info"}}"#;
@@ -62,7 +62,7 @@ async fn measure(file: &Path) -> Figures {
     let size = bytes.len() as u64;
     let (_, winch) = compile(&bytes, Compiler::Winch).await;
     let (code, cranelift) = compile(&bytes, Compiler::Cranelift).await;
-    let host = Arc::new(StandIn::new("{}").with_object(Object::from_json(SCRIPT).expect("an object")));
+    let host = Arc::new(StubHost::new("{}").with_object(Object::from_json(SCRIPT).expect("an object")));
     let mut instantiate = Vec::new();
     let mut first = Vec::new();
     let mut last = None;
@@ -94,7 +94,7 @@ async fn measure(file: &Path) -> Figures {
     }
 }
 
-async fn compile(bytes: &[u8], compiler: Compiler) -> (Code, Duration) {
+async fn compile(bytes: &[u8], compiler: Compiler) -> (CompiledPlugin, Duration) {
     let mut times = Vec::new();
     let mut code = None;
     for _ in 0..COMPILATIONS {

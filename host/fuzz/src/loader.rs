@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_controller::descriptor::Descriptor;
-use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError, StandIn};
+use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError, StubHost};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(input: &[u8]) {
     let Host { runtime, engine, limits } = host();
     let work = async {
         match engine.load(input.to_vec()).await {
-            Ok(code) => match code.describe(Arc::new(StandIn::new("{}").repeatable()), limits).await {
+            Ok(code) => match code.describe(Arc::new(StubHost::new("{}").repeatable()), limits).await {
                 Ok(text) => Descriptor::parse(&text).err().into_iter().for_each(assert_one_line),
                 // The plugin's own message, which may have several lines.
                 Err(DescribeError::Refused(_)) => {}

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use pilothouse_toolchain::{Permission, TARGET, Toolchain, clean_command};
+use pilothouse_toolchain::{InstallPolicy, TARGET, Toolchain, clean_command};
 
 use super::Guest;
 
@@ -47,8 +47,9 @@ pub(super) fn build_with_profile(
     packages: &[String],
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
-    let toolchain = Toolchain::find(root, Permission::Packages, &mut |line| println!("guests: {line}"))
-        .map_err(|error| anyhow!("cannot build the guests: {error}"))?;
+    let toolchain =
+        Toolchain::find(root, InstallPolicy::DebianPackages, &mut |line| println!("guests: {line}"))
+            .map_err(|error| anyhow!("cannot build the guests: {error}"))?;
     println!("guests: building {} with {}", packages.join(", "), toolchain.describe());
     let target_directory = root.join("examples/target");
     let mut command = toolchain.cargo(workspace);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pilothouse_informer::supervise::{Panic, supervise};
+use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_informer::{Failure, FailureKind, Subscription};
 use pilothouse_plugin::LogLevel;
 use tokio::time::{Instant, sleep_until};
@@ -38,7 +38,7 @@ impl AccessMonitor {
             let mut monitor = self;
             let plugin = monitor.plugin.clone();
             let report =
-                |panic: &Panic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
+                |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
             supervise(&mut monitor, |monitor| Box::pin(monitor.run()), report).await;
         }))
     }

@@ -196,7 +196,7 @@ impl Task {
             return Ok(());
         };
         self.current = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
-        self.guest.panics.point("indexer");
+        self.guest.panics.panic_point("indexer");
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
             match self.ensure_instance(requester, response).await {
@@ -208,11 +208,11 @@ impl Task {
             }
             values.push(match self.values(index, &state).await {
                 Ok(values) => {
-                    self.health.success(Activity::Index);
+                    self.health.record_success(Activity::Index);
                     values
                 }
                 Err(fault) => {
-                    self.health.fault(Activity::Index, Some(key), &fault);
+                    self.health.record_fault(Activity::Index, Some(key), &fault);
                     self.failed(watch, index, &state, &fault);
                     Vec::new()
                 }
@@ -221,7 +221,7 @@ impl Task {
         self.current = None;
         if let Err(exceeded) = view.computed.set(state.clone(), values) {
             let fault = Fault::host_memory("index.values", exceeded);
-            self.health.fault(Activity::Index, Some(key), &fault);
+            self.health.record_fault(Activity::Index, Some(key), &fault);
             self.failed(watch, "all", &state, &fault);
         }
         // The object may have been deleted during the call, before there was anything to remove.
@@ -244,7 +244,7 @@ impl Task {
             match self.instances.instantiate().await {
                 Ok(instance) => self.instance = Some(instance),
                 Err(fault) => {
-                    self.health.fault(Activity::Index, None, &fault);
+                    self.health.record_fault(Activity::Index, None, &fault);
                     self.guest.metrics.index_errors.inc();
                     attempts += 1;
                     if requester == Requester::Load && attempts == LOAD_ATTEMPTS {

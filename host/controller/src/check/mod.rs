@@ -10,7 +10,7 @@ mod warnings;
 use std::path::Path;
 use std::sync::Arc;
 
-use pilothouse_plugin::{Code, Engine, Form, StandIn};
+use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
@@ -57,10 +57,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let (sidecar, has_sidecar) = sidecar(path).await?;
     let sidecar = apply_grant_mode(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
-    let host = Arc::new(StandIn::new(sidecar.config_json()));
+    let host = Arc::new(StubHost::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
     let text = code
-        .describe(Arc::<StandIn>::clone(&host), &limits)
+        .describe(Arc::<StubHost>::clone(&host), &limits)
         .await
         .map_err(|error| format!("describe failed: {error}"))?;
     let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
@@ -139,7 +139,7 @@ async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     }
 }
 
-fn imports(code: &Code) -> Vec<String> {
+fn imports(code: &CompiledPlugin) -> Vec<String> {
     let mut imports = code.imports().to_vec();
     imports.sort();
     imports

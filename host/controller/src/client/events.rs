@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
-use pilothouse_informer::supervise::{Panic, supervise};
+use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_model::Object;
 use pilothouse_model::names::path_segment;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
@@ -91,7 +91,7 @@ impl EventRecorder {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         tokio::spawn(async move {
             let mut writer = EventWriter { server, instance, logs, receiver, recorded: HashMap::new() };
-            let report = |panic: &Panic| tracing::error!("the recorder of Events {panic}");
+            let report = |panic: &TaskPanic| tracing::error!("the recorder of Events {panic}");
             supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
         });
         Self { sender }

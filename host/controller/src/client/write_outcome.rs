@@ -56,7 +56,8 @@ pub(crate) fn parse_creation(
     if !subresource && let Ok(object) = Object::parse(body, &options) {
         return Ok(from_object(object, resource));
     }
-    let answer = Object::parse_answer(body, &options).map_err(|error| invalid_response(&resource, &error))?;
+    let answer =
+        Object::parse_response(body, &options).map_err(|error| invalid_response(&resource, &error))?;
     Ok(WriteOutcome::Response(resource, answer))
 }
 

@@ -19,8 +19,8 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::cache::views::Views;
-use crate::client::quota::{Bucket, Reminder, Turnstile};
-use crate::client::{LiveClient, NewEvent, Written};
+use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
+use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::Quotas;
 pub(crate) use crate::guest_host::services::GuestServices;
 use crate::metrics::guest::MetricProblem;
@@ -47,10 +47,10 @@ pub(crate) struct Capabilities {
 /// Rate limits for actions that cost the cluster or other plugins something.
 pub(crate) struct RateLimits {
     quotas: Quotas,
-    requests: Turnstile,
-    requests_waited: Reminder,
-    events: Mutex<Bucket>,
-    events_dropped: Reminder,
+    requests: RateLimiter,
+    requests_waited: LogThrottle,
+    events: Mutex<TokenBucket>,
+    events_dropped: LogThrottle,
     /// The metrics whose refusal was logged; `None` stands for the limit on the number of series.
     logged_metrics: Mutex<HashSet<Option<String>>>,
 }
@@ -66,10 +66,10 @@ impl RateLimits {
         let events = quotas.events_per_second;
         Self {
             quotas: *quotas,
-            requests: Turnstile::new(Bucket::new(quotas.client_qps, quotas.client_burst, now)),
-            requests_waited: Reminder::default(),
-            events: Mutex::new(Bucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
-            events_dropped: Reminder::default(),
+            requests: RateLimiter::new(TokenBucket::new(quotas.client_qps, quotas.client_burst, now)),
+            requests_waited: LogThrottle::default(),
+            events: Mutex::new(TokenBucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
+            events_dropped: LogThrottle::default(),
             logged_metrics: Mutex::default(),
         }
     }
@@ -102,7 +102,7 @@ impl GuestHost {
     fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {
         match &self.capabilities {
             Some(capabilities) => Ok(&capabilities.views),
-            None => Err(Misuse::NotNow { function, call: call.name() }),
+            None => Err(Misuse::UnavailableInCall { function, call: call.name() }),
         }
     }
 
@@ -122,8 +122,8 @@ impl GuestHost {
                 ));
             }
         };
-        rate_limits.requests.pass(on_wait).await;
-        match capabilities.views.permission.withdrawn() {
+        rate_limits.requests.acquire(on_wait).await;
+        match capabilities.views.access.withdrawn() {
             None => Ok(&capabilities.client),
             Some(reason) => Err(ApiError::Unavailable(reason)),
         }
@@ -167,10 +167,12 @@ fn item(call: &Call) -> Option<Item> {
 }
 
 /// Returns the new state that a write produced. Errors if the object does not exist any more.
-fn state(written: Written) -> Result<Object, ApiError> {
+fn state(written: WriteOutcome) -> Result<Object, ApiError> {
     match written {
-        Written::Object(_, object) | Written::Ended(_, object) | Written::Answer(_, object) => Ok(object),
-        Written::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
+        WriteOutcome::Object(_, object)
+        | WriteOutcome::Finalized(_, object)
+        | WriteOutcome::Response(_, object) => Ok(object),
+        WriteOutcome::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
     }
 }
 
@@ -362,11 +364,11 @@ impl Host for GuestHost {
     ) -> Result<http::Response<HttpBody>, HttpError> {
         match &self.capabilities {
             Some(capabilities) => capabilities.http.send(request, timeouts).await,
-            None => Err(HttpError::NotNow { call: call.name() }),
+            None => Err(HttpError::UnavailableInCall { call: call.name() }),
         }
     }
 
-    fn http_ended(&self, _: &Call, result: Result<http::StatusCode, &HttpError>) {
+    fn http_request_finished(&self, _: &Call, result: Result<http::StatusCode, &HttpError>) {
         self.services.metrics.http.count(result);
     }
 

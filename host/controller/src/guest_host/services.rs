@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
-use crate::client::quota::Reminder;
+use crate::client::quota::LogThrottle;
 use crate::config::operator::Operator;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::logs::PluginLog;
@@ -33,7 +33,7 @@ pub(crate) struct GuestServices {
     /// The account of the memory that the host uses for the plugin.
     pub(crate) host_memory: HostMemory,
     /// When the log last reported that `host_memory` is exceeded.
-    pub(crate) refusals: Arc<Reminder>,
+    pub(crate) refusals: Arc<LogThrottle>,
     /// The panics of the plugin's tasks.
     pub(crate) panics: TaskPanics,
     /// When the host started; the zero of the guest's monotonic clock.
@@ -70,7 +70,7 @@ impl GuestServices {
         Self {
             operator: Operator::granting_writes(None),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
-            events: EventRecorder::start(crate::client::Server::new(client), "test".into(), logs.clone()),
+            events: EventRecorder::start(crate::client::ApiClient::new(client), "test".into(), logs.clone()),
             log: logs.of(&name),
             metrics,
             writes: PluginWrites::new(host_memory.clone()),

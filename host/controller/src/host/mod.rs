@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::clients::Clients;
-use crate::client::{Discovery, EventRecorder, Server};
+use crate::client::{ApiClient, Discovery, EventRecorder};
 use crate::config::operator::Operator;
 use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, Scan, Writers, scan};
@@ -28,7 +28,7 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{Lifecycle, PluginStatus};
 use crate::load::LoadServices;
-use crate::load::ahead::Ahead;
+use crate::load::speculative_compile::SpeculativeCompiler;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
 use crate::metrics::compile::CompileCollector;
@@ -116,7 +116,7 @@ impl PluginHost {
     pub fn new(options: HostOptions, clients: impl Into<Clients>, engine: Engine, metrics: Metrics) -> Self {
         let Clients { requests, watches } = clients.into();
         let measure = |client| metrics.rest.measure(client, &options.api_server);
-        let server = Server::new(measure(requests));
+        let server = ApiClient::new(measure(requests));
         let informer_options = InformerOptions {
             runtime: options.informer_runtime.clone(),
             streaming_list: options.streaming_lists,
@@ -133,7 +133,7 @@ impl PluginHost {
             grants: options.grants,
             access_review_interval: options.access_review_interval,
             tls: Tls::default(),
-            ahead: Ahead::default(),
+            speculative_compiler: SpeculativeCompiler::default(),
         };
         let logs = PluginLogs::default();
         let events = EventRecorder::start(server, options.instance.as_str().into(), logs.clone());
@@ -316,11 +316,11 @@ impl PluginHost {
         plugins: &mut BTreeMap<PluginName, PluginHandle>,
         shutdown: &CancellationToken,
     ) {
-        let LoadServices { ahead, engine, .. } = &self.shared.services;
+        let LoadServices { speculative_compiler, engine, .. } = &self.shared.services;
         for change in changes {
             match change {
-                Change::StartCompile(name, files) => ahead.begin(engine, name, files),
-                Change::CancelCompile(name) => ahead.give_up(&name),
+                Change::StartCompile(name, files) => speculative_compiler.start(engine, name, files),
+                Change::CancelCompile(name) => speculative_compiler.cancel(&name),
                 Change::Load(name, files) => {
                     let handle = match plugins.remove(&name) {
                         Some(handle) if !handle.is_removed() => handle,
@@ -334,7 +334,7 @@ impl PluginHost {
                     plugins.insert(name, handle);
                 }
                 Change::Remove(name) => {
-                    ahead.give_up(&name);
+                    speculative_compiler.cancel(&name);
                     // The handle is kept, so that the status shows how the plugin drains and stops.
                     if let Some(handle) = plugins.get(&name) {
                         handle.set_desired_files(None);

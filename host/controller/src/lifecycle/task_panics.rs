@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pilothouse_informer::supervise::{Panic, supervise};
+use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_plugin::LogLevel;
 use tokio::time::Instant;
 
@@ -79,7 +79,7 @@ impl GuestServices {
     }
 
     /// Reports a panic of a task to the log, the metrics and `status`.
-    pub(crate) fn report_panic(&self, task: &'static str, panic: &Panic) {
+    pub(crate) fn report_panic(&self, task: &'static str, panic: &TaskPanic) {
         self.metrics.task_panics.inc();
         let text = format!("the plugin's {task} task {panic}");
         self.log.host(LogLevel::Error, format_args!("{text}"), &[]);

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
+use pilothouse_plugin::{CompiledPlugin, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
 
 use authority::Authority;
@@ -57,7 +57,7 @@ pub(crate) struct LoadServices {
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
     /// How often the rights of a service account are reviewed.
-    pub(crate) review_every: Duration,
+    pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
     pub(crate) speculative_compiler: SpeculativeCompiler,
 }
@@ -95,7 +95,7 @@ pub(crate) async fn load(
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
-    let turn = services.engine.turn().await;
+    let turn = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
     let running_under = (&operator, &*terms);
     let authority = Authority::new(&services, &guest, &sidecar, running_under, running.as_deref(), &report);
@@ -112,7 +112,7 @@ pub(crate) async fn load(
     guest.log.set_limits(&limits);
     let described = code.describe(host, &limits).await;
     let text = described.map_err(|source| LoadProblem::from_describe(source, &sidecar, &files.sidecar))?;
-    let mark = services.engine.mark(&read.digest)?;
+    let mark = services.engine.create_crash_marker(&read.digest)?;
     let descriptor = Descriptor::parse(&text)?;
     drop(mark);
     check_exports(&descriptor, &code)?;
@@ -195,7 +195,7 @@ pub(crate) async fn load(
         feeds: prepared.feeds,
         fence,
         health,
-        renamed: Mutex::default(),
+        renamed_watches: Mutex::default(),
         newer_crds: Mutex::default(),
         host_memory: limits.quotas.host_memory,
         is_outdated: AtomicBool::new(false),
@@ -206,12 +206,12 @@ pub(crate) async fn load(
 /// Returns the code of the file: that of the running version if only the sidecar changed.
 async fn code(
     engine: &Engine,
-    running: Option<&Code>,
+    running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
     path: &Path,
     read: &FileInfo,
     report: &Report,
-) -> Result<Code, LoadProblem> {
+) -> Result<CompiledPlugin, LoadProblem> {
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
     }
@@ -221,16 +221,16 @@ async fn code(
     {
         return Ok(code?);
     }
-    if let Some(code) = engine.load_kept(read.sum, read.size).await? {
+    if let Some(code) = engine.load_cached(read.sum, read.size).await? {
         return Ok(code);
     }
     let wasm = wasm(path, read.sum).await?;
-    let place = engine.place().await;
+    let place = engine.acquire_compile_permit().await;
     Ok(engine.compile(wasm, read.sum, place).await?)
 }
 
 /// Errors if the plugin does not export a function that its descriptor needs.
-pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
+pub(crate) fn check_exports(descriptor: &Descriptor, code: &CompiledPlugin) -> Result<(), LoadProblem> {
     let exports = code.exports();
     let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
     if starts_work && !exports.reconcile {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pilothouse_model::JsonPathError;
-use pilothouse_plugin::{DescribeError, LoadError, Marked};
+use pilothouse_plugin::{DescribeError, LoadError, PreviousCrash};
 
 use crate::cache::indexer::NoInstance;
 use crate::client::{CrdError, DiscoveryError};
@@ -44,7 +44,7 @@ pub(crate) enum LoadProblem {
     #[error("{} changed while it was read; it is still being written", .path.display())]
     Changing { path: PathBuf },
     #[error(transparent)]
-    Marked(#[from] Marked),
+    PreviousCrash(#[from] PreviousCrash),
     #[error("describe failed: {0}")]
     Describe(DescribeError),
     #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
@@ -149,12 +149,12 @@ impl LoadProblem {
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have killed the compiler for lack of memory.
             Self::Code(
-                LoadError::CompilerEnded { .. } | LoadError::CompilerMemory { .. } | LoadError::Internal(_),
+                LoadError::CompilerFailed { .. } | LoadError::CompilerMemory { .. } | LoadError::Internal(_),
             ) => true,
             // Memory may be short only for now, and the rate of changes may drop.
             Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
             // The mark of a crashed load may be removed.
-            Self::Marked(_) => true,
+            Self::PreviousCrash(_) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,
         }

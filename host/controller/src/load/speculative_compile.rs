@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, LoadError, Place};
+use pilothouse_plugin::{CompilePermit, CompiledPlugin, Engine, LoadError};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::files::{sum_blocking, wasm};
@@ -27,7 +27,7 @@ pub(crate) struct SpeculativeCompile {
 }
 
 /// The SHA-256 of the bytes that were read, and the result of compiling them.
-type Outcome = ([u8; 32], Result<Code, LoadError>);
+type Outcome = ([u8; 32], Result<CompiledPlugin, LoadError>);
 
 impl SpeculativeCompiler {
     /// Starts a compile, and cancels the plugin's earlier one. The compile yields nothing if no compiler slot
@@ -42,7 +42,7 @@ impl SpeculativeCompiler {
                 // The slot is free only once the earlier task has ended.
                 let _ = outcome.await;
             }
-            compile(&engine, &path, engine.free_place()?).await
+            compile(&engine, &path, engine.try_acquire_compile_permit()?).await
         });
         compiles.insert(name, SpeculativeCompile { files, outcome: AbortOnDropHandle::new(task) });
     }
@@ -63,16 +63,16 @@ impl SpeculativeCompile {
     /// other bytes.
     ///
     /// Dropping the future stops the compiler.
-    pub(super) async fn code(self, sum: [u8; 32]) -> Option<Result<Code, LoadError>> {
+    pub(super) async fn code(self, sum: [u8; 32]) -> Option<Result<CompiledPlugin, LoadError>> {
         let (compiled_sum, code) = self.outcome.await.ok().flatten()?;
         (compiled_sum == sum).then_some(code)
     }
 }
 
 /// Returns `None` if the file cannot be read or changes meanwhile: the load itself reports such a problem.
-async fn compile(engine: &Engine, path: &Path, place: Place) -> Option<Outcome> {
+async fn compile(engine: &Engine, path: &Path, place: CompilePermit) -> Option<Outcome> {
     let (sum, size) = sum_blocking(path).await.ok()?;
-    match engine.load_kept(sum, size).await {
+    match engine.load_cached(sum, size).await {
         Ok(None) => {}
         Ok(Some(code)) => return Some((sum, Ok(code))),
         Err(error) => return Some((sum, Err(error))),
@@ -146,7 +146,7 @@ mod tests {
         let (_folder, name, files, sum) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();
         let mut places = Vec::new();
-        while let Some(place) = engine.free_place() {
+        while let Some(place) = engine.try_acquire_compile_permit() {
             places.push(place);
         }
         speculative_compiler.start(&engine, name.clone(), files.clone());
@@ -157,7 +157,7 @@ mod tests {
         let speculative = speculative_compiler.take(&name, &files).expect("begun");
         assert!(speculative.code(sum).await.expect("known").is_ok());
         // The slot is free again once the compile has ended.
-        assert!(engine.free_place().is_some());
+        assert!(engine.try_acquire_compile_permit().is_some());
     }
 
     #[tokio::test]
@@ -166,7 +166,7 @@ mod tests {
         let (_folder, name, files, sum) = plugin(&done()).await;
         let speculative_compiler = SpeculativeCompiler::default();
         let mut others = Vec::new();
-        while let Some(place) = engine.free_place() {
+        while let Some(place) = engine.try_acquire_compile_permit() {
             others.push(place);
         }
         others.pop();
@@ -180,6 +180,6 @@ mod tests {
         tokio::task::yield_now().await;
         speculative_compiler.cancel(&name);
         // The only slot that can become free.
-        drop(engine.place().await);
+        drop(engine.acquire_compile_permit().await);
     }
 }

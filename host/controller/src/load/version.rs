@@ -45,7 +45,7 @@ pub(crate) struct Version {
     pub(crate) health: Health,
     /// How the target watches of earlier versions map to this one's, for keys that were queued under the old
     /// names.
-    pub(crate) renamed: Mutex<RenamedWatches>,
+    pub(crate) renamed_watches: Mutex<RenamedWatches>,
     /// CRDs that a newer version applied before it failed or was removed. Nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
     /// Whether the server now serves a watched kind differently, so that the same files must be loaded again.
@@ -112,7 +112,7 @@ impl WatchSubscription {
     /// Takes all pending notifications, for a version that ends together with its subscription.
     pub(crate) fn take_all(&self) -> Vec<Notification> {
         let mut all = self.taken.lock().take().unwrap_or_default();
-        all.extend(self.subscription.take_waiting());
+        all.extend(self.subscription.take_pending());
         all
     }
 
@@ -120,7 +120,7 @@ impl WatchSubscription {
     /// returns the objects that they add. From now on the subscription counts these objects as delivered:
     /// their deletion is delivered, too.
     pub(crate) fn hold_pending(&self) -> HashSet<ObjectKey> {
-        let waiting = self.subscription.take_waiting();
+        let waiting = self.subscription.take_pending();
         let mut taken = self.taken.lock();
         let held = taken.get_or_insert_default();
         held.extend(waiting);
@@ -183,7 +183,7 @@ impl Version {
             feeds: Vec::new(),
             fence: Fence::default(),
             health: Health::new(Arc::clone(&views.access)),
-            renamed: Mutex::default(),
+            renamed_watches: Mutex::default(),
             newer_crds: Mutex::default(),
             views,
         }

@@ -87,7 +87,7 @@ pub(super) async fn subscribe(
         log: authority.log.clone(),
         access: Arc::clone(&views.access),
         watched: routes.iter().map(watched).collect(),
-        reviews: reviewer.map(|reviewer| (reviewer, services.review_every)),
+        reviews: reviewer.map(|reviewer| (reviewer, services.access_review_interval)),
     };
     views.access_monitor = Some(access_monitor.start());
     for route in &routes {
@@ -232,7 +232,7 @@ fn view(
         let known = shared_index(index)?;
         for subscription in &subscriptions {
             // The name is derived from the definition, so an index with this name is the same index.
-            let handle = subscription.hold_index(&known.name, known.function.clone());
+            let handle = subscription.acquire_index(&known.name, known.function.clone());
             let unusable = |problem: IndexError| LoadProblem::Informer {
                 watch: watch.name.clone(),
                 problem: problem.to_string(),

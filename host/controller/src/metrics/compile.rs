@@ -13,11 +13,11 @@ pub(crate) struct CompileCollector(pub(crate) Engine);
 
 impl Collector for CompileCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let CompileStats { cached, compiled, unfit } = self.0.compile_stats();
+        let CompileStats { cached, compiled, rejected } = self.0.compile_stats();
         let name = "pilothouse_plugin_code";
         let help = "Loads of plugin code; `outcome` is `cached` (found compiled in the cache directory), `compiled`, or `unfit` (a damaged, truncated or foreign file of that directory that was not used)";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (outcome, count) in [("cached", cached), ("compiled", compiled), ("unfit", unfit)] {
+        for (outcome, count) in [("cached", cached), ("compiled", compiled), ("unfit", rejected)] {
             family
                 .encode_family(&[("outcome", outcome)])?
                 .encode_counter::<NoLabelSet, u64, u64>(&count, None)?;

@@ -72,7 +72,7 @@ async fn exchange(
     request: Request<HttpBody>,
     target: Arc<str>,
 ) -> Result<Response<HttpBody>, HttpError> {
-    let broken = |error: &hyper::Error| HttpError::Broken(failure_text(&target, error));
+    let broken = |error: &hyper::Error| HttpError::Protocol(failure_text(&target, error));
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(BUFFER_SIZE)
         .handshake(TokioIo::new(stream))
@@ -112,7 +112,7 @@ impl Body for ResponseBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        frame.map_err(|error| HttpError::Broken(failure_text(&self.target, &error)))
+        frame.map_err(|error| HttpError::Protocol(failure_text(&self.target, &error)))
     }
 
     fn is_end_stream(&self) -> bool {

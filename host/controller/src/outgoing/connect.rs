@@ -52,7 +52,7 @@ impl Connector {
         let found = addresses.len();
         let allowed: Vec<_> = addresses.into_iter().filter(|address| reach.allows(address.ip())).collect();
         if allowed.is_empty() && found > 0 {
-            return Err(HttpError::Address(format!(
+            return Err(HttpError::ForbiddenAddress(format!(
                 "the HTTP request to {target} is denied: it would go to this machine, its link or a cloud's metadata; \
                  grant the address itself, or localhost, if that is meant"
             )));

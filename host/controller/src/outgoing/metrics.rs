@@ -59,7 +59,9 @@ fn result_label(result: Result<StatusCode, &HttpError>) -> &'static str {
         Ok(status) if status.is_redirection() => "3xx",
         Ok(status) if status.is_client_error() => "4xx",
         Ok(status) if status.is_server_error() => "5xx",
-        Err(HttpError::Denied(_) | HttpError::NotNow { .. } | HttpError::Address(_)) => "denied",
+        Err(HttpError::Denied(_) | HttpError::UnavailableInCall { .. } | HttpError::ForbiddenAddress(_)) => {
+            "denied"
+        }
         Err(HttpError::Timeout { .. }) => "timeout",
         Err(HttpError::TooMany { .. } | HttpError::RequestBody { .. } | HttpError::ResponseBody { .. }) => {
             "limit"

@@ -124,7 +124,10 @@ async fn a_name_that_resolves_to_this_machine_is_refused_unless_the_grant_says_l
     let mut server = server(HELLO).await;
     let url = format!("http://localhost:{}/", server.port);
     let refused = fetch(&client("http://*:*"), get(&url)).await;
-    assert!(matches!(&refused, Err(HttpError::Address(text)) if text.contains("localhost")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(HttpError::ForbiddenAddress(text)) if text.contains("localhost")),
+        "{refused:?}"
+    );
     assert!(server.requests.try_recv().is_err());
     let granted = client(&format!("http://localhost:{}", server.port));
     assert_eq!(fetch(&granted, get(&url)).await, Ok((200, "hello".to_owned())));
@@ -151,7 +154,7 @@ async fn a_request_without_a_response_fails_after_its_timeout() {
     let timeouts = HttpTimeouts { first_byte: Duration::from_millis(1), ..HttpTimeouts::default() };
     let answer = client("http://*:*").send(get(&url), &timeouts).await;
     // `*` does not reach the machine itself, so that this is the refusal.
-    assert!(matches!(answer, Err(HttpError::Address(_))));
+    assert!(matches!(answer, Err(HttpError::ForbiddenAddress(_))));
     let client = client(&format!("http://127.0.0.1:{}", server.port));
     let error = client.send(get(&url), &timeouts).await.err();
     let allowed = timeouts.first_byte;
@@ -167,7 +170,7 @@ async fn a_closed_port_and_a_non_http_server_are_errors_that_name_the_host() {
     let server = server("SSH-2.0-OpenSSH_9.9\r\n").await;
     let target = format!("http://127.0.0.1:{}", server.port);
     let error = fetch(&client(&target), get(&target)).await.expect_err("not HTTP");
-    assert!(matches!(&error, HttpError::Broken(text) if text.contains(&target)), "{error:?}");
+    assert!(matches!(&error, HttpError::Protocol(text) if text.contains(&target)), "{error:?}");
 }
 
 #[tokio::test]

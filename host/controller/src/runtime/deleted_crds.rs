@@ -7,7 +7,7 @@ use pilothouse_plugin::LogLevel;
 use tokio::time::sleep;
 
 use super::handle::{RunningVersionStatus, watch_error};
-use crate::client::{absent, apply_crds};
+use crate::client::{apply_crds, missing_crd};
 use crate::config::operator::Operator;
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
@@ -33,11 +33,11 @@ pub(super) async fn restore(
         sleep(CHECK_INTERVAL).await;
         // A failing API server is reported by the watches.
         let deleted = match watch_error(&running_status) {
-            Some(_) => absent(&services.server, crds).await.unwrap_or_default(),
+            Some(_) => missing_crd(&services.server, crds).await.unwrap_or_default(),
             None => None,
         };
         if deleted.is_some() {
-            services.discovery.forget_crds(crds);
+            services.discovery.invalidate_crds(crds);
         }
         let Some(name) = deleted else {
             running_status.set_crd_problem(None);
@@ -60,7 +60,7 @@ pub(super) async fn restore(
             continue;
         }
         if let Err(error) = apply_crds(&services.server, crds, &mut Vec::new()).await {
-            let delay = backoff::wait(failures, rand::random());
+            let delay = backoff::delay(failures, rand::random());
             failures = failures.saturating_add(1);
             running_status.set_crd_problem(Some(format!(
                 "the CRD {name} was deleted, and could not be applied again: {error}"

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
-use pilothouse_informer::supervise::{Panic, message};
+use pilothouse_informer::supervise::{TaskPanic, panic_message};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{LogLevel, Reason};
 use tokio::time::{Instant, sleep_until};
@@ -130,7 +130,7 @@ fn queue_all(
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for notification in remaining.by_ref() {
                 let notification = current.insert(notification);
-                guest.panics.point("dispatch");
+                guest.panics.panic_point("dispatch");
                 queue(version, route, notification, guest);
                 if is_over() {
                     return false;
@@ -142,8 +142,8 @@ fn queue_all(
             Ok(is_done) => return is_done && remaining.as_slice().is_empty(),
             Err(payload) => payload,
         };
-        let panic = Panic { message: message(&*payload), panics: 1, wait: Duration::ZERO };
-        guest.panicked("dispatch", &panic);
+        let panic = TaskPanic { message: panic_message(&*payload), panics: 1, wait: Duration::ZERO };
+        guest.report_panic("dispatch", &panic);
         if let (Some(notification), Some(Work { targets: Targets::Itself, target_watch, .. })) =
             (&current, &route.work)
         {
@@ -246,7 +246,7 @@ mod tests {
         guest.panics.arm("dispatch", 1);
         assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &|| false), "all are queued");
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
-        let status = guest.panics.trouble().expect("a problem in the status");
+        let status = guest.panics.status_text().expect("a problem in the status");
         assert!(status.contains("a defect in the dispatch"), "{status}");
     }
 }

@@ -91,7 +91,7 @@ impl PluginHandle {
                 predecessor.join().await;
                 // A request that the predecessor sent may still change objects, and this task does not know which keys it belongs to.
                 tokio::select! {
-                    () = in_flight.landed() => {}
+                    () = in_flight.wait_until_idle() => {}
                     () = shutdown.cancelled() => {}
                 }
             }
@@ -158,7 +158,7 @@ impl PluginView {
             problems.extend(crd_problem.or_else(|| watch_error(&self.running_status)));
             problems.extend(self.guest.hot_loops.status_text());
         }
-        problems.extend(self.guest.panics.trouble());
+        problems.extend(self.guest.panics.status_text());
         problems.extend(newer_crds(&self.running_status));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
@@ -260,7 +260,7 @@ mod tests {
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let client = kube::Client::new(api.service(), "default");
         let guest = GuestServices::for_test("index", client.clone());
-        let server = crate::client::Server::new(client.clone());
+        let server = crate::client::ApiClient::new(client.clone());
         let options = pilothouse_informer::InformerOptions::default();
         let list_watches = pilothouse_informer::KubeListWatches::new(client);
         let services = LoadServices {
@@ -272,7 +272,7 @@ mod tests {
             grants: crate::config::sidecar::GrantMode::Declared,
             access_review_interval: std::time::Duration::from_secs(30),
             tls: crate::outgoing::Tls::default(),
-            ahead: crate::load::ahead::Ahead::default(),
+            speculative_compiler: crate::load::speculative_compile::SpeculativeCompiler::default(),
         };
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());

@@ -8,7 +8,7 @@ use pilothouse_informer::{FailureKind, InformerStatus};
 use pilothouse_model::ResourceType;
 use tokio::time::sleep;
 
-use crate::client::{Age, Discovery};
+use crate::client::{Discovery, Freshness};
 use crate::load::type_of;
 use crate::load::version::Version;
 
@@ -42,7 +42,9 @@ pub(super) async fn wait_for_change(discovery: Discovery, version: Arc<Version>)
 async fn changed_resource(discovery: &Discovery, version: &Version, watch: &str) -> Option<ResourceType> {
     let declared = version.descriptor.watch(watch)?;
     let loaded = &version.views.by_name.get(watch)?.resource;
-    let served =
-        discovery.resolve(type_of(declared).ok()?, declared.resource.as_deref(), Age::New).await.ok()?;
+    let served = discovery
+        .resolve(type_of(declared).ok()?, declared.resource.as_deref(), Freshness::Fresh)
+        .await
+        .ok()?;
     (served != *loaded).then_some(served)
 }

@@ -39,7 +39,7 @@ use crate::directory::PluginFiles;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::Version;
-use crate::load::{LoadProblem, LoadServices, Loaded, Report, load};
+use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
 use dispatch::Dispatcher;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginView};
@@ -81,7 +81,7 @@ struct PluginTask {
     /// Notified when the running version's health changes.
     health_changes: watch::Receiver<()>,
     /// Notified when the running version's permissions change.
-    permission_changes: watch::Receiver<access::State>,
+    access_changes: watch::Receiver<access::AccessState>,
     running_status: Arc<RunningVersionStatus>,
     workers: Workers,
     /// The state that survives a panic of this task.
@@ -125,7 +125,7 @@ impl PluginTask {
             running: Arc::default(),
             installed: None,
             health_changes: health.changes(),
-            permission_changes: access::Permission::default().changes(),
+            access_changes: access::Access::default().changes(),
             health: watch::Sender::new(health),
             running_status,
             workers: Workers::default(),
@@ -155,7 +155,7 @@ impl PluginTask {
                     return Box::pin(self.stop(SHUTDOWN_REASON)).await;
                 }
                 changed = desired_files.changed() => {
-                    self.guest.panics.point("plugin");
+                    self.guest.panics.panic_point("plugin");
                     pending.cancel();
                     let files = desired_files.borrow_and_update().clone();
                     match files {
@@ -170,11 +170,11 @@ impl PluginTask {
                     }
                     LoadEvent::Ready(version, running) => Box::pin(self.swap(version, running)).await,
                     LoadEvent::DispatchToggled => {}
-                    LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Again),
+                    LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
                 },
                 () = self.workers.wait_until_missing() => self.resize_workers(self.workers.desired()),
                 Ok(()) = self.health_changes.changed() => self.update_health(),
-                Ok(()) = self.permission_changes.changed() => self.update_health(),
+                Ok(()) = self.access_changes.changed() => self.update_health(),
                 Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                     let files = desired_files.borrow().clone();
                     self.reload_for_changed_kind(&mut pending, files, &change);
@@ -182,8 +182,8 @@ impl PluginTask {
                 () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
-                    self.lifecycle.look();
-                    self.guest.log.settle();
+                    self.lifecycle.report_long_wait();
+                    self.guest.log.flush_reports();
                 }
             }
         }
@@ -216,7 +216,7 @@ impl PluginTask {
         });
         let (services, guest) = (self.services.clone(), self.guest.clone());
         // Here and not in the load task, which may run for a moment longer after it was aborted.
-        let turn = guest.operator.begin();
+        let turn = guest.operator.begin_load();
         let task: LoadTask =
             tokio::spawn(load(services, guest, turn, files.clone(), self.installed.clone(), report));
         pending.load(files, task);
@@ -227,17 +227,17 @@ impl PluginTask {
         &mut self,
         pending: &mut PendingVersion,
         files: PluginFiles,
-        outcome: Result<Loaded, LoadProblem>,
+        outcome: Result<LoadOutcome, LoadProblem>,
     ) {
         let log = self.guest.log.clone();
         match outcome {
-            Ok(Loaded::Version(version)) => {
+            Ok(LoadOutcome::Version(version)) => {
                 pending.swap(Swap::new(files, *version, Arc::clone(&self.running)));
             }
-            Ok(Loaded::Unchanged) => {
+            Ok(LoadOutcome::Unchanged) => {
                 self.lifecycle.apply(&Input::Unchanged);
             }
-            Ok(Loaded::Disabled) => {
+            Ok(LoadOutcome::Disabled) => {
                 log.state(LogLevel::Info, format_args!("its sidecar says enabled: false; it does not run"));
                 self.uninstall().await;
                 let why = "its sidecar says enabled: false";
@@ -251,7 +251,7 @@ impl PluginTask {
                 }
                 let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
                 let text = problem.to_string();
-                if problem.may_pass() {
+                if problem.is_transient() {
                     let wait = pending.schedule_retry(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
                     let again = format_args!("tried again in {wait:.1?}{goes_on}");
@@ -273,7 +273,7 @@ impl PluginTask {
         self.lifecycle
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
         let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
-        let watching = version.watching();
+        let watching = version.watch_list();
         let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
         self.guest.log.state(LogLevel::Info, text);
         // Its index functions may have failed before the swap.
@@ -296,7 +296,7 @@ impl PluginTask {
         self.installed = Some(Arc::clone(&version));
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
-        self.permission_changes = version.views.permission.changes();
+        self.access_changes = version.views.access.changes();
         self.health.send_replace(version.health.clone());
         self.running_status.set_version(&version);
         self.resize_workers(version.workers);
@@ -345,7 +345,7 @@ impl PluginTask {
     /// Updates the lifecycle state: whether the running version lacks a permission or backs off after faults.
     fn update_health(&self) {
         let Some(version) = &self.installed else { return };
-        if let Some(why) = version.views.permission.why() {
+        if let Some(why) = version.views.access.reason() {
             self.lifecycle.apply(&Input::Withheld { why: &why });
             return;
         }
@@ -419,7 +419,7 @@ impl PluginTask {
         self.guest.queue.shutdown();
         self.guest.release();
         self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
-        self.guest.log.settle();
+        self.guest.log.flush_reports();
         self.guest.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
     }
 }

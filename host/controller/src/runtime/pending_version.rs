@@ -10,10 +10,10 @@ use super::swap::{ExclusiveVersion, Progress, Swap};
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
 use crate::load::version::Version;
-use crate::load::{LoadProblem, Loaded};
+use crate::load::{LoadOutcome, LoadProblem};
 
 /// The task of a load.
-pub(super) type LoadTask = JoinHandle<Result<Loaded, LoadProblem>>;
+pub(super) type LoadTask = JoinHandle<Result<LoadOutcome, LoadProblem>>;
 
 /// The version that is to run next, if any. A plugin has at most one.
 #[derive(Default)]
@@ -35,7 +35,7 @@ enum Stage {
 /// What happened to the pending version.
 pub(super) enum LoadEvent {
     /// The load of these files ended.
-    Finished(PluginFiles, Result<Loaded, LoadProblem>),
+    Finished(PluginFiles, Result<LoadOutcome, LoadProblem>),
     /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
     Ready(Box<Version>, ExclusiveVersion),
     /// [`PendingVersion::pauses_dispatch`] changed.
@@ -70,7 +70,7 @@ impl PendingVersion {
 
     /// Schedules another load of the files, and returns the delay until then.
     pub(super) fn schedule_retry(&mut self, files: PluginFiles) -> Duration {
-        let delay = backoff::wait(self.failures, rand::random());
+        let delay = backoff::delay(self.failures, rand::random());
         self.failures = self.failures.saturating_add(1);
         self.stage = Stage::RetryAt(files, Instant::now() + delay);
         delay

@@ -110,11 +110,11 @@ impl PluginQueue {
     }
 
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
-        self.queue.add_noted(item, reason.into(), priority);
+        self.queue.add_with_note(item, reason.into(), priority);
     }
 
     pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
-        self.queue.add_noted_after(item, reason.into(), delay, Priority::Normal);
+        self.queue.add_with_note_after(item, reason.into(), delay, Priority::Normal);
     }
 
     /// Queues a key without a cached object, after a delay. Errors if it does not fit into the plugin's host memory.
@@ -128,9 +128,9 @@ impl PluginQueue {
         let charge = self.memory.try_charge(HostMemoryKind::QueuedKeys, bytes(&item))?;
         let note = QueueNote { reasons: reason.into(), charge: Some(Box::new(charge)) };
         if delay.is_zero() {
-            self.queue.add_noted(item, note, priority);
+            self.queue.add_with_note(item, note, priority);
         } else {
-            self.queue.add_noted_after(item, note, delay, priority);
+            self.queue.add_with_note_after(item, note, delay, priority);
         }
         Ok(())
     }
@@ -158,20 +158,20 @@ impl PluginQueue {
     pub(crate) fn requeue_taken_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
         reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
-        self.queue.add_noted_after(held.key().clone(), note, delay, Priority::Normal);
+        self.queue.add_with_note_after(held.key().clone(), note, delay, Priority::Normal);
     }
 
     /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
     pub(crate) fn requeue_taken(&self, held: &mut HeldItem, reasons: &[Reason]) {
         let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
         reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
-        self.queue.add_noted(held.key().clone(), note, held.priority());
+        self.queue.add_with_note(held.key().clone(), note, held.priority());
     }
 
     /// Queues an item after a delay that its reconcile requested.
     pub(crate) fn requeue_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let note = QueueNote { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_noted_after(held.key().clone(), note, delay, Priority::Normal);
+        self.queue.add_with_note_after(held.key().clone(), note, delay, Priority::Normal);
     }
 
     /// Queues a failed item again with its rate-limited delay, and returns that; `None` once the queue is shut down.
@@ -182,7 +182,7 @@ impl PluginQueue {
         priority: Priority,
     ) -> Option<Duration> {
         let note = QueueNote { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_noted_rate_limited(held.key().clone(), note, priority)
+        self.queue.add_with_note_rate_limited(held.key().clone(), note, priority)
     }
 
     /// Returns the charge of a key that is requeued. The key of a deleted object has no cached object any more: it is charged, but never

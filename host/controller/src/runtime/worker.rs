@@ -49,13 +49,13 @@ impl Worker {
             // While the plugin backs off or lacks a permission, its keys stay in the queue.
             tokio::select! {
                 biased;
-                () = current_health.opens() => {}
+                () = current_health.wait_until_open() => {}
                 () = slot.wait_until_surplus() => return,
             }
             let next = tokio::select! {
                 biased;
                 next = guest.queue.get() => next,
-                () = current_health.closes() => continue,
+                () = current_health.wait_until_closed() => continue,
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };
@@ -75,9 +75,9 @@ impl Worker {
                     break;
                 }
                 // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
-                let Some(pass) = version.health.enter() else { break };
+                let Some(pass) = version.health.try_acquire() else { break };
                 let active = ActiveReconcile::begin(guest);
-                guest.panics.point("worker");
+                guest.panics.panic_point("worker");
                 let outcome = reconcile(version, &request).await;
                 drop(active);
                 if let Some(reconciled) = outcome {
@@ -326,7 +326,7 @@ mod tests {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         assert_eq!((guest.metrics.task_panics.get(), guest.metrics.active_workers.get()), (2, 0));
-        let status = guest.panics.trouble().expect("a problem in the status");
+        let status = guest.panics.status_text().expect("a problem in the status");
         assert!(
             status.contains("worker task panicked: a defect in the worker; started again in 200ms"),
             "{status}"
@@ -334,7 +334,7 @@ mod tests {
         let lines = guest.log.all().after(0, None);
         assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
         tokio::time::advance(std::time::Duration::from_secs(180)).await;
-        assert_eq!(guest.panics.trouble(), None, "the worker has not panicked since");
+        assert_eq!(guest.panics.status_text(), None, "the worker has not panicked since");
         workers.shutdown().await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pilothouse_toolchain::{Permission, TARGET, Toolchain};
+use pilothouse_toolchain::{InstallPolicy, TARGET, Toolchain};
 use serde_json::Value;
 
 use super::{Artifact, Job};
@@ -12,7 +12,7 @@ pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     let project = job.project().to_owned();
     let toolchain = job
         .run_blocking("look for a Rust toolchain", move |progress| {
-            Toolchain::find(&project, Permission::Rustup, &mut |line| progress.print(line))
+            Toolchain::find(&project, InstallPolicy::RustupTarget, &mut |line| progress.print(line))
         })
         .await?
         .map_err(|error| job.error(error))?;

@@ -63,7 +63,10 @@ pub(crate) async fn run(
         namespace: namespace(),
         settle: SETTLE_TIME,
         file_events: true,
-        access_review_interval: flags.test.test_review_every.map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
+        access_review_interval: flags
+            .test
+            .test_review_every
+            .map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
         informer_runtime: Some(ingest.runtime()),
         compress_caches: flags.cache_compression == CacheCompression::Zstd,
         streaming_lists: flags.streaming_lists,

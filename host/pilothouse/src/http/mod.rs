@@ -15,7 +15,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use pilothouse_apiserver::listen::{self, Listening, RequestGuard};
+use pilothouse_apiserver::listen::{self, BoundListener, RequestGuard};
 use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginStatus};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -47,7 +47,7 @@ pub(crate) async fn serve(
     guard: RequestGuard,
     shutdown: CancellationToken,
 ) {
-    let listening = Listening { listener, tls: None, connections: MAX_CONNECTIONS };
+    let listening = BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS };
     listen::serve(listening, routes(state, guard), shutdown).await;
 }
 

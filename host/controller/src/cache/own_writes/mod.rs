@@ -23,7 +23,7 @@ use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use tokio::time::Instant;
 
 use crate::cache::views::Views;
-use crate::client::Written;
+use crate::client::WriteOutcome;
 
 pub(crate) use entry::{CacheState, Entry, OwnWrite, ReadResult};
 
@@ -88,16 +88,16 @@ impl PluginWrites {
 
     /// Records a write if a watch of the plugin covers its object. `uid_before` is the result of [`uid`](Self::uid) before the request was
     /// sent. A deletion whose answer does not contain a UID hides nothing.
-    pub(crate) fn record(&self, written: &Written, uid_before: &str) {
+    pub(crate) fn record(&self, written: &WriteOutcome, uid_before: &str) {
         let Some(writes) = self.existing(written.resource()) else { return };
         let deleted =
             |uid: &str| OwnWrite::Deleted { uid: uid.to_owned(), uid_before: uid_before.to_owned() };
         let write = match written {
-            Written::Object(_, object) => OwnWrite::Object(object.clone()),
-            Written::Ended(_, object) => deleted(object.uid()),
-            Written::Answer(..) => return,
-            Written::Deleted(_, _, uid) if uid.is_empty() => return,
-            Written::Deleted(_, _, uid) => deleted(uid),
+            WriteOutcome::Object(_, object) => OwnWrite::Object(object.clone()),
+            WriteOutcome::Finalized(_, object) => deleted(object.uid()),
+            WriteOutcome::Response(..) => return,
+            WriteOutcome::Deleted(_, _, uid) if uid.is_empty() => return,
+            WriteOutcome::Deleted(_, _, uid) => deleted(uid),
         };
         writes.record(written.key(), write);
     }

@@ -13,17 +13,17 @@ use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::Misuse;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::access::Permission;
+use crate::access::Access;
 use crate::cache::indexer::{Indexer, NoInstance, Requester};
 use crate::cache::own_writes::PluginWrites;
-use crate::client::Written;
+use crate::client::WriteOutcome;
 pub(crate) use view::{SharedIndex, View, ViewIndex, WatchCache};
 
 /// All watches of a plugin.
 #[derive(Default)]
 pub(crate) struct Views {
     /// Whether the plugin may read now.
-    pub(crate) permission: Arc<Permission>,
+    pub(crate) access: Arc<Access>,
     /// The task that keeps the permission up to date for as long as anybody can read.
     pub(crate) access_monitor: Option<AbortOnDropHandle<()>>,
     /// Boxed, because a node of the map has room for eleven values, and most plugins have one or two watches.
@@ -49,9 +49,9 @@ impl Views {
     /// Returns the view of a watch. Errors if its objects may not be read now.
     pub(crate) fn readable(&self, watch: &str) -> Result<&View, Misuse> {
         let view = self.get(watch)?;
-        match self.permission.missing(watch) {
+        match self.access.missing(watch) {
             None => Ok(view),
-            Some(missing) => Err(Misuse::MayNotRead { watch: watch.to_owned(), missing }),
+            Some(missing) => Err(Misuse::ReadForbidden { watch: watch.to_owned(), missing }),
         }
     }
 
@@ -114,7 +114,7 @@ impl Views {
         let is_stale = |key: &&ObjectKey| !view.computed.is_current(key, view.object(key).as_ref());
         let stale: Vec<ObjectKey> = keys.into_iter().filter(is_stale).cloned().collect();
         // The index function reads the objects, so the plugin needs the permission.
-        if stale.is_empty() || !self.permission.granted().await {
+        if stale.is_empty() || !self.access.wait_until_granted().await {
             return Ok(());
         }
         indexer.index(Arc::clone(self), watch, stale, requester).await
@@ -135,7 +135,7 @@ impl Views {
     }
 
     /// Records an own write, and waits until the computed indexes contain it. `uid_before` is as in [`PluginWrites::record`].
-    pub(crate) async fn record(self: &Arc<Self>, written: &Written, uid_before: &str) {
+    pub(crate) async fn record(self: &Arc<Self>, written: &WriteOutcome, uid_before: &str) {
         self.writes.record(written, uid_before);
         for (watch, view) in &self.by_name {
             if view.resource == *written.resource() && view.cache.covers(written.key().namespace()) {

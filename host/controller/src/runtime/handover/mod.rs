@@ -45,7 +45,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
         .iter()
         .map(|route| {
             let is_new = !old.routes.iter().any(|other| shares_subscription(route, other));
-            is_new.then(|| route.subscribed.hold_waiting())
+            is_new.then(|| route.subscribed.hold_pending())
         })
         .collect();
     let covers = |watch: &str, key: &ObjectKey| {

@@ -9,7 +9,7 @@ use super::*;
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{View, Views, WatchCache};
-use crate::load::version::{Subscribed, Work};
+use crate::load::version::{WatchSubscription, Work};
 use crate::runtime::predicate::Predicate;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
@@ -28,7 +28,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
     let mut views = Views::default();
     let view = watched.view(guest.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
-    let subscribed = Subscribed {
+    let subscribed = WatchSubscription {
         key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
         resync: None,
         subscription: Arc::clone(&watched.subscription),

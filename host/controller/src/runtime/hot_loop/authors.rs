@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
 
-use crate::client::Written;
+use crate::client::WriteOutcome;
 
 /// The number of writes that are remembered, of all plugins together. Few suffice, because the event of a write comes soon after it.
 const MAX_WRITES: usize = 4096;
@@ -36,13 +36,13 @@ pub(super) type Version = u64;
 
 impl Authors {
     /// Records that a plugin wrote this version.
-    pub(crate) fn record_write(&self, plugin: &Arc<str>, written: &Written) {
+    pub(crate) fn record_write(&self, plugin: &Arc<str>, written: &WriteOutcome) {
         let version = match written {
-            Written::Object(_, object) => self.version(object.uid(), object.resource_version()),
-            Written::Ended(_, object) => self.version(object.uid(), ""),
-            Written::Deleted(_, _, uid) => self.version(uid, ""),
+            WriteOutcome::Object(_, object) => self.version(object.uid(), object.resource_version()),
+            WriteOutcome::Finalized(_, object) => self.version(object.uid(), ""),
+            WriteOutcome::Deleted(_, _, uid) => self.version(uid, ""),
             // Not the state of an object.
-            Written::Answer(..) => return,
+            WriteOutcome::Response(..) => return,
         };
         let mut log = self.shared.log.lock();
         if log.plugins.insert(version, Arc::clone(plugin)).is_none() {

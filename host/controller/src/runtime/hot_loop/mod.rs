@@ -25,7 +25,7 @@ pub(crate) use detector::HotLoop;
 use detector::LoopDetector;
 pub(crate) use report::report;
 
-use crate::client::Written;
+use crate::client::WriteOutcome;
 use crate::runtime::queue::Item;
 
 /// The maximum number of keys that are tracked.
@@ -60,7 +60,7 @@ impl HotLoops {
     }
 
     /// Records a write that the API server has answered. Must be called before the guest gets the answer.
-    pub(crate) fn record_write(&self, item: Option<&Item>, written: &Written) {
+    pub(crate) fn record_write(&self, item: Option<&Item>, written: &WriteOutcome) {
         self.authors.record_write(&self.plugin, written);
         let Some(item) = item else { return };
         let mut keys = self.keys.lock();
@@ -71,8 +71,8 @@ impl HotLoops {
         }
         let new = || TrackedKey { detector: LoopDetector::new(now, self.memory.clone()), status_text: None };
         let version = match written {
-            Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
-            Written::Deleted(..) | Written::Answer(..) => "",
+            WriteOutcome::Object(_, object) | WriteOutcome::Finalized(_, object) => object.resource_version(),
+            WriteOutcome::Deleted(..) | WriteOutcome::Response(..) => "",
         };
         keys.entry(item.clone()).or_insert_with(new).detector.record_write(written.key(), version);
         self.count.store(keys.len(), Ordering::Relaxed);

@@ -46,7 +46,7 @@ impl Scenario {
         self.version += 1;
         let new = map("a", self.version, mode);
         if let Some(author) = author {
-            self.authors.record_write(&author.into(), &Written::Object(resource(), new.clone()));
+            self.authors.record_write(&author.into(), &WriteOutcome::Object(resource(), new.clone()));
         }
         let old = map("a", self.version - 1, "");
         self.plugin.record_event(&item(), &Notification::Updated { old, new });
@@ -60,7 +60,7 @@ impl Scenario {
         }
         if let Some(mode) = writes {
             self.event(None, mode);
-            let written = Written::Object(resource(), map("a", self.version, mode));
+            let written = WriteOutcome::Object(resource(), map("a", self.version, mode));
             self.plugin.record_write(Some(&item()), &written);
         }
         (None, self.plugin.end(&item()))
@@ -187,9 +187,9 @@ async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
     };
     let mut found = None;
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
-        authors.record_write(&"rival".into(), &Written::Object(resource(), map("a", theirs, "theirs")));
+        authors.record_write(&"rival".into(), &WriteOutcome::Object(resource(), map("a", theirs, "theirs")));
         assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
-        plugin.record_write(Some(&item()), &Written::Object(resource(), map("a", mine, "mine")));
+        plugin.record_write(Some(&item()), &WriteOutcome::Object(resource(), map("a", mine, "mine")));
         found = plugin.end(&item());
         if found.is_some() {
             break;
@@ -216,7 +216,7 @@ async fn keys_are_tracked_only_for_a_while_after_a_write_and_up_to_a_limit() {
     assert!(scenario.plugin.is_idle());
     for number in 0..MAX_KEYS * 2 {
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", &number.to_string()) };
-        scenario.plugin.record_write(Some(&item), &Written::Object(resource(), map("a", 1, "")));
+        scenario.plugin.record_write(Some(&item), &WriteOutcome::Object(resource(), map("a", 1, "")));
     }
     assert_eq!(scenario.plugin.keys.lock().len(), MAX_KEYS);
 }

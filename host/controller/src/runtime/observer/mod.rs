@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use pilothouse_informer::RateLimit;
-use pilothouse_informer::handler::AfterFailure;
+use pilothouse_informer::handler::FailureOutcome;
 use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::{Failure, LogLevel, Observation};
 use tokio::sync::OwnedMutexGuard;
@@ -117,7 +117,7 @@ impl Observer {
                     failed_starts += 1;
                     let delay = backoff(failed_starts);
                     self.guest.metrics.observe_errors.inc();
-                    self.version.health.fault(Activity::Observe, None, &fault);
+                    self.version.health.record_fault(Activity::Observe, None, &fault);
                     self.log(
                         "",
                         LogLevel::Warn,
@@ -167,7 +167,7 @@ impl Observer {
             return false;
         }
         let mut next_batch = select_all(batches);
-        let retry = self.trackers.iter().filter_map(DeliveryTracker::deletion_retry).min();
+        let retry = self.trackers.iter().filter_map(DeliveryTracker::deletion_retry_delay).min();
         // The time of the retry is set when the first deletion is parked, and stays whatever comes meanwhile.
         self.retry_at = retry.map(|delay| self.retry_at.unwrap_or_else(|| Instant::now() + delay));
         let retry_at = self.retry_at;
@@ -245,16 +245,16 @@ impl Observer {
         let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
-        self.guest.panics.point("observer");
+        self.guest.panics.panic_point("observer");
         let (outcome, pass) = loop {
             // While the plugin backs off or lacks a permission, the batch waits.
-            self.version.health.opens().await;
+            self.version.health.wait_until_open().await;
             // The read lock is held during the call, so that a swap waits for its end.
             let running = self.running.read().await;
             if !running.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
                 return false;
             }
-            if let Some(pass) = self.version.health.enter() {
+            if let Some(pass) = self.version.health.try_acquire() {
                 break (self.version.dedicated_instance.observe(self.generation, observations).await, pass);
             }
         };
@@ -281,17 +281,17 @@ impl Observer {
         self.guest.metrics.observe_errors.inc();
         let is_permanent = matches!(failure, Failure::Terminal(_));
         match self.trackers[position].failed(is_permanent) {
-            Some(AfterFailure::Again { failures }) => {
+            Some(FailureOutcome::Retry { failures }) => {
                 let delay = backoff(failures);
                 let retry = format!("{count} notifications are delivered again in {delay:?}");
                 self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
                 sleep(delay).await;
             }
-            Some(AfterFailure::Split) => {
+            Some(FailureOutcome::Split) => {
                 let retry = format!("its {count} notifications are delivered one by one");
                 self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
             }
-            Some(AfterFailure::Parked(notification)) => self.park(watch, &notification, failure),
+            Some(FailureOutcome::Parked(notification)) => self.park(watch, &notification, failure),
             None => {}
         }
     }

@@ -163,7 +163,7 @@ async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
     );
     let waits = fixture.version.health.backing_off().expect("it backs off");
     assert!(waits.until > Instant::now() && waits.to_string().contains("unreachable"), "{waits}");
-    assert!(fixture.version.health.enter().is_none(), "no worker may call a guest either");
+    assert!(fixture.version.health.try_acquire().is_none(), "no worker may call a guest either");
     fixture.until("the good one", |fixture| fixture.received().contains(&"initial good".to_owned())).await;
     fixture.until("its recovery", |fixture| !backs_off(fixture)).await;
     task.abort();
@@ -279,12 +279,12 @@ async fn the_idle_instance_of_a_stateful_plugin_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_delivered_while_a_permission_is_missing() {
     let fixture = fixture(&[("good", "fine")]).await;
-    let permission = &fixture.version.views.permission;
-    permission.set_operator(Some("not now".to_owned()));
+    let access = &fixture.version.views.access;
+    access.set_operator_reason(Some("not now".to_owned()));
     let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(fixture.received(), Vec::<String>::new());
-    permission.set_operator(None);
+    access.set_operator_reason(None);
     fixture.until("the object", |fixture| fixture.received() == ["initial good"]).await;
     task.abort();
 }

@@ -91,7 +91,7 @@ async fn a_version_without_an_instance_for_its_index_never_pauses_the_running_on
     assert!(next.poll().is_pending());
     assert!(running.read().now_or_never().is_some());
     let Progress::Failed(problem) = next.await else { panic!("the swap must be given up") };
-    assert!(problem.may_pass(), "the load is retried later");
+    assert!(problem.is_transient(), "the load is retried later");
     let text = problem.to_string();
     assert!(text.contains("no instance can be made") && text.contains("limits.memory"), "{text}");
     assert!(running.read().now_or_never().is_some());
@@ -115,7 +115,7 @@ async fn the_running_version_continues_when_the_last_index_calls_take_too_long()
         assert!(fixture.running.read().now_or_never().is_some(), "the running version continues");
         match next {
             Progress::DispatchToggled if round < MAX_ROUNDS => assert!(!fixture.swap.pauses_dispatch()),
-            Progress::Failed(problem) if round == MAX_ROUNDS => assert!(problem.may_pass(), "{problem}"),
+            Progress::Failed(problem) if round == MAX_ROUNDS => assert!(problem.is_transient(), "{problem}"),
             _ => panic!("round {round}"),
         }
     }

@@ -8,7 +8,9 @@ use std::io::{Read, stdin, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_plugin::{COMPILER_MEMORY, CacheDirectory, CompilerProcess, EngineOptions, write_compiled};
+use pilothouse_plugin::{
+    COMPILER_MEMORY_PREFIX, CacheDirectory, CompilerProcess, EngineOptions, write_compiled,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 use crate::cli::Compile;
@@ -77,7 +79,7 @@ pub(crate) fn run(flags: &Compile) -> CommandResult {
     // If memory runs out, the kernel kills this process rather than the host.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let memory = memory::limit(flags.memory);
-    eprintln!("{COMPILER_MEMORY}{}", memory >> 20);
+    eprintln!("{COMPILER_MEMORY_PREFIX}{}", memory >> 20);
     // RLIMIT_DATA, not RLIMIT_AS: the allocator reserves a lot of address space for each thread.
     let _ = setrlimit(Resource::Data, Rlimit { current: Some(memory), maximum: Some(memory) });
     let mut bytes = vec![0; flags.size];

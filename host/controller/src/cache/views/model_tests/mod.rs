@@ -91,7 +91,7 @@ impl Run {
     async fn put(&mut self, own: bool, name: usize, team: usize, value: u8) {
         let before = self.views.writes.uid(&resource(), &key(name));
         let object = self.server.put(name, team, value);
-        self.wrote(own, name, Written::Object(resource(), object), &before).await;
+        self.wrote(own, name, WriteOutcome::Object(resource(), object), &before).await;
     }
 
     async fn delete(&mut self, own: bool, name: usize) {
@@ -102,10 +102,10 @@ impl Run {
             return;
         }
         let Some(uid) = self.server.delete(name) else { return };
-        self.wrote(own, name, Written::Deleted(resource(), key(name), uid), &before).await;
+        self.wrote(own, name, WriteOutcome::Deleted(resource(), key(name), uid), &before).await;
     }
 
-    async fn wrote(&mut self, own: bool, name: usize, written: Written, before: &str) {
+    async fn wrote(&mut self, own: bool, name: usize, written: WriteOutcome, before: &str) {
         if own {
             self.own_positions.insert(key(name), self.server.events.len());
             self.views.record(&written, before).await;

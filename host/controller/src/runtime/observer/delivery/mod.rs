@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use pilothouse_informer::handler::{ATTEMPTS, AfterFailure, Redelivery};
+use pilothouse_informer::handler::{FailureOutcome, MAX_ATTEMPTS, Redelivery};
 use pilothouse_model::{Notification, Object, ObjectKey};
 
 /// The maximum number of notifications in a batch of a replay, the same as in a batch of a subscription.
@@ -68,8 +68,8 @@ impl DeliveryTracker {
     }
 
     /// Returns the delay after which parked deletions are to be retried; `None` while there are none.
-    pub(super) fn deletion_retry(&self) -> Option<Duration> {
-        self.pending.deletion_retry()
+    pub(super) fn deletion_retry_delay(&self) -> Option<Duration> {
+        self.pending.deletion_retry_delay()
     }
 
     /// Queues the parked deletions for delivery again.
@@ -139,15 +139,15 @@ impl DeliveryTracker {
 
     /// Records that the observer failed at the current batch, and returns what happens to that. After a permanent failure, the same batch
     /// is not tried again.
-    pub(super) fn failed(&mut self, is_permanent: bool) -> Option<AfterFailure> {
+    pub(super) fn failed(&mut self, is_permanent: bool) -> Option<FailureOutcome> {
         if self.is_replaying() {
             return self.failed_at_replay(is_permanent);
         }
         loop {
             let after = self.pending.failed()?;
             match &after {
-                AfterFailure::Again { .. } if is_permanent => continue,
-                AfterFailure::Parked(Notification::Deleted { last, .. }) => {
+                FailureOutcome::Retry { .. } if is_permanent => continue,
+                FailureOutcome::Parked(Notification::Deleted { last, .. }) => {
                     // A deleted object must not be replayed, even though its deletion was not delivered.
                     self.delivered.remove(last.key());
                 }
@@ -157,26 +157,26 @@ impl DeliveryTracker {
         }
     }
 
-    fn failed_at_replay(&mut self, is_permanent: bool) -> Option<AfterFailure> {
+    fn failed_at_replay(&mut self, is_permanent: bool) -> Option<FailureOutcome> {
         let replay = self.replay.get_mut(self.position)?;
         replay.failures += 1;
-        if replay.failures < ATTEMPTS && !is_permanent {
-            return Some(AfterFailure::Again { failures: replay.failures });
+        if replay.failures < MAX_ATTEMPTS && !is_permanent {
+            return Some(FailureOutcome::Retry { failures: replay.failures });
         }
         let mut batch = self.replay.remove(self.position).batch;
         if batch.len() > 1 {
             let single = |notification| ReplayBatch { batch: vec![notification], failures: 0 };
             self.replay.splice(self.position..self.position, batch.into_iter().map(single));
-            return Some(AfterFailure::Split);
+            return Some(FailureOutcome::Split);
         }
         let notification = batch.pop()?;
         let (key, version) = (notification.key().clone(), notification.object().resource_version());
         // A resync that is already pending is not a change of the object.
-        self.pending.leave_out(&key, version);
+        self.pending.discard_version(&key, version);
         self.parked.insert(key.clone(), version.to_owned());
         self.delivered.remove(&key);
         self.end_replay();
-        Some(AfterFailure::Parked(notification))
+        Some(FailureOutcome::Parked(notification))
     }
 
     fn end_replay(&mut self) {

@@ -49,10 +49,10 @@ fn after_delivery_of(batch: Vec<Notification>) -> DeliveryTracker {
 }
 
 /// Fails until the batch is not tried again.
-fn fail(tracker: &mut DeliveryTracker) -> AfterFailure {
-    for _ in 0..ATTEMPTS {
+fn fail(tracker: &mut DeliveryTracker) -> FailureOutcome {
+    for _ in 0..MAX_ATTEMPTS {
         match tracker.failed(false).expect("something is pending") {
-            AfterFailure::Again { .. } => {}
+            FailureOutcome::Retry { .. } => {}
             other => return other,
         }
     }
@@ -63,7 +63,7 @@ fn fail(tracker: &mut DeliveryTracker) -> AfterFailure {
 fn a_new_instance_receives_the_replay_then_the_batch_that_failed() {
     let mut tracker = after_delivery_of(vec![initial("a", 1), initial("b", 1), initial("c", 1)]);
     tracker.push(vec![updated("a", 1, 2), deleted("b", 1)]);
-    assert!(matches!(tracker.failed(false), Some(AfterFailure::Again { failures: 1 })));
+    assert!(matches!(tracker.failed(false), Some(FailureOutcome::Retry { failures: 1 })));
     tracker.restart();
     assert!(tracker.is_replaying());
     // The last delivered states: the update and the deletion come after them, in order.
@@ -80,15 +80,17 @@ fn a_new_instance_receives_the_replay_then_the_batch_that_failed() {
 fn failures_are_counted_across_instances() {
     let mut tracker = after_delivery_of(vec![initial("a", 1)]);
     tracker.push(vec![added("bad", 2), added("c", 3)]);
-    for failures in 1..ATTEMPTS {
-        assert!(matches!(tracker.failed(false), Some(AfterFailure::Again { failures: f }) if f == failures));
+    for failures in 1..MAX_ATTEMPTS {
+        assert!(
+            matches!(tracker.failed(false), Some(FailureOutcome::Retry { failures: f }) if f == failures)
+        );
         tracker.restart();
         tracker.succeeded();
         assert_eq!(next(&tracker), ["added bad2", "added c3"]);
     }
-    assert!(matches!(tracker.failed(false), Some(AfterFailure::Split)));
+    assert!(matches!(tracker.failed(false), Some(FailureOutcome::Split)));
     assert_eq!(next(&tracker), ["added bad2"]);
-    assert!(matches!(fail(&mut tracker), AfterFailure::Parked(n) if n.key().name() == "bad"));
+    assert!(matches!(fail(&mut tracker), FailureOutcome::Parked(n) if n.key().name() == "bad"));
     assert_eq!(next(&tracker), ["added c3"]);
     tracker.succeeded();
     tracker.restart();
@@ -102,21 +104,21 @@ fn failures_are_counted_across_instances() {
 fn an_object_that_fails_in_a_replay_is_parked_until_it_changes() {
     let mut tracker = after_delivery_of(vec![initial("a", 1), initial("bad", 1), initial("c", 1)]);
     tracker.restart();
-    for _ in 1..ATTEMPTS {
-        assert!(matches!(tracker.failed(false), Some(AfterFailure::Again { .. })));
+    for _ in 1..MAX_ATTEMPTS {
+        assert!(matches!(tracker.failed(false), Some(FailureOutcome::Retry { .. })));
         tracker.restart();
         assert_eq!(next(&tracker).len(), 3, "the same batch again, with its failure count");
     }
-    assert!(matches!(tracker.failed(false), Some(AfterFailure::Split)));
+    assert!(matches!(tracker.failed(false), Some(FailureOutcome::Split)));
     tracker.restart();
     tracker.succeeded();
     assert_eq!(next(&tracker), ["initial bad1"]);
-    for _ in 1..ATTEMPTS {
-        assert!(matches!(tracker.failed(false), Some(AfterFailure::Again { .. })));
+    for _ in 1..MAX_ATTEMPTS {
+        assert!(matches!(tracker.failed(false), Some(FailureOutcome::Retry { .. })));
         tracker.restart();
         tracker.succeeded();
     }
-    assert!(matches!(tracker.failed(false), Some(AfterFailure::Parked(n)) if n.key().name() == "bad"));
+    assert!(matches!(tracker.failed(false), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
     assert_eq!(next(&tracker), ["initial c1"]);
     tracker.succeeded();
     assert!(!tracker.is_replaying());
@@ -132,8 +134,8 @@ fn a_pending_resync_does_not_deliver_a_parked_object_again() {
     tracker.push(vec![updated("bad", 1, 1), updated("c", 1, 2)]);
     tracker.push(vec![updated("bad", 1, 1)]);
     tracker.restart();
-    assert!(matches!(tracker.failed(true), Some(AfterFailure::Split)));
-    assert!(matches!(tracker.failed(true), Some(AfterFailure::Parked(n)) if n.key().name() == "bad"));
+    assert!(matches!(tracker.failed(true), Some(FailureOutcome::Split)));
+    assert!(matches!(tracker.failed(true), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
     tracker.succeeded();
     assert_eq!(next(&tracker), ["updated c2"]);
     tracker.succeeded();
@@ -144,10 +146,10 @@ fn a_pending_resync_does_not_deliver_a_parked_object_again() {
 fn a_permanent_failure_parks_one_object_at_once_and_delivers_the_rest_of_its_batch() {
     let mut tracker = DeliveryTracker::default();
     tracker.push(vec![added("a", 1), added("bad", 2)]);
-    assert!(matches!(tracker.failed(true), Some(AfterFailure::Split)));
+    assert!(matches!(tracker.failed(true), Some(FailureOutcome::Split)));
     assert_eq!(next(&tracker), ["added a1"]);
     tracker.succeeded();
-    assert!(matches!(tracker.failed(true), Some(AfterFailure::Parked(n)) if n.key().name() == "bad"));
+    assert!(matches!(tracker.failed(true), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
     assert!(tracker.current().is_none() && tracker.failed(true).is_none());
 }
 
