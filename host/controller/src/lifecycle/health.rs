@@ -158,7 +158,7 @@ impl Health {
 
     /// Retires a version that no longer runs: its waiters stop waiting.
     pub(crate) fn retire(&self) {
-        // A retired version is never clean, so that later calls take the lock.
+        // `change` notifies the waiters of a retired version in any case.
         self.change(|state| state.retired = true);
     }
 

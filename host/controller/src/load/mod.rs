@@ -180,7 +180,7 @@ pub(crate) async fn load(
     let configured = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     let workers = if code.exports().reconcile { configured } else { 0 };
     let pool = InstancePool::new(code, host, limits.guest);
-    // When a host starts, most plugins have no work: their code is dropped at once, so that the next plugin
+    // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
     Ok(LoadOutcome::Version(Box::new(Version {

@@ -92,7 +92,7 @@ async fn connect_to_one(
     for address in addresses {
         match timeout(each, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Nagle's algorithm would only delay some responses.
+                // A failure is harmless: Nagle's algorithm only delays some responses.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }

@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Parses the text of a quantity or duration, or says why it is none.
+    /// Parses the text of a quantity or duration. Errors with the reason if it is invalid.
     pub(super) fn parse(self, text: &str) -> Result<u64, String> {
         let value = match self {
             Self::Bytes => quantity(text),
