@@ -70,7 +70,7 @@ impl ServedResources {
     pub(super) fn parse(body: &[u8], group: &str, version: &str) -> Result<Self, String> {
         let list: ApiResourceList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if list.resources.len() > MAX_RESOURCES {
-            return Err(format!("it has more than {MOST_RESOURCES} resources"));
+            return Err(format!("it has more than {MAX_RESOURCES} resources"));
         }
         let mut served = Self::default();
         for resource in list.resources.into_iter().filter(|resource| is_kind(&resource.kind)) {
