@@ -20,52 +20,52 @@ typedef struct wasi_clocks_wall_clock_datetime_t {
   uint32_t   nanoseconds;
 } wasi_clocks_wall_clock_datetime_t;
 
-// The name of an object inside one watch.
+// Identifies an object within a watch.
 typedef struct pilothouse_controller_types_object_key_t {
-  // "" for a cluster-scoped object.
+  // The object's namespace; "" for a cluster-scoped object.
   bindings_string_t   namespace_;
   bindings_string_t   name;
 } pilothouse_controller_types_object_key_t;
 
-// One kind of object in one API version, as in a manifest: "apps/v1", "Deployment".
+// A kind in one API version, spelled as in a manifest: "apps/v1", "Deployment".
 typedef struct pilothouse_controller_types_object_type_t {
   bindings_string_t   api_version;
   bindings_string_t   kind;
 } pilothouse_controller_types_object_type_t;
 
-// A key and its value: a label, a log field, a metric label.
+// A key and its value: a label, a log field or a metric label.
 typedef struct pilothouse_controller_types_pair_t {
   bindings_string_t   key;
   bindings_string_t   value;
 } pilothouse_controller_types_pair_t;
 
-// Why a key is in the queue.
+// Why a key was queued.
 typedef uint8_t pilothouse_controller_types_reason_t;
 
-// An object that the watch's trigger maps to this key appeared.
+// An object that the watch's trigger maps to this key was created.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_CREATED 0
-// Such an object changed.
+// An object that the watch's trigger maps to this key was updated.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_UPDATED 1
-// Such an object is gone.
+// An object that the watch's trigger maps to this key was deleted.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_DELETED 2
-// The watch's resync period passed; nothing is known to have changed.
+// The watch's resync period elapsed; no change is known.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_RESYNC 3
-// The plugin asked for it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
+// The plugin requested it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_REQUEUE 4
-// The last attempt failed.
+// The previous attempt failed.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_RETRY 5
-// The host started, or a new version of the plugin was loaded.
+// The host started, or loaded a new version of the plugin.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_STARTUP 6
-// A reason that this version of the contract does not name.
+// A reason that this version of the contract does not define.
 #define PILOTHOUSE_CONTROLLER_TYPES_REASON_OTHER 7
 
-// What happened to an object in a watch.
+// What happened to an object of a watch.
 typedef uint8_t pilothouse_controller_types_change_t;
 
 #define PILOTHOUSE_CONTROLLER_TYPES_CHANGE_ADDED 0
 #define PILOTHOUSE_CONTROLLER_TYPES_CHANGE_UPDATED 1
 #define PILOTHOUSE_CONTROLLER_TYPES_CHANGE_DELETED 2
-// The resync period passed: told again, unchanged.
+// The resync period elapsed; the object is unchanged.
 #define PILOTHOUSE_CONTROLLER_TYPES_CHANGE_RESYNC 3
 
 typedef struct {
@@ -78,20 +78,20 @@ typedef struct {
   size_t len;
 } pilothouse_controller_types_list_pair_t;
 
-// Work: one object of one target watch. The object itself is read with `cache.get`; it may be gone by now.
+// One item of work: an object of a target watch. Read the object with `cache.get`; it may have been deleted since it was queued.
 typedef struct pilothouse_controller_types_request_t {
-  // The target watch (one whose trigger is `self`).
+  // The target watch, that is, a watch whose trigger is `self`.
   bindings_string_t   watch;
   pilothouse_controller_types_object_key_t   key;
-  // Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
+  // All reasons merged into this item. They are informational: a correct reconcile produces the same result without them.
   pilothouse_controller_types_list_reason_t   reasons;
-  // How many times in a row this key has failed: 0 the first time, reset by success.
+  // The number of consecutive failures of this key: 0 on the first attempt, reset by a success.
   uint32_t   attempt;
-  // Room for what later versions of the host tell; ignore keys that you don't know.
+  // Reserved for additions by later versions of the host; ignore keys that you don't know.
   pilothouse_controller_types_list_pair_t   extra;
 } pilothouse_controller_types_request_t;
 
-// What a reconcile that succeeded wants next.
+// What a successful reconcile asks for next.
 typedef struct pilothouse_controller_types_outcome_t {
   uint8_t tag;
   union {
@@ -99,12 +99,12 @@ typedef struct pilothouse_controller_types_outcome_t {
   } val;
 } pilothouse_controller_types_outcome_t;
 
-// Nothing until something changes.
+// Nothing, until a change queues the key again.
 #define PILOTHOUSE_CONTROLLER_TYPES_OUTCOME_DONE 0
-// The same key again after so many milliseconds, or earlier if something changes.
+// Reconcile the same key again after this many milliseconds, or earlier if a change queues it.
 #define PILOTHOUSE_CONTROLLER_TYPES_OUTCOME_REQUEUE_AFTER 1
 
-// Why a call failed. The text is for people: it reaches the log and the plugin's status.
+// Why a call failed. The payload is a message for people; it appears in the log and in the plugin's status.
 typedef struct pilothouse_controller_types_failure_t {
   uint8_t tag;
   union {
@@ -113,9 +113,9 @@ typedef struct pilothouse_controller_types_failure_t {
   } val;
 } pilothouse_controller_types_failure_t;
 
-// Try again, with exponential backoff per key.
+// Retry with exponential backoff per key.
 #define PILOTHOUSE_CONTROLLER_TYPES_FAILURE_RETRY 0
-// Trying again cannot help: not before the object changes.
+// Do not retry until the object changes, because a retry cannot succeed before.
 #define PILOTHOUSE_CONTROLLER_TYPES_FAILURE_TERMINAL 1
 
 typedef struct {
@@ -123,7 +123,7 @@ typedef struct {
   size_t len;
 } bindings_list_string_t;
 
-// Same shape as an RBAC PolicyRule, with namespaces. An empty list of namespaces means all.
+// A rule with the fields of an RBAC PolicyRule, plus namespaces. An empty list of namespaces means all namespaces.
 typedef struct pilothouse_controller_types_rule_t {
   bindings_list_string_t   api_groups;
   bindings_list_string_t   resources;
@@ -131,9 +131,9 @@ typedef struct pilothouse_controller_types_rule_t {
   bindings_list_string_t   namespaces;
 } pilothouse_controller_types_rule_t;
 
-// One field that the API server refused.
+// One field that the API server rejected (a StatusCause).
 typedef struct pilothouse_controller_types_cause_t {
-  // The field's path as the server names it: "spec.replicas".
+  // The field's path as the server reports it: "spec.replicas".
   bindings_string_t   field;
   // The server's reason: "FieldValueInvalid".
   bindings_string_t   reason;
@@ -142,13 +142,13 @@ typedef struct pilothouse_controller_types_cause_t {
 
 typedef struct pilothouse_controller_types_conflict_info_t {
   bindings_string_t   message;
-  // The object's present resource version; "" when the server didn't tell and the cache doesn't know.
+  // The object's current resource version; "" when neither the server's answer nor the cache has it.
   bindings_string_t   resource_version;
 } pilothouse_controller_types_conflict_info_t;
 
 typedef struct pilothouse_controller_types_http_status_t {
   uint16_t   code;
-  // The `reason` of the server's Status, "" without one.
+  // The `reason` of the server's Status object; "" when it has none.
   bindings_string_t   reason;
   bindings_string_t   message;
 } pilothouse_controller_types_http_status_t;
@@ -158,7 +158,8 @@ typedef struct {
   size_t len;
 } pilothouse_controller_types_list_cause_t;
 
-// Why a request to the API server failed. A closed set: what is added later arrives as `other`, with the server's reason.
+// Why a request to the API server failed. The set of cases is closed: errors defined by later versions arrive as `other` with the
+// server's reason.
 typedef struct pilothouse_controller_types_api_error_t {
   uint8_t tag;
   union {
@@ -174,21 +175,21 @@ typedef struct pilothouse_controller_types_api_error_t {
   } val;
 } pilothouse_controller_types_api_error_t;
 
-// 404 NotFound: the object, or the whole resource type.
+// 404 NotFound: the object, or the whole resource type, does not exist.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_NOT_FOUND 0
-// 409 AlreadyExists: on create.
+// 409 AlreadyExists: the object to create already exists.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_ALREADY_EXISTS 1
-// 409 Conflict: the object changed since it was read, or a server-side apply met another field manager.
+// 409 Conflict: the object changed since it was read, or another field manager owns a field of a server-side apply.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_CONFLICT 2
-// 422 Invalid: at least one cause.
+// 422 Invalid: the server rejected fields. The list has at least one cause.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_INVALID 3
-// 403 Forbidden: by RBAC or admission on the server.
+// 403 Forbidden: rejected by RBAC or by admission on the server.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_FORBIDDEN 4
-// Refused by the host before any request was sent. The rule is what a grant would have to contain.
+// Rejected by the host; no request was sent. The payload is the rule that the descriptor and the operator's grant must contain.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_DENIED 5
-// 429, or the host's own limit: try again after so many milliseconds.
+// 429 TooManyRequests, or the host's own rate limit. The payload is the time to wait, in milliseconds.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_TOO_MANY_REQUESTS 6
-// No answer: connection refused, timed out, 503 or 504. A write may nevertheless have happened.
+// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_UNAVAILABLE 7
 // Any other status.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_OTHER 8
@@ -205,7 +206,7 @@ typedef struct pilothouse_controller_objects_borrow_object_t {
   int32_t __handle;
 } pilothouse_controller_objects_borrow_object_t;
 
-// An owner reference.
+// An owner reference (`metadata.ownerReferences[]`).
 typedef struct pilothouse_controller_objects_owner_t {
   bindings_string_t   api_version;
   bindings_string_t   kind;
@@ -250,15 +251,16 @@ typedef struct {
 
 typedef pilothouse_controller_types_object_key_t pilothouse_controller_cache_object_key_t;
 
-// Which objects of a watch.
+// Selects objects of a watch.
 typedef struct pilothouse_controller_cache_filter_t {
-  // "" for all namespaces of the watch.
+  // Only objects in this namespace; "" for all namespaces of the watch.
   bindings_string_t   namespace_;
-  // In kubectl's syntax: "app=web,tier in (a, b),!canary". "" for all. One that doesn't parse traps.
+  // A label selector in kubectl's syntax: "app=web,tier in (a, b),!canary"; "" for all. A selector that does not parse traps.
   bindings_string_t   label_selector;
-  // At most so many. 0 leaves it to the function: see there.
+  // The maximum number of results. For 0, see the function.
   uint32_t   limit;
-  // "" to begin, then the `next` of the page before: the objects after it, in the order of namespace and name.
+  // Where to continue: "" for the start, otherwise the `next` of the previous page. The results are the objects that follow it in the
+  // order of namespace and name.
   bindings_string_t   cursor;
 } pilothouse_controller_cache_filter_t;
 
@@ -271,13 +273,14 @@ typedef struct {
 
 typedef struct pilothouse_controller_cache_page_t {
   pilothouse_controller_cache_list_own_object_t   items;
-  // "" after the last page.
+  // The cursor of the next page; "" after the last page.
   bindings_string_t   next;
 } pilothouse_controller_cache_page_t;
 
-// A row of `list-fields`: one value per pointer, in the order asked for, as `object.field` gives it.
+// The values that `list-fields` read from one object.
 typedef struct pilothouse_controller_cache_row_t {
   pilothouse_controller_cache_object_key_t   key;
+  // One value per pointer, in the order of the pointers, in the form that `object.field` returns.
   bindings_list_option_string_t   values;
 } pilothouse_controller_cache_row_t;
 
@@ -303,15 +306,15 @@ typedef pilothouse_controller_types_object_type_t pilothouse_controller_client_o
 typedef pilothouse_controller_types_api_error_t pilothouse_controller_client_api_error_t;
 
 typedef struct pilothouse_controller_client_list_options_t {
-  // "" for all namespaces.
+  // Only objects in this namespace; "" for all namespaces.
   bindings_string_t   namespace_;
-  // In kubectl's syntax, "" for all; judged by the server.
+  // A label selector in kubectl's syntax, evaluated by the server; "" for all.
   bindings_string_t   label_selector;
-  // "metadata.name=web", "" for all; judged by the server.
+  // A field selector, such as "metadata.name=web", evaluated by the server; "" for all.
   bindings_string_t   field_selector;
-  // At most so many; never more than 500 (also for 0).
+  // The maximum number of objects in the page: never more than 500, which is also what 0 means.
   uint32_t   limit;
-  // "" to begin, then the `next` of the page before.
+  // Where to continue: "" for the start, otherwise the `next` of the previous page.
   bindings_string_t   cursor;
 } pilothouse_controller_client_list_options_t;
 
@@ -324,14 +327,15 @@ typedef struct {
 
 typedef struct pilothouse_controller_client_page_t {
   pilothouse_controller_client_list_own_object_t   items;
-  // "" after the last page.
+  // The cursor of the next page; "" after the last page.
   bindings_string_t   next;
 } pilothouse_controller_client_page_t;
 
 typedef struct pilothouse_controller_client_apply_options_t {
-  // "" for the plugin's own name, which is what one wants; else that name, a slash and more. Any other is `invalid`.
+  // The field manager: "" for the plugin's own name (the usual choice), or that name followed by a slash and a suffix. Any other
+  // value returns `invalid`.
   bindings_string_t   field_manager;
-  // Take fields over from other managers in place of a conflict.
+  // Take over fields that other managers own, instead of returning `conflict`.
   bool   force;
 } pilothouse_controller_client_apply_options_t;
 
@@ -342,15 +346,16 @@ typedef struct pilothouse_controller_client_patch_type_t {
   } val;
 } pilothouse_controller_client_patch_type_t;
 
-// JSON Patch, RFC 6902.
+// JSON Patch (RFC 6902).
 #define PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_JSON 0
-// JSON Merge Patch, RFC 7386.
+// JSON Merge Patch (RFC 7386).
 #define PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_MERGE 1
-// Strategic merge patch: built-in types only.
+// Strategic merge patch; only for built-in types.
 #define PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_STRATEGIC 2
-// Server-side apply; the body is JSON.
+// Server-side apply; the body is the configuration to apply, as JSON.
 #define PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_APPLY 3
 
+// How the garbage collector treats the dependents of a deleted object (`propagationPolicy`).
 typedef uint8_t pilothouse_controller_client_propagation_t;
 
 #define PILOTHOUSE_CONTROLLER_CLIENT_PROPAGATION_BACKGROUND 0
@@ -359,9 +364,9 @@ typedef uint8_t pilothouse_controller_client_propagation_t;
 
 typedef struct pilothouse_controller_client_delete_options_t {
   pilothouse_controller_client_propagation_t   propagation;
-  // Delete only the object with this UID, else `conflict`; "" for any.
+  // A precondition: delete only the object with this UID, otherwise return `conflict`. "" for any.
   bindings_string_t   uid;
-  // Delete only this state, else `conflict`; "" for any.
+  // A precondition: delete only this version of the object, otherwise return `conflict`. "" for any.
   bindings_string_t   resource_version;
 } pilothouse_controller_client_delete_options_t;
 
@@ -423,116 +428,122 @@ typedef struct {
 extern void wasi_clocks_wall_clock_now(wasi_clocks_wall_clock_datetime_t *ret);
 
 // Imported Functions from `pilothouse:controller/objects@0.1.0`
-// Its namespace ("" for a cluster-scoped object) and name. Constant time.
+// Returns the namespace ("" for a cluster-scoped object) and the name. Constant time.
 extern void pilothouse_controller_objects_method_object_key(pilothouse_controller_objects_borrow_object_t self, pilothouse_controller_objects_object_key_t *ret);
-// As in a manifest: "apps/v1". Constant time.
+// Returns the API version, spelled as in a manifest: "apps/v1". Constant time.
 extern void pilothouse_controller_objects_method_object_api_version(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
-// As in a manifest: "Deployment". Constant time.
+// Returns the kind, spelled as in a manifest: "Deployment". Constant time.
 extern void pilothouse_controller_objects_method_object_kind(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
-// `metadata.uid`, "" for an object that has none. Constant time.
+// Returns `metadata.uid`, or "" when it is missing. Constant time.
 extern void pilothouse_controller_objects_method_object_uid(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
-// `metadata.resourceVersion`: opaque, "" for an object that has none. Constant time.
+// Returns `metadata.resourceVersion`, an opaque string, or "" when it is missing. Constant time.
 extern void pilothouse_controller_objects_method_object_resource_version(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
-// `metadata.generation`, 0 for an object that has none. Saturates at 4_294_967_295; exact in
-// `field("/metadata/generation")`. Constant time.
+// Returns `metadata.generation`, or 0 when it is missing. Saturates at 4_294_967_295; `field("/metadata/generation")` is exact.
+// Constant time.
 extern uint32_t pilothouse_controller_objects_method_object_generation(pilothouse_controller_objects_borrow_object_t self);
-// All labels, in the order of the manifest; empty for none. Costs one pair per label.
+// Returns all labels in the order of the manifest. Costs one pair per label.
 extern void pilothouse_controller_objects_method_object_labels(pilothouse_controller_objects_borrow_object_t self, pilothouse_controller_objects_list_pair_t *ret);
-// The value of one label; none when the object doesn't have it. Cheaper than `labels`.
+// Returns the value of one label, or none when the object does not have it. Cheaper than `labels`.
 extern bool pilothouse_controller_objects_method_object_label(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *key, bindings_string_t *ret);
-// The value of one annotation; none when the object doesn't have it.
+// Returns the value of one annotation, or none when the object does not have it.
 extern bool pilothouse_controller_objects_method_object_annotation(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *key, bindings_string_t *ret);
-// `metadata.deletionTimestamp` (RFC 3339): present once deletion was asked for and finalizers hold the object. Constant time.
+// Returns `metadata.deletionTimestamp` (RFC 3339). It is present once deletion was requested while finalizers keep the object.
+// Constant time.
 extern bool pilothouse_controller_objects_method_object_deletion_timestamp(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
-// The owner reference with `controller: true`; none when there isn't one.
+// Returns the owner reference with `controller: true`, or none when there is no such reference.
 extern bool pilothouse_controller_objects_method_object_controller(pilothouse_controller_objects_borrow_object_t self, pilothouse_controller_objects_owner_t *ret);
-// The JSON text at an RFC 6901 pointer: `3`, `"web"` with its quotes, `{"a":1}`; none when nothing is there. The whole
-// object at "". Scans the object's JSON up to the place, without building a tree.
+// Returns the JSON text of the value at a JSON pointer (RFC 6901), such as `3`, `"web"` (with the quotes) or `{"a":1}`; none when
+// nothing is there. The pointer "" selects the whole object. Scans the object's JSON up to the value, without building a tree.
 extern bool pilothouse_controller_objects_method_object_field(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *pointer, bindings_string_t *ret);
-// Like `field`, but a string comes without quotes and escapes: `web`. For any other value the same as `field`.
+// Like `field`, but returns a string without quotes and escapes: `web`. Other values are returned as by `field`.
 extern bool pilothouse_controller_objects_method_object_text(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *pointer, bindings_string_t *ret);
-// `field` at several pointers (at most 64; more trap), in the order asked for: one call in place of many. An answer above the limit
-// `messageSize` traps.
+// Like `field` for up to 64 pointers in one call, with the values in the order of the pointers. Traps for more than 64 pointers, and
+// when the result exceeds the limit `messageSize`.
 extern void pilothouse_controller_objects_method_object_fields(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
-// Like `fields`, but what `text` gives.
+// Like `fields`, with the values in the form that `text` returns.
 extern void pilothouse_controller_objects_method_object_texts(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
-// The whole object as JSON. Copies all of it into the plugin: prefer `field` for a few values.
+// Returns the whole object as JSON. Copies all of it into the plugin; to read a few values, prefer `field`.
 extern void pilothouse_controller_objects_method_object_json(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
 
 // Imported Functions from `pilothouse:controller/changes@0.1.0`
-// The state before: none for an addition. Of a deletion, the last state known. Opens a handle, copies nothing.
+// Returns the object before the change: none for an addition, the last known state for a deletion. Opens a handle; copies nothing.
 extern bool pilothouse_controller_changes_method_batch_before(pilothouse_controller_changes_borrow_batch_t self, uint32_t position, pilothouse_controller_changes_own_object_t *ret);
-// The state after: none for a deletion. Opens a handle, copies nothing.
+// Returns the object after the change: none for a deletion. Opens a handle; copies nothing.
 extern bool pilothouse_controller_changes_method_batch_after(pilothouse_controller_changes_borrow_batch_t self, uint32_t position, pilothouse_controller_changes_own_object_t *ret);
-// `object.field` of `after`, without opening a handle: one call in place of three. None when there is no `after` or nothing at
-// the pointer.
+// Returns what `object.field` returns for the object after the change, without opening a handle: one call instead of three. Returns
+// none for a deletion, or when nothing is at the pointer.
 extern bool pilothouse_controller_changes_method_batch_after_field(pilothouse_controller_changes_borrow_batch_t self, uint32_t position, bindings_string_t *pointer, bindings_string_t *ret);
 
 // Imported Functions from `pilothouse:controller/config@0.1.0`
-// The sidecar's `config` as JSON, "{}" without one: the very text that `describe` is called with. It stays the same while an instance
-// lives, because a changed sidecar loads the plugin anew, so an instance may parse it once and keep the result. Available at any
-// time: in every export, and while a module starts. Never fails or waits; costs one call into the host and the copy of the text.
+// Returns the sidecar's `config` as JSON, or "{}" when it has none: the same text that `describe` receives. The text is constant for
+// the lifetime of an instance, because a changed sidecar reloads the plugin; an instance may parse it once and keep the result.
+// May be called at any time: in every export, and during module start. Never fails or waits; costs one host call and the copy
+// of the text.
 extern void pilothouse_controller_config_get(bindings_string_t *ret);
 
 // Imported Functions from `pilothouse:controller/cache@0.1.0`
-// The object with this key; none when the watch doesn't have it. Opens a handle; constant time.
+// Returns the object with this key, or none when the watch does not contain it. Opens one handle. Constant time.
 extern bool pilothouse_controller_cache_get(bindings_string_t *watch, pilothouse_controller_cache_object_key_t *key, pilothouse_controller_cache_own_object_t *ret);
-// Objects ordered by namespace, then name. A page has at most `limit` objects, and never more than 500 (also for 0). Opens a
-// handle per object. A change between two pages can add or remove objects, but repeats none. Costs a pass over the watch's
-// objects: with an index, `by-index` is cheaper.
+// Returns one page of objects, ordered by namespace, then name. A page has at most `limit` objects and never more than 500; a limit
+// of 0 means 500. Opens one handle per object. A change between two pages may add or remove objects but never repeats one. Scans
+// all objects of the watch: with an index, `by-index` is cheaper.
 extern void pilothouse_controller_cache_list(bindings_string_t *watch, pilothouse_controller_cache_filter_t *filter, pilothouse_controller_cache_page_t *ret);
-// Values at pointers (at most 64) for many objects in one call, without handles; in the same order. Limit 0: all. To go on after a
-// row, give its key as the cursor: "namespace/name", or "name". Costs a pass over the objects and a scan of each one's JSON per
-// pointer. An answer above the limit `messageSize` traps: set a limit, and page.
+// Returns the values at up to 64 JSON pointers for many objects in one call, without opening handles, in the order of `list`. A limit
+// of 0 means all objects. To continue after a row, pass its key as the cursor: "namespace/name", or "name" for a cluster-scoped
+// object. Scans all objects of the watch, and the JSON of each selected one once per pointer. Traps when the result exceeds the
+// limit `messageSize`: set `limit` and read page by page.
 extern void pilothouse_controller_cache_list_fields(bindings_string_t *watch, pilothouse_controller_cache_filter_t *filter, bindings_list_string_t *pointers, pilothouse_controller_cache_list_row_t *ret);
-// All objects with this index value, ordered by namespace and name; empty for none. Opens a handle per object; costs as much as the
-// result is long.
+// Returns all objects with this value in an index, ordered by namespace, then name; empty when there are none. Opens one handle per
+// object. Takes time proportional to the result.
 extern void pilothouse_controller_cache_by_index(bindings_string_t *watch, bindings_string_t *index, bindings_string_t *value, pilothouse_controller_cache_list_own_object_t *ret);
-// Like `by-index`, the keys alone: no handles.
+// Returns only the keys that `by-index` would return, without opening handles.
 extern void pilothouse_controller_cache_index_keys(bindings_string_t *watch, bindings_string_t *index, bindings_string_t *value, pilothouse_controller_cache_list_object_key_t *ret);
-// The values that at least one object has, in order. Costs as much as the index has values.
+// Returns all values of an index that at least one object has, sorted. Takes time proportional to the number of values.
 extern void pilothouse_controller_cache_index_values(bindings_string_t *watch, bindings_string_t *index, bindings_list_string_t *ret);
-// Whether the watch's first list has been taken in whole. Always true inside `reconcile`; an observer may see it turn. Constant time.
+// Returns whether the watch's initial list is complete in the cache. Always true inside `reconcile`; an observer may see it become
+// true. Constant time.
 extern bool pilothouse_controller_cache_has_synced(bindings_string_t *watch);
 
 // Imported Functions from `pilothouse:controller/client@0.1.0`
-// The object as the server has it now. `subresource` is "" or, say, "status" or "scale". Errors: `not-found`, `denied`, … One
-// request; opens a handle. `cache.get` is free by comparison.
+// Returns the current object from the server. `subresource` is "" or a name such as "status" or "scale". Errors include `not-found`
+// and `denied`. One request; opens one handle. `cache.get` sends no request.
 extern bool pilothouse_controller_client_get(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key, bindings_string_t *subresource, pilothouse_controller_client_own_object_t *ret, pilothouse_controller_client_api_error_t *err);
-// One page of objects as the server has them now. An expired cursor answers `other` with code 410: begin again. One request; opens
-// a handle per object.
+// Returns one page of the current objects from the server. An expired cursor returns `other` with code 410; start again with an empty
+// cursor. One request; opens one handle per object.
 extern bool pilothouse_controller_client_list(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_list_options_t *options, pilothouse_controller_client_page_t *ret, pilothouse_controller_client_api_error_t *err);
-// Creates the object in `manifest` (JSON with apiVersion, kind and metadata) and returns it as stored. Errors: `already-exists`,
-// `invalid`, … With a subresource, posts to it ("eviction", "token"). One request; opens a handle.
+// Creates the object in `manifest` (JSON with apiVersion, kind and metadata) and returns it as stored. With a subresource ("eviction",
+// "token"), posts the manifest to it. Errors include `already-exists` and `invalid`. One request; opens one handle.
 extern bool pilothouse_controller_client_create(bindings_string_t *manifest, bindings_string_t *subresource, pilothouse_controller_client_own_object_t *ret, pilothouse_controller_client_api_error_t *err);
-// Replaces the object by `manifest`, which must have the `metadata.resourceVersion` that was read, else the server may overwrite
-// somebody's change. Errors: `conflict`, `not-found`, `invalid`, … One request; opens a handle on the result.
+// Replaces the object with `manifest` and returns it as stored. Set `metadata.resourceVersion` to the version that was read; without it
+// the server may overwrite a concurrent change. Errors include `conflict`, `not-found` and `invalid`. One request; opens one handle.
 extern bool pilothouse_controller_client_update(bindings_string_t *manifest, bindings_string_t *subresource, pilothouse_controller_client_own_object_t *ret, pilothouse_controller_client_api_error_t *err);
-// Changes the object by `body`, in the form that `patch-type` names; apply also creates. Errors: `conflict`, `not-found` (never with
-// apply), `invalid`, … One request; opens a handle on the result.
+// Changes the object by `body`, which has the format that `patch-type` selects, and returns it as stored. A server-side apply creates
+// the object when it does not exist. Errors include `conflict`, `invalid` and, except for apply, `not-found`. One request; opens
+// one handle.
 extern bool pilothouse_controller_client_patch(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key, pilothouse_controller_client_patch_type_t *patch_type, bindings_string_t *body, bindings_string_t *subresource, pilothouse_controller_client_own_object_t *ret, pilothouse_controller_client_api_error_t *err);
-// Asks for the object's deletion; finalizers may hold it afterwards. Errors: `not-found`, `conflict` when a precondition doesn't hold,
-// … One request.
+// Requests the object's deletion; finalizers may keep it in existence afterwards. Errors include `not-found`, and `conflict` when a
+// precondition does not hold. One request.
 extern bool pilothouse_controller_client_delete(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key, pilothouse_controller_client_delete_options_t *options, pilothouse_controller_client_api_error_t *err);
 
 // Imported Functions from `pilothouse:controller/queue@0.1.0`
-// Queues the key now. It is in the queue at most once: adding it again changes nothing, and adding the one being reconciled runs it
-// once more afterwards. Constant time, never waits.
+// Queues the key now. The queue holds a key at most once: adding a queued key changes nothing, and adding the key that is being
+// reconciled runs it once more afterwards. Constant time; never waits.
 extern void pilothouse_controller_queue_add(bindings_string_t *watch, pilothouse_controller_queue_object_key_t *key);
-// Queues the key after so many milliseconds (see `types` for the maximum). Of two delays the earlier wins; `add` beats both.
-// Constant time, never waits.
+// Queues the key after a delay in milliseconds (see `types` for the maximum). Of several delays the earliest applies, and `add`
+// overrides all of them. Constant time; never waits.
 extern void pilothouse_controller_queue_add_after(bindings_string_t *watch, pilothouse_controller_queue_object_key_t *key, uint32_t milliseconds);
 
 // Imported Functions from `pilothouse:controller/events@0.1.0`
-// Records an Event about an object. Like events are aggregated into one with a count, and the rate is limited per object; so an Event
-// may be dropped (a metric counts it). Never fails and never waits: it is written in the background.
-// `reason` and `action` are UpperCamelCase words for machines ("Created", "Scaling", at most 128 characters), `note` a
-// sentence for people (cut at 1024 bytes).
+// Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host aggregates similar
+// Events into one with a count, and limits the rate per object, so an Event may be dropped (a metric counts dropped Events).
+// 
+// `reason` and `action` are UpperCamelCase identifiers of at most 128 characters ("Created", "Scaling"). `note` is a sentence for
+// people; the host truncates it at 1024 bytes.
 extern void pilothouse_controller_events_publish(pilothouse_controller_events_borrow_object_t regarding, pilothouse_controller_events_event_type_t event_type, bindings_string_t *reason, bindings_string_t *action, bindings_string_t *note);
 
 // Imported Functions from `pilothouse:controller/log@0.1.0`
-// Writes one line; plugin, watch, key and attempt are added by the host. Never fails and never waits. Above the rate limit lines are
-// dropped and their number is logged. A message or field above 16 KiB is cut, fields beyond 64 are left out.
+// Writes one line; the host adds plugin, watch, key and attempt. Never fails or waits. Lines above the rate limit are dropped, and
+// their number is logged. A message or a field above 16 KiB is truncated; fields after the 64th are dropped.
 extern void pilothouse_controller_log_log(pilothouse_controller_log_level_t level, bindings_string_t *message, pilothouse_controller_log_list_pair_t *fields);
 
 // Imported Functions from `pilothouse:controller/metrics@0.1.0`
@@ -540,7 +551,7 @@ extern void pilothouse_controller_log_log(pilothouse_controller_log_level_t leve
 extern void pilothouse_controller_metrics_counter(bindings_string_t *name, pilothouse_controller_metrics_list_pair_t *labels, double add);
 // Sets a gauge. `value` must be finite.
 extern void pilothouse_controller_metrics_gauge(bindings_string_t *name, pilothouse_controller_metrics_list_pair_t *labels, double value);
-// Records one observation in a histogram; durations in seconds. `value` must be finite.
+// Records one observation in a histogram. `value` must be finite; use seconds for durations.
 extern void pilothouse_controller_metrics_histogram(bindings_string_t *name, pilothouse_controller_metrics_list_pair_t *labels, double value);
 
 // Helper Functions

@@ -18,27 +18,29 @@ witTypes "pilothouse.dev/sdk/internal/wit/types"
 type ObjectKey = pilothouse_controller_types.ObjectKey
 type Object = pilothouse_controller_objects.Object
 
-// Which objects of a watch.
+// Selects objects of a watch.
 type Filter struct {
-        // "" for all namespaces of the watch.
+        // Only objects in this namespace; "" for all namespaces of the watch.
 Namespace string
-// In kubectl's syntax: "app=web,tier in (a, b),!canary". "" for all. One that doesn't parse traps.
+// A label selector in kubectl's syntax: "app=web,tier in (a, b),!canary"; "" for all. A selector that does not parse traps.
 LabelSelector string
-// At most so many. 0 leaves it to the function: see there.
+// The maximum number of results. For 0, see the function.
 Limit uint32
-// "" to begin, then the `next` of the page before: the objects after it, in the order of namespace and name.
+// Where to continue: "" for the start, otherwise the `next` of the previous page. The results are the objects that follow it in the
+// order of namespace and name.
 Cursor string
 }
 
 type Page struct {
         Items []*pilothouse_controller_objects.Object
-// "" after the last page.
+// The cursor of the next page; "" after the last page.
 Next string
 }
 
-// A row of `list-fields`: one value per pointer, in the order asked for, as `object.field` gives it.
+// The values that `list-fields` read from one object.
 type Row struct {
         Key pilothouse_controller_types.ObjectKey
+// One value per pointer, in the order of the pointers, in the form that `object.field` returns.
 Values []witTypes.Option[string]
 }
 

@@ -19,9 +19,9 @@ type Object = pilothouse_controller_objects.Object
 //go:wasmimport pilothouse:controller/changes@0.1.0 [resource-drop]batch
 func resourceDropBatch(handle int32)
 
-// The objects behind the notifications of one `observe` call; `position` counts from 0 in its list. A position beyond the list has no
-// objects: every function answers none. Nothing here waits or fails. The batch ends with the call: afterwards a kept handle
-// answers none, while the objects taken out of it stay valid.
+// The objects behind the notifications of one `observe` call. `position` is the zero-based index of a notification in the list; for a
+// position beyond the list every method returns none. No method waits or fails. The batch is valid until the call returns; after
+// that a retained batch handle returns none, while objects taken out of it stay valid.
 type Batch struct {
         handle *witRuntime.Handle
 }

@@ -21,39 +21,40 @@ type ApiError = pilothouse_controller_types.ApiError
 type Object = pilothouse_controller_objects.Object
 
 type ListOptions struct {
-        // "" for all namespaces.
+        // Only objects in this namespace; "" for all namespaces.
 Namespace string
-// In kubectl's syntax, "" for all; judged by the server.
+// A label selector in kubectl's syntax, evaluated by the server; "" for all.
 LabelSelector string
-// "metadata.name=web", "" for all; judged by the server.
+// A field selector, such as "metadata.name=web", evaluated by the server; "" for all.
 FieldSelector string
-// At most so many; never more than 500 (also for 0).
+// The maximum number of objects in the page: never more than 500, which is also what 0 means.
 Limit uint32
-// "" to begin, then the `next` of the page before.
+// Where to continue: "" for the start, otherwise the `next` of the previous page.
 Cursor string
 }
 
 type Page struct {
         Items []*pilothouse_controller_objects.Object
-// "" after the last page.
+// The cursor of the next page; "" after the last page.
 Next string
 }
 
 type ApplyOptions struct {
-        // "" for the plugin's own name, which is what one wants; else that name, a slash and more. Any other is `invalid`.
+        // The field manager: "" for the plugin's own name (the usual choice), or that name followed by a slash and a suffix. Any other
+// value returns `invalid`.
 FieldManager string
-// Take fields over from other managers in place of a conflict.
+// Take over fields that other managers own, instead of returning `conflict`.
 Force bool
 }
 
 const (
-// JSON Patch, RFC 6902.
+// JSON Patch (RFC 6902).
 PatchType_Json uint8 = 0
-// JSON Merge Patch, RFC 7386.
+// JSON Merge Patch (RFC 7386).
 PatchType_Merge uint8 = 1
-// Strategic merge patch: built-in types only.
+// Strategic merge patch; only for built-in types.
 PatchType_Strategic uint8 = 2
-// Server-side apply; the body is JSON.
+// Server-side apply; the body is the configuration to apply, as JSON.
 PatchType_Apply uint8 = 3
 )
 
@@ -94,13 +95,14 @@ const (
 Propagation_Foreground uint8 = 1
 Propagation_Orphan uint8 = 2
 )
+// How the garbage collector treats the dependents of a deleted object (`propagationPolicy`).
 type Propagation = uint8
 
 type DeleteOptions struct {
         Propagation Propagation
-// Delete only the object with this UID, else `conflict`; "" for any.
+// A precondition: delete only the object with this UID, otherwise return `conflict`. "" for any.
 Uid string
-// Delete only this state, else `conflict`; "" for any.
+// A precondition: delete only this version of the object, otherwise return `conflict`. "" for any.
 ResourceVersion string
 }
 

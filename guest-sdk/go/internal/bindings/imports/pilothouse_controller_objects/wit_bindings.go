@@ -20,11 +20,11 @@ type Pair = pilothouse_controller_types.Pair
 //go:wasmimport pilothouse:controller/objects@0.1.0 [resource-drop]object
 func resourceDropObject(handle int32)
 
-// One state of one object: immutable, so what you read never changes while you hold it, and may be older than what the cache holds
-// by then. Taking a handle copies nothing. Each open handle counts towards the limit `handles`: close it when you are done (the
-// SDKs do; in C, call the generated destructor).
+// One immutable state of one object. What you read never changes while you hold the handle; the cache may hold a newer state by then.
+// Opening a handle copies nothing. Each open handle counts towards the limit `handles`: close it when you are done (the SDKs do this;
+// from C without the SDK, call the generated destructor).
 // 
-// No method here waits or fails; each costs one call into the host and the copy of what it returns.
+// No method waits or fails; each costs one host call and the copy of the value that it returns.
 type Object struct {
         handle *witRuntime.Handle
 }
@@ -66,7 +66,7 @@ func ObjectFromBorrowHandle(handleValue int32) *Object {
 }
 
 
-// An owner reference.
+// An owner reference (`metadata.ownerReferences[]`).
 type Owner struct {
         ApiVersion string
 Kind string

@@ -16,13 +16,14 @@ type Change = pilothouse_controller_types.Change
 type Failure = pilothouse_controller_types.Failure
 type Batch = pilothouse_controller_changes.Batch
 
+// One change of one object.
 type Notification struct {
-        // The watch of the descriptor (one with `notify`).
+        // The name of the watch, one that the descriptor declares with `notify`.
 Watch string
 Change pilothouse_controller_types.Change
 Key pilothouse_controller_types.ObjectKey
-// An `added` that replays what was there before this instance saw it.
+// Whether this `added` replays an object that existed before this instance started to observe.
 Initial bool
-// A `deleted` that the watch missed: the last state known may be older than the last one there was.
+// Whether the watch missed this deletion, so that the last known state may be older than the object's final state.
 FinalStateUnknown bool
 }

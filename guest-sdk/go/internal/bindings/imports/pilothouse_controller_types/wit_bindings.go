@@ -11,77 +11,77 @@ import (
 )
 
 
-// The name of an object inside one watch.
+// Identifies an object within a watch.
 type ObjectKey struct {
-        // "" for a cluster-scoped object.
+        // The object's namespace; "" for a cluster-scoped object.
 Namespace string
 Name string
 }
 
-// One kind of object in one API version, as in a manifest: "apps/v1", "Deployment".
+// A kind in one API version, spelled as in a manifest: "apps/v1", "Deployment".
 type ObjectType struct {
         ApiVersion string
 Kind string
 }
 
-// A key and its value: a label, a log field, a metric label.
+// A key and its value: a label, a log field or a metric label.
 type Pair struct {
         Key string
 Value string
 }
 
 const (
-        // An object that the watch's trigger maps to this key appeared.
+        // An object that the watch's trigger maps to this key was created.
 Reason_Created uint8 = 0
-// Such an object changed.
+// An object that the watch's trigger maps to this key was updated.
 Reason_Updated uint8 = 1
-// Such an object is gone.
+// An object that the watch's trigger maps to this key was deleted.
 Reason_Deleted uint8 = 2
-// The watch's resync period passed; nothing is known to have changed.
+// The watch's resync period elapsed; no change is known.
 Reason_Resync uint8 = 3
-// The plugin asked for it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
+// The plugin requested it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
 Reason_Requeue uint8 = 4
-// The last attempt failed.
+// The previous attempt failed.
 Reason_Retry uint8 = 5
-// The host started, or a new version of the plugin was loaded.
+// The host started, or loaded a new version of the plugin.
 Reason_Startup uint8 = 6
-// A reason that this version of the contract does not name.
+// A reason that this version of the contract does not define.
 Reason_Other uint8 = 7
 )
-// Why a key is in the queue.
+// Why a key was queued.
 type Reason = uint8
 
 const (
         Change_Added uint8 = 0
 Change_Updated uint8 = 1
 Change_Deleted uint8 = 2
-// The resync period passed: told again, unchanged.
+// The resync period elapsed; the object is unchanged.
 Change_Resync uint8 = 3
 )
-// What happened to an object in a watch.
+// What happened to an object of a watch.
 type Change = uint8
 
-// Work: one object of one target watch. The object itself is read with `cache.get`; it may be gone by now.
+// One item of work: an object of a target watch. Read the object with `cache.get`; it may have been deleted since it was queued.
 type Request struct {
-        // The target watch (one whose trigger is `self`).
+        // The target watch, that is, a watch whose trigger is `self`.
 Watch string
 Key ObjectKey
-// Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
+// All reasons merged into this item. They are informational: a correct reconcile produces the same result without them.
 Reasons []Reason
-// How many times in a row this key has failed: 0 the first time, reset by success.
+// The number of consecutive failures of this key: 0 on the first attempt, reset by a success.
 Attempt uint32
-// Room for what later versions of the host tell; ignore keys that you don't know.
+// Reserved for additions by later versions of the host; ignore keys that you don't know.
 Extra []Pair
 }
 
 const (
-// Nothing until something changes.
+// Nothing, until a change queues the key again.
 Outcome_Done uint8 = 0
-// The same key again after so many milliseconds, or earlier if something changes.
+// Reconcile the same key again after this many milliseconds, or earlier if a change queues it.
 Outcome_RequeueAfter uint8 = 1
 )
 
-// What a reconcile that succeeded wants next.
+// What a successful reconcile asks for next.
 type Outcome struct {
         tag uint8
         value any
@@ -109,13 +109,13 @@ func MakeOutcomeRequeueAfter(value uint32) Outcome {
 
 
 const (
-// Try again, with exponential backoff per key.
+// Retry with exponential backoff per key.
 Failure_Retry uint8 = 0
-// Trying again cannot help: not before the object changes.
+// Do not retry until the object changes, because a retry cannot succeed before.
 Failure_Terminal uint8 = 1
 )
 
-// Why a call failed. The text is for people: it reaches the log and the plugin's status.
+// Why a call failed. The payload is a message for people; it appears in the log and in the plugin's status.
 type Failure struct {
         tag uint8
         value any
@@ -149,7 +149,7 @@ func MakeFailureTerminal(value string) Failure {
 
 
 
-// Same shape as an RBAC PolicyRule, with namespaces. An empty list of namespaces means all.
+// A rule with the fields of an RBAC PolicyRule, plus namespaces. An empty list of namespaces means all namespaces.
 type Rule struct {
         ApiGroups []string
 Resources []string
@@ -157,9 +157,9 @@ Verbs []string
 Namespaces []string
 }
 
-// One field that the API server refused.
+// One field that the API server rejected (a StatusCause).
 type Cause struct {
-        // The field's path as the server names it: "spec.replicas".
+        // The field's path as the server reports it: "spec.replicas".
 Field string
 // The server's reason: "FieldValueInvalid".
 Reason string
@@ -168,39 +168,40 @@ Message string
 
 type ConflictInfo struct {
         Message string
-// The object's present resource version; "" when the server didn't tell and the cache doesn't know.
+// The object's current resource version; "" when neither the server's answer nor the cache has it.
 ResourceVersion string
 }
 
 type HttpStatus struct {
         Code uint16
-// The `reason` of the server's Status, "" without one.
+// The `reason` of the server's Status object; "" when it has none.
 Reason string
 Message string
 }
 
 const (
-// 404 NotFound: the object, or the whole resource type.
+// 404 NotFound: the object, or the whole resource type, does not exist.
 ApiError_NotFound uint8 = 0
-// 409 AlreadyExists: on create.
+// 409 AlreadyExists: the object to create already exists.
 ApiError_AlreadyExists uint8 = 1
-// 409 Conflict: the object changed since it was read, or a server-side apply met another field manager.
+// 409 Conflict: the object changed since it was read, or another field manager owns a field of a server-side apply.
 ApiError_Conflict uint8 = 2
-// 422 Invalid: at least one cause.
+// 422 Invalid: the server rejected fields. The list has at least one cause.
 ApiError_Invalid uint8 = 3
-// 403 Forbidden: by RBAC or admission on the server.
+// 403 Forbidden: rejected by RBAC or by admission on the server.
 ApiError_Forbidden uint8 = 4
-// Refused by the host before any request was sent. The rule is what a grant would have to contain.
+// Rejected by the host; no request was sent. The payload is the rule that the descriptor and the operator's grant must contain.
 ApiError_Denied uint8 = 5
-// 429, or the host's own limit: try again after so many milliseconds.
+// 429 TooManyRequests, or the host's own rate limit. The payload is the time to wait, in milliseconds.
 ApiError_TooManyRequests uint8 = 6
-// No answer: connection refused, timed out, 503 or 504. A write may nevertheless have happened.
+// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
 ApiError_Unavailable uint8 = 7
 // Any other status.
 ApiError_Other uint8 = 8
 )
 
-// Why a request to the API server failed. A closed set: what is added later arrives as `other`, with the server's reason.
+// Why a request to the API server failed. The set of cases is closed: errors defined by later versions arrive as `other` with the
+// server's reason.
 type ApiError struct {
         tag uint8
         value any
