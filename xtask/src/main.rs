@@ -3,6 +3,7 @@
 mod bench;
 mod bindings;
 mod demo;
+mod documented_tests;
 mod excerpts;
 mod fuzz;
 mod guests;
@@ -10,10 +11,10 @@ mod host;
 mod hostile;
 mod languages;
 mod mutants;
-mod security_tests;
 mod soak;
 mod test;
 mod tidy;
+mod vocabulary;
 mod wit;
 
 use std::path::{Path, PathBuf};

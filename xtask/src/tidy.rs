@@ -6,12 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, excerpts, security_tests, wit};
-
-/// Maximum number of lines of a source file.
-const MAX_LINES: usize = 420;
-/// Files that may be longer, each with the reason.
-const LONG_FILES: &[(&str, &str)] = &[];
+use crate::{bindings, documented_tests, excerpts, vocabulary, wit};
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
@@ -39,7 +34,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let files = tracked(root)?;
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let text = fs::read_to_string(root.join(file)).with_context(|| format!("read {}", file.display()))?;
-        found.extend(too_long(file, &text));
+        found.extend(vocabulary::problems(file, &text));
         found.extend(unsafe_code(file, &text));
     }
     for (name, allowed) in ALLOWED_DEPENDENCIES {
@@ -53,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(bindings::stale_files(root)?);
     found.extend(wit::problems(root)?);
     found.extend(excerpts::stale_excerpts(root, &files)?);
-    found.extend(security_tests::missing_tests(root, &files)?);
+    found.extend(documented_tests::missing_tests(root, &files)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped_modules(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));
@@ -76,17 +71,6 @@ fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
         .map(PathBuf::from)
         .filter(|file| root.join(file).exists())
         .collect())
-}
-
-fn too_long(file: &Path, text: &str) -> Option<String> {
-    let lines = text.lines().count();
-    let is_exempt = LONG_FILES.iter().any(|(name, _)| Path::new(name) == file);
-    (lines > MAX_LINES && !is_exempt).then(|| {
-        format!(
-            "{}: {lines} lines, more than {MAX_LINES}: split it, or list it in xtask/src/tidy.rs",
-            file.display()
-        )
-    })
 }
 
 /// The only file that may contain unsafe code (docs/decisions/0007-compiled-code-is-mapped.md), and this file, which names the lint.
@@ -194,13 +178,6 @@ mod tests {
         let found = wrong_direction("model", &[], manifest);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(wrong_direction("controller", &["plugin"], manifest), Vec::<String>::new());
-    }
-
-    #[test]
-    fn long_files_are_found() {
-        let text = "line\n".repeat(MAX_LINES + 1);
-        assert!(too_long(Path::new("a.rs"), &text).is_some());
-        assert!(too_long(Path::new("a.rs"), "line\n").is_none());
     }
 
     #[test]

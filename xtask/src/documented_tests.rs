@@ -1,28 +1,32 @@
-//! Checks that every test named in docs/security.md exists. Without its test, a statement there is not verified.
+//! Checks that every test named in docs/security.md and docs/behaviours.md exists. Without its test, a statement there is not verified.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The page whose tables name the tests.
-const PAGE: &str = "docs/security.md";
+/// The pages whose tables name tests.
+const PAGES: [&str; 2] = ["docs/security.md", "docs/behaviours.md"];
 
-/// Returns a line for each test that the page names and no source file defines.
+/// Returns a line for each test that a page names and no source file defines.
 ///
 /// # Errors
-/// Errors if the page or a source file cannot be read.
+/// Errors if a page or a source file cannot be read.
 pub(crate) fn missing_tests(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let read = |file: &Path| {
         std::fs::read_to_string(root.join(file)).with_context(|| format!("read {}", file.display()))
     };
-    let page = read(Path::new(PAGE))?;
-    let mut missing = test_names(&page);
+    let pages = PAGES.map(|page| Ok((page, read(Path::new(page))?)));
+    let pages = pages.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut missing: Vec<(&str, &str)> = pages
+        .iter()
+        .flat_map(|(page, text)| test_names(text).into_iter().map(|test| (*page, test)))
+        .collect();
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let text = read(file)?;
-        missing.retain(|test| !text.contains(&format!("fn {test}(")));
+        missing.retain(|(_, test)| !text.contains(&format!("fn {test}(")));
     }
-    Ok(missing.into_iter().map(|test| format!("{PAGE}: the test {test} does not exist")).collect())
+    Ok(missing.into_iter().map(|(page, test)| format!("{page}: the test {test} does not exist")).collect())
 }
 
 /// Returns the test names in the tables: code in backquotes that is one identifier with at least three underscores.
