@@ -1,6 +1,5 @@
 //! Queue, Events, metrics, log and finalizers.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_sdk::log::{Level, log};
 use pilothouse_sdk::{Context, Error, Outcome, Request, finalizer, metrics};
 

@@ -186,7 +186,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
             default_rolling_update(object, || json!({"maxSurge": 0, "maxUnavailable": 1}));
         }
         "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => {
-            default_rolling_update(object, || json!({"partition": 0}))
+            default_rolling_update(object, || json!({"partition": 0}));
         }
         "io.k8s.api.batch.v1.JobSpec" if !object.contains_key("parallelism") => {
             set_if_absent(object, "completions", || 1.into());

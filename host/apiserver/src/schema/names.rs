@@ -214,10 +214,13 @@ mod tests {
         assert_eq!(data_key_errors("..a"), ["must not start with '..'"]);
     }
 
+    /// A validation, and names that it accepts and rejects.
+    type Syntax<'n> = (fn(&str) -> Vec<String>, &'n [&'n str], &'n [&'n str]);
+
     #[test]
     fn valid_names_have_no_errors_and_invalid_names_do() {
         let (long_label, long_name) = ("a".repeat(64), "a".repeat(254));
-        let syntaxes: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 6] = [
+        let syntaxes: [Syntax<'_>; 6] = [
             (subdomain_errors, &["a.b-c.d1"], &["A", "a..b", &long_name]),
             (label_errors, &["my-name"], &["-a", &long_label]),
             (service_name_errors, &["svc-1"], &["1-svc"]),

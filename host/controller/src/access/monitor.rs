@@ -91,7 +91,7 @@ impl AccessMonitor {
                 self.log.state(LogLevel::Warn, format_args!("waiting: a right was revoked: {reason}"));
             }
             None => {
-                self.log.state(LogLevel::Info, format_args!("all rights are granted again; work continues"))
+                self.log.state(LogLevel::Info, format_args!("all rights are granted again; work continues"));
             }
         }
     }

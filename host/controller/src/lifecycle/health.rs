@@ -151,7 +151,7 @@ impl Health {
     pub(crate) fn record_success(&self, activity: Activity) {
         if !self.0.is_clean.load(Ordering::Acquire) {
             self.change(|state| {
-                state.fault_counter.record_success(activity, CallKind::Normal, Instant::now())
+                state.fault_counter.record_success(activity, CallKind::Normal, Instant::now());
             });
         }
     }

@@ -80,6 +80,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
 /// right, an unreachable server), and reports that through `report`.
+#[expect(clippy::too_many_lines, reason = "the steps of a load, one after the other")]
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,

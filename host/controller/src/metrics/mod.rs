@@ -111,6 +111,7 @@ pub(crate) fn registered<M: Metric + Clone>(
 
 impl Metrics {
     /// Creates the families and registers each under its name and help text, which docs/metrics.md repeats.
+    #[expect(clippy::too_many_lines, reason = "the table of metrics")]
     pub fn register(registry: &mut Registry) -> Self {
         let lifecycle = LifecycleMetrics::register(registry);
         let http = HttpMetrics::register(registry);

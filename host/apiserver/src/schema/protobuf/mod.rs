@@ -58,7 +58,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
                 for field in fields(type_meta, "TypeMeta") {
                     match field? {
                         (1, WireValue::Bytes(text)) => {
-                            api_version = String::from_utf8_lossy(text).into_owned()
+                            api_version = String::from_utf8_lossy(text).into_owned();
                         }
                         (2, WireValue::Bytes(text)) => kind = String::from_utf8_lossy(text).into_owned(),
                         _ => {}

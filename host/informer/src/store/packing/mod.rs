@@ -72,7 +72,7 @@ impl Packer {
             let dictionary = Dictionary::train(samples);
             match &dictionary {
                 Some(dictionary) => {
-                    tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary")
+                    tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary");
                 }
                 None => tracing::warn!("the cache stays uncompressed: zstd could not train a dictionary"),
             }
