@@ -55,7 +55,7 @@ test("an error in the project is reported with its location", async () => {
     [{ "src/plugin.js": 'import x from "./nowhere.js";' }, /Could not resolve "\.\/nowhere\.js"/],
     [{ "src/plugin.js": "export default { reconcile() {} };" }, /src\/plugin\.js: the default export is not a plugin/],
     [{ "src/plugin.js": `${PLUGIN}export default definePlugin({ describe, reconcil() {} });` }, /unknown member reconcil/],
-    [{ "src/other.js": "" }, /no src\/plugin\.ts or src\/plugin\.js: say where/],
+    [{ "src/other.js": "" }, /no src\/plugin\.ts or src\/plugin\.js; set "main" in package\.json/],
     [{ "package.json": '{"main":"gone.js"}' }, /gone\.js, "main" of package\.json, does not exist/],
   ]) {
     await assert.rejects(build(await project(files)), (error) => error instanceof BuildError && text.test(error.message), String(text));

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::client::FIELD_MANAGER;
+
 /// A plugin's identity: the stem of its file, an RFC 1123 label. Its queue, field manager, metrics and sidecar are named after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginName(Arc<str>);
@@ -40,7 +42,7 @@ impl PluginName {
     /// Returns the name of the plugin in a file.
     ///
     /// # Errors
-    /// The file's stem is not an RFC 1123 label.
+    /// The file's stem is not an RFC 1123 label, or is the host's own field manager.
     pub fn of_file(path: &Path) -> Result<Self, NameError> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let error = |problem| NameError {
@@ -57,6 +59,9 @@ impl PluginName {
         }
         if !is_alphanumeric(stem.bytes().next()) || !is_alphanumeric(stem.bytes().last()) {
             return Err(error("it does not begin and end with a letter or digit"));
+        }
+        if stem == FIELD_MANAGER {
+            return Err(error("it is the field manager under which the host applies CRDs"));
         }
         Ok(Self(Arc::from(&*stem)))
     }
@@ -88,6 +93,13 @@ mod tests {
     fn a_file_whose_stem_is_a_label_names_a_plugin() {
         let name = PluginName::of_file(Path::new("/plugins/sample-controller.wasm")).expect("a label");
         assert_eq!(name.as_str(), "sample-controller");
+    }
+
+    /// A plugin applies under its own name, so with this name it could take over fields of CRDs.
+    #[test]
+    fn a_plugin_cannot_have_the_name_of_the_hosts_field_manager() {
+        let error = PluginName::of_file(Path::new("pilothouse-crds.wasm")).expect_err("reserved").to_string();
+        assert!(error.contains("field manager under which the host applies CRDs; rename it"), "{error}");
     }
 
     #[test]

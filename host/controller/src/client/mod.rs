@@ -19,7 +19,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
-pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
+pub(crate) use crds::{CrdError, FIELD_MANAGER, apply_crds, missing_crd, unestablished_crd};
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};
