@@ -95,7 +95,7 @@ enum Command {
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
     WitDoc,
-    /// Run checks beyond compiler and clippy: file sizes, dependency directions, generated files, documentation.
+    /// Run checks beyond compiler and clippy: retired names, dependency directions, generated files, documentation.
     Tidy,
 }
 

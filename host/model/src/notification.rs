@@ -19,7 +19,7 @@ pub enum Notification {
         /// The object as it is now.
         new: Object,
     },
-    /// The object was deleted.
+    /// The object was deleted, or no longer matches the subscription.
     Deleted {
         /// The last known version.
         last: Object,

@@ -78,8 +78,8 @@ impl RateLimits {
     fn should_log(&self, metric: &str, problem: &MetricProblem) -> bool {
         let subject = match problem {
             MetricProblem::TooMany { .. } => None,
-            MetricProblem::OtherKind { .. }
-            | MetricProblem::OthersKind { .. }
+            MetricProblem::KindChanged { .. }
+            | MetricProblem::KindConflict { .. }
             | MetricProblem::Collides { .. }
             | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
         };

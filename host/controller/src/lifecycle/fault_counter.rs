@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::backoff;
 
-/// Faults in a row after which a plugin backs off: as many as a batch of the observer has attempts, and as
-/// many as the per-key backoff lets happen within 0.1 s.
+/// Faults in a row after which a plugin backs off. Equals the observer's attempts per batch. A failing key
+/// reaches it within 0.1 s.
 const MAX_FAULTS: u32 = 5;
 /// The longest backoff if all faults are of one object. Its own per-key backoff delays it already, and the
 /// other objects must not wait long because of it.
@@ -28,7 +28,7 @@ pub(crate) enum Activity {
     Index,
 }
 
-/// Counts the faults of one version, like a circuit breaker.
+/// Counts the faults of one version.
 ///
 /// ```text
 /// allowed ──5 faults in a row──▶ blocked ──the backoff ends, one call──▶ probing ──success──▶ allowed
@@ -88,7 +88,7 @@ impl FaultCounter {
 
     /// Whether [`try_acquire`](Self::try_acquire) would admit a call. The error is when that will be the
     /// case, if known.
-    pub(super) fn check_open(&self, now: Instant) -> Result<(), Option<Instant>> {
+    pub(super) fn check_allowed(&self, now: Instant) -> Result<(), Option<Instant>> {
         match self.call_state {
             CallState::Allowed => Ok(()),
             CallState::Blocked { until } if now >= until => Ok(()),
@@ -218,7 +218,7 @@ mod tests {
         assert!(counter.is_clean());
         fail(&mut counter, Reconcile, 5, now);
         assert_eq!(counter.try_acquire(now), None);
-        assert_eq!(counter.check_open(now), Err(Some(now + SECOND)));
+        assert_eq!(counter.check_allowed(now), Err(Some(now + SECOND)));
         assert_eq!((counter.backs_off_until(), counter.faults(Reconcile)), (Some(now + SECOND), 5));
     }
 
@@ -227,9 +227,9 @@ mod tests {
         let (mut counter, now) = (FaultCounter::default(), Instant::now());
         fail(&mut counter, Reconcile, 5, now);
         let later = now + SECOND;
-        assert_eq!(counter.check_open(later), Ok(()));
+        assert_eq!(counter.check_allowed(later), Ok(()));
         assert_eq!(counter.try_acquire(later), Some(CallKind::Probe));
-        assert_eq!((counter.try_acquire(later), counter.check_open(later)), (None, Err(None)), "only one");
+        assert_eq!((counter.try_acquire(later), counter.check_allowed(later)), (None, Err(None)), "only one");
         counter.record_success(Reconcile, CallKind::Probe, later);
         assert_eq!(counter.try_acquire(later), Some(CallKind::Normal));
         assert!(counter.is_clean());

@@ -83,7 +83,7 @@ impl Health {
     }
 
     /// Waits until [`try_acquire`](Self::try_acquire) may return a permit. Cancellation safe.
-    pub(crate) async fn wait_until_open(&self) {
+    pub(crate) async fn wait_until_allowed(&self) {
         while self.0.access.wait_until_granted().await {
             self.wait_until_recovered().await;
             if !self.0.access.is_withheld() {
@@ -95,7 +95,7 @@ impl Health {
     async fn wait_until_recovered(&self) {
         while !self.0.is_clean.load(Ordering::Acquire) {
             let mut changed = self.0.changed.subscribe();
-            let until = match self.check_open() {
+            let until = match self.check_allowed() {
                 Ok(()) => return,
                 Err(until) => until,
             };
@@ -113,7 +113,7 @@ impl Health {
     }
 
     /// Waits until [`try_acquire`](Self::try_acquire) returns no permit. Cancellation safe.
-    pub(crate) async fn wait_until_closed(&self) {
+    pub(crate) async fn wait_until_blocked(&self) {
         tokio::select! {
             () = self.wait_until_backing_off() => {}
             () = self.0.access.wait_until_lost() => {}
@@ -122,7 +122,7 @@ impl Health {
 
     async fn wait_until_backing_off(&self) {
         let mut changed = self.0.changed.subscribe();
-        while self.check_open().is_ok() {
+        while self.check_allowed().is_ok() {
             // Cannot fail: `self` owns the sender.
             let _ = changed.changed().await;
         }
@@ -162,9 +162,9 @@ impl Health {
         self.change(|state| state.retired = true);
     }
 
-    fn check_open(&self) -> Result<(), Option<Instant>> {
+    fn check_allowed(&self) -> Result<(), Option<Instant>> {
         let state = self.0.state.lock();
-        if state.retired { Ok(()) } else { state.fault_counter.check_open(Instant::now()) }
+        if state.retired { Ok(()) } else { state.fault_counter.check_allowed(Instant::now()) }
     }
 
     fn failed(&self, activity: Activity, object: Option<&dyn DynHash>, kind: CallKind, fault: &dyn Display) {
@@ -179,11 +179,11 @@ impl Health {
         let (answer, should_notify) = {
             let mut state = self.0.state.lock();
             let before =
-                (state.fault_counter.backs_off_until(), state.fault_counter.check_open(Instant::now()));
+                (state.fault_counter.backs_off_until(), state.fault_counter.check_allowed(Instant::now()));
             let answer = change(&mut state);
             self.0.is_clean.store(state.fault_counter.is_clean(), Ordering::Release);
             let after =
-                (state.fault_counter.backs_off_until(), state.fault_counter.check_open(Instant::now()));
+                (state.fault_counter.backs_off_until(), state.fault_counter.check_allowed(Instant::now()));
             (answer, before != after || state.retired)
         };
         if should_notify {
@@ -247,10 +247,10 @@ mod tests {
         let text = health.backing_off().expect("it backs off").to_string();
         assert_eq!(text, "5 faults in a row, the last: it trapped");
         let start = Instant::now();
-        health.wait_until_open().await;
+        health.wait_until_allowed().await;
         assert!(start.elapsed() >= Duration::from_millis(800));
         let probe = health.try_acquire().expect("the probe");
-        let mut second = task::spawn(health.wait_until_open());
+        let mut second = task::spawn(health.wait_until_allowed());
         assert_pending!(second.poll());
         assert!(health.try_acquire().is_none());
         probe.answered(Activity::Reconcile);
@@ -262,7 +262,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_waits_for_a_key_is_notified_when_calls_are_blocked() {
         let health = Health::default();
-        let mut closed = task::spawn(health.wait_until_closed());
+        let mut closed = task::spawn(health.wait_until_blocked());
         assert_pending!(closed.poll());
         for _ in 0..5 {
             health.record_fault(Activity::Index, None, &"it trapped");
@@ -274,10 +274,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dropped_probe_admits_another_and_a_retired_version_blocks_nobody() {
         let health = broken();
-        health.wait_until_open().await;
+        health.wait_until_allowed().await;
         drop(health.try_acquire().expect("the probe"));
         let probe = health.try_acquire().expect("another");
-        let mut waiter = task::spawn(health.wait_until_open());
+        let mut waiter = task::spawn(health.wait_until_allowed());
         assert_pending!(waiter.poll());
         health.retire();
         assert!(waiter.is_woken());

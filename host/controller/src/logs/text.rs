@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
-/// Displays a plugin's text with control characters and bidirectional formatting characters escaped, because
-/// those could forge lines on a terminal. Everything else is unchanged.
+/// Displays a plugin's text with the characters of [`is_terminal_control`] escaped, because those could forge
+/// or hide text on a terminal. Everything else is unchanged.
 pub fn printable(text: &str) -> impl Display {
     Printable(text)
 }
@@ -39,8 +39,8 @@ fn is_terminal_control(character: char) -> bool {
         )
 }
 
-/// Returns the length of the longest prefix that takes at most `room` bytes in the log. Control characters
-/// are escaped there, and in a line of JSON the backslashes are escaped once more.
+/// Returns the length of the longest prefix that takes at most `room` bytes in the log. Counts the worst
+/// case: a log in JSON, where the backslash of each escape is escaped as well.
 pub(super) fn fitting_prefix(text: &str, mut room: usize) -> usize {
     for (at, character) in text.char_indices() {
         let width = match character {

@@ -49,13 +49,13 @@ impl Worker {
             // While the plugin backs off or lacks a permission, its keys stay in the queue.
             tokio::select! {
                 biased;
-                () = current_health.wait_until_open() => {}
+                () = current_health.wait_until_allowed() => {}
                 () = slot.wait_until_surplus() => return,
             }
             let next = tokio::select! {
                 biased;
                 next = guest.queue.get() => next,
-                () = current_health.wait_until_closed() => continue,
+                () = current_health.wait_until_blocked() => continue,
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };

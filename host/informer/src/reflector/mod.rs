@@ -5,7 +5,7 @@
 //!
 //! # Transitions
 //!
-//! "List" in the output column means a streaming list if streaming lists are enabled, and a plain list otherwise. The
+//! "List" in the output column means a streaming list if streaming lists are enabled and not paused, and a plain list otherwise. The
 //! first list requests version `0`, later ones `last`. The version is unset (a consistent read) after the server
 //! refused the version or went back behind it. Each row names tests; another test checks that they exist.
 //!

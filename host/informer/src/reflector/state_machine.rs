@@ -325,13 +325,13 @@ impl StateMachine {
         match failure.kind {
             // The connection is dead, or the server waits until it reaches the requested version.
             FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.probe(),
-            // As if the server had ended the watch; a watch that was not opened lasted no time.
+            // Treated like a watch that the server ended. A watch that was never opened counts as very short.
             FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),
         }
     }
 
-    /// Handles an error answer to a watch, as a status or as an ERROR event.
+    /// Decides how to continue after a failed watch: an error status, an ERROR event, or a refused connection.
     fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),

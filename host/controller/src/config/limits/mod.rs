@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_defaults_to_the_rate() {
+    fn the_burst_defaults_to_three_times_the_rate() {
         let effective = effective(None, &sidecar("{clientQps: 5}")).expect("valid");
         assert_eq!((effective.quotas.client_qps, effective.quotas.client_burst), (5, 15));
     }

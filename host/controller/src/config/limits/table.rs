@@ -147,7 +147,7 @@ pub static LIMITS: [Limit; 20] = [
         unit: Unit::Bytes,
         range: SIZES,
         requestable: None,
-        bounds: "bytes of those lines as they are written, with control characters escaped, after a burst of ten times as many",
+        bounds: "bytes of those lines as they are written, with control and invisible characters escaped, after a burst of ten times as many",
         exceeded: "Lines are dropped, and the log says how many.",
         get: |limits| limits.guest.log_bytes_per_second as u64,
         set: |limits, value| limits.guest.log_bytes_per_second = size(value),

@@ -55,12 +55,12 @@ struct Series {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MetricProblem {
     #[error("it is a {known} already, and was used as a {used}")]
-    OtherKind { known: &'static str, used: &'static str },
+    KindChanged { known: &'static str, used: &'static str },
     #[error(
         "plugin {plugin} records it as a {known}, and it was used as a {used}: a scrape has one kind for each name, so \
          give it another name in one of the two"
     )]
-    OthersKind { plugin: PluginName, known: &'static str, used: &'static str },
+    KindConflict { plugin: PluginName, known: &'static str, used: &'static str },
     #[error(
         "its {series} is a series of the {kind} {other} of plugin {plugin}: give it another name in one of the two"
     )]
@@ -194,8 +194,8 @@ impl Family {
         let mut plugins = self.series.keys().map(|labels| &labels.plugin);
         let is_own = plugins.clone().any(|of| of == plugin);
         match plugins.next() {
-            Some(other) if !is_own => MetricProblem::OthersKind { plugin: other.clone(), known, used },
-            _ => MetricProblem::OtherKind { known, used },
+            Some(other) if !is_own => MetricProblem::KindConflict { plugin: other.clone(), known, used },
+            _ => MetricProblem::KindChanged { known, used },
         }
     }
 }

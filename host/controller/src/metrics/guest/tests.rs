@@ -80,7 +80,7 @@ fn a_metric_name_has_one_kind_and_the_error_names_its_plugin() {
     assert_eq!(use_as("b", MetricKind::Counter, "level_total"), Err(refused));
     use_as("b", MetricKind::Gauge, "level").expect("the same kind");
     let own = use_as("b", MetricKind::Counter, "level").expect_err("its own is a gauge, too");
-    assert_eq!(own, MetricProblem::OtherKind { known: "gauge", used: "counter" });
+    assert_eq!(own, MetricProblem::KindChanged { known: "gauge", used: "counter" });
     use_as("b", MetricKind::Counter, "done_total").expect("a counter");
     use_as("a", MetricKind::Counter, "done").expect("the same counter");
     let mut text = String::new();

@@ -248,7 +248,7 @@ impl Observer {
         self.guest.panics.panic_point("observer");
         let (outcome, pass) = loop {
             // While the plugin backs off or lacks a permission, the batch waits.
-            self.version.health.wait_until_open().await;
+            self.version.health.wait_until_allowed().await;
             // The read lock is held during the call, so that a swap waits for its end.
             let running = self.running.read().await;
             if !running.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {

@@ -1,10 +1,11 @@
-//! The steps between a successful load and the swap: the new version's computed indexes are brought up to date, and the running version
-//! pauses only for the last of them.
+//! The steps between a successful load and the swap: the new version's indexes are computed while the running version works, and the
+//! running version pauses only for a final pass over what changed meanwhile.
 //!
 //! ```text
 //! indexing ──done──▶ draining ──no guest call runs──▶ catching up ──done──▶ ready
-//!    ▲  │ no instance: the load is retried later          │ CATCH_UP_TIMEOUT is over, at most MAX_ROUNDS times
-//!    └──┴─────────────────────────────────────────────────┘
+//!    ▲  │                                                 │ CATCH_UP_TIMEOUT is over, at most MAX_ROUNDS times
+//!    └──│─────────────────────────────────────────────────┘
+//!       └── no instance ──▶ failed; the load is retried later
 //! ```
 //!
 //! While indexing and draining, the running version reconciles and receives changes. While catching up, nothing is dispatched, because a
@@ -80,7 +81,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 enum Step {
     Indexing(BoxFuture<Result<(), NoInstance>>),
     Draining(BoxFuture<ExclusiveVersion>),
-    /// Yields `None` after a timeout.
+    /// Yields `None` if indexing has to start over.
     CatchingUp(BoxFuture<Option<ExclusiveVersion>>),
 }
 
