@@ -10,6 +10,8 @@ use crate::{guests, host};
 /// Runs the benchmarks `guest` and `start`. Returns JSON objects with `figure`, `unit`, `value`, `beside` and optionally `target`.
 pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
     guests::build_small(root, &["probe"])?;
+    // The guests of the benchmark `start`.
+    guests::build(root, &["secret-replicator", "acceptance-python"], || host::build(root))?;
     let mut lines = Vec::new();
     let host = super::programs::host(root)?.display().to_string();
     for (bench, arguments) in [("guest", &[] as &[_]), ("start", &["--binary", &*host])] {
@@ -22,6 +24,7 @@ pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
 /// Runs the benchmark `density`. Returns tables in Markdown.
 pub(super) fn density(root: &Path) -> Result<String> {
     let host = super::programs::host(root)?.display().to_string();
+    guests::build(root, &["secret-replicator", "pod-counter", "label-propagator"], || host::build(root))?;
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
     let guests = ["secret-replicator", "pod-counter", "label-propagator"].map(guest);
     let [rust, c, javascript] = guests.each_ref().map(String::as_str);
