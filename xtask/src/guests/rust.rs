@@ -2,6 +2,7 @@
 //!
 //! docs/decisions/0002-building-guests.md explains how the toolchain is found.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -66,10 +67,24 @@ pub(super) fn build_with_profile(
     let status =
         command.envs(variables.iter().copied()).status().context("start cargo to build the guests")?;
     ensure!(status.success(), "cargo could not build {} (see above): {status}", packages.join(", "));
-    packages
-        .iter()
-        .map(|name| find_built(&target_directory.join(TARGET).join(profile.name()), name))
-        .collect()
+    let folder = target_directory.join(TARGET).join(profile.name());
+    let guests = packages.iter().map(|name| find_built(&folder, name)).collect::<Result<Vec<_>>>()?;
+    if workspace == root.join("examples") { Ok(guests) } else { move_to(workspace, &folder, guests) }
+}
+
+/// Moves the guests of a copied example out of the shared target directory. Cargo names a wasm file after its package only, so it would
+/// otherwise take the file of the copy for that of the example, and not build the example again.
+fn move_to(workspace: &Path, folder: &Path, guests: Vec<Guest>) -> Result<Vec<Guest>> {
+    let moved = guests.into_iter().map(|guest| {
+        let file = guest.wasm.file_name().context("a guest's path has no file name")?;
+        let wasm = workspace.join(file);
+        fs::copy(&guest.wasm, &wasm).with_context(|| format!("copy {}", guest.wasm.display()))?;
+        for built in [guest.wasm.clone(), folder.join("deps").join(file)] {
+            fs::remove_file(&built).with_context(|| format!("remove {}", built.display()))?;
+        }
+        Ok(Guest { name: guest.name, wasm })
+    });
+    moved.collect()
 }
 
 /// Runs the native tests of the Rust SDK and the examples.
