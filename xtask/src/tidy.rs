@@ -12,12 +12,13 @@ use crate::{bindings, documented_tests, excerpts, vocabulary, wit};
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("informer", &["model"]),
-    ("apiserver", &["model"]),
+    ("listen", &[]),
+    ("apiserver", &["model", "listen"]),
     ("plugin", &["model"]),
     ("controller", &["model", "informer", "plugin"]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
-    ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller", "toolchain"]),
+    ("pilothouse", &["model", "informer", "listen", "apiserver", "plugin", "controller", "toolchain"]),
 ];
 
 /// Dependencies that a crate must not have.

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! clock status user meta
-//! schema storage table listen
+//! schema storage table
 //! patch conversion
 //! registry
 //! request
@@ -37,7 +37,6 @@ mod controllers;
 mod conversion;
 mod crd;
 mod discovery;
-pub mod listen;
 mod meta;
 pub mod openapi;
 pub mod patch;
@@ -58,7 +57,7 @@ mod watch;
 
 pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use listen::{CertificateError, ServeError};
+pub use pilothouse_listen::{CertificateError, ServeError};
 pub use request::Verb;
 pub use respond::ResponseBody;
 pub use server::{

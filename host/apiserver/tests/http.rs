@@ -234,22 +234,6 @@ async fn request_head_size_is_limited() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn connections_beyond_the_limit_wait_until_one_ends() {
-    use pilothouse_apiserver::listen;
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let bound = listen::BoundListener { listener, tls: None, max_connections: 2 };
-    let service = tower::service_fn(async |_| Ok::<_, Infallible>(http::Response::new(String::from("ok"))));
-    tokio::spawn(listen::serve(bound, service, CancellationToken::new()));
-    let silent = [TcpStream::connect(address).await, TcpStream::connect(address).await];
-    // In virtual time: the third connection is served after the two silent ones timed out.
-    let before = tokio::time::Instant::now();
-    assert_eq!(send(address, &["GET / HTTP/1.1", LOCAL], "").await, (200, "ok".into()));
-    assert!(before.elapsed() >= std::time::Duration::from_secs(20), "{:?}", before.elapsed());
-    drop(silent);
-}
-
 #[tokio::test]
 async fn anonymous_requests_are_restricted_and_the_kubeconfig_has_admin_rights() {
     let server = ApiServer::builder().authorization(Authorization::Rbac).anonymous(true).build();

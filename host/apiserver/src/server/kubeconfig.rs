@@ -4,10 +4,11 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::ByteString;
+use pilothouse_listen::CertificateError;
 use serde_json::json;
 
 use super::transport::Transport;
-use crate::listen::{CertificateError, base64};
 
 /// The kubeconfig could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,7 @@ pub(super) fn render(
     };
     let mut cluster = json!({"server": server});
     if let Some(pem) = ca_certificate {
-        cluster["certificate-authority-data"] = base64(pem.as_bytes()).into();
+        cluster["certificate-authority-data"] = json!(ByteString(pem.into_bytes()));
     }
     let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
     let config = json!({

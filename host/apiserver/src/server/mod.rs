@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use pilothouse_listen::{CertificateError, ServeError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,6 @@ pub use request_log::{RequestCount, RequestLog};
 pub use service::ApiService;
 
 use crate::controllers;
-use crate::listen::{self, CertificateError, ServeError};
 use crate::status::Status;
 use crate::user::User;
 
@@ -96,7 +96,7 @@ impl ApiServer {
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
         let (listener, guard) = self.inner.transport.bind(listener)?;
         let service = ApiService::over_http(Arc::clone(&self.inner), guard, shutdown.clone());
-        listen::serve(listener, service, shutdown).await;
+        pilothouse_listen::serve(listener, service, shutdown).await;
         Ok(())
     }
 

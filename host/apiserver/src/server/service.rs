@@ -12,12 +12,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
+use pilothouse_listen::RequestGuard;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::handle;
 use super::inner::ServerInner;
-use crate::listen::RequestGuard;
 use crate::request::{Query, body, path};
 use crate::respond::{self, ResponseBody};
 use crate::status::{ResourceRef, Status};

@@ -4,9 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pilothouse_listen::{Authority, BoundListener, CertificateError, RequestGuard, ServeError};
 use tokio::net::TcpListener;
-
-use crate::listen::{Authority, BoundListener, CertificateError, RequestGuard, ServeError};
 
 /// The most open connections of a listener. An HTTP/1.1 client needs one for each watch.
 const MAX_CONNECTIONS: usize = 4096;

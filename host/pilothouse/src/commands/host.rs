@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_apiserver::listen::RequestGuard;
 use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost};
+use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;

@@ -15,8 +15,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use pilothouse_apiserver::listen::{self, BoundListener, RequestGuard};
 use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginStatus};
+use pilothouse_listen::{BoundListener, RequestGuard};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) {
     let listening = BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS };
-    listen::serve(listening, routes(state, guard), shutdown).await;
+    pilothouse_listen::serve(listening, routes(state, guard), shutdown).await;
 }
 
 fn routes(state: AppState, guard: RequestGuard) -> Router {

@@ -4,17 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::{Span, Timestamp, Zoned, tz::TimeZone};
-use k8s_openapi::ByteString;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
-
-use crate::clock::{Clock, SystemClock};
 
 /// The validity of certificates in years; a process that runs longer must be restarted.
 const VALIDITY_YEARS: i64 = 5;
@@ -31,13 +28,17 @@ pub enum CertificateError {
 }
 
 /// A certificate authority for this process's listeners. Its key exists only in memory.
-pub(crate) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
 impl Authority {
-    pub(crate) fn new() -> Result<Self, CertificateError> {
+    /// Creates an authority with a new key and a unique name.
+    ///
+    /// # Errors
+    /// If the key or the certificate cannot be generated.
+    pub fn new() -> Result<Self, CertificateError> {
         let mut params = params(&[])?;
         // A unique name, because clients look up an authority by name before they check the signature.
         params
@@ -47,20 +48,20 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
-        Ok(Self { pem: pem(certificate.der()), issuer: Issuer::new(params, key) })
+        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
     }
 
     /// Returns the authority's certificate in PEM, for clients.
-    pub(crate) fn pem(&self) -> &str {
+    #[must_use]
+    pub fn pem(&self) -> &str {
         &self.pem
     }
 
     /// Returns a TLS acceptor for a listener at `address` that clients can also reach as `localhost` and `hosts`.
-    pub(crate) fn acceptor(
-        &self,
-        address: IpAddr,
-        hosts: &[String],
-    ) -> Result<TlsAcceptor, CertificateError> {
+    ///
+    /// # Errors
+    /// If a host is not a DNS name, or the certificate cannot be generated or used.
+    pub fn acceptor(&self, address: IpAddr, hosts: &[String]) -> Result<TlsAcceptor, CertificateError> {
         let mut names = vec!["127.0.0.1".to_owned(), "::1".to_owned(), "localhost".to_owned()];
         names.push(address.to_string());
         names.extend(hosts.iter().cloned());
@@ -86,8 +87,8 @@ impl Authority {
 
 /// Returns the parameters of a certificate for these hosts, valid from yesterday, because clocks differ.
 fn params(hosts: &[String]) -> Result<CertificateParams, CertificateError> {
-    // The system clock, not that of the server: clients check the validity by their own clocks.
-    let now = SystemClock.now();
+    // The system clock, not that of a server: clients check the validity by their own clocks.
+    let now = Timestamp::now();
     let mut params = CertificateParams::new(hosts)?;
     params.distinguished_name = rcgen::DistinguishedName::new();
     let (year, month, day) = date(now, Span::new().days(-1));
@@ -102,19 +103,4 @@ fn date(now: Timestamp, offset: Span) -> (i32, u8, u8) {
     let day = Zoned::new(now, TimeZone::UTC).saturating_add(offset);
     let part = |number: i8| u8::try_from(number).unwrap_or(1);
     (i32::from(day.year()), part(day.month()), part(day.day()))
-}
-
-fn pem(certificate: &CertificateDer<'_>) -> String {
-    let base64 = base64(certificate);
-    let lines: Vec<&str> = (0..base64.len())
-        .step_by(64)
-        .filter_map(|start| base64.get(start..(start + 64).min(base64.len())))
-        .collect();
-    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
-}
-
-/// Encodes bytes in base64, as in Kubernetes' JSON.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    let value = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
 }

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use super::CertificateError;
+use crate::CertificateError;
 
 /// How long open connections may take to complete after a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

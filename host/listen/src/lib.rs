@@ -1,0 +1,12 @@
+//! Serves HTTP on a socket: TLS, limits on connections and requests, and protection against requests from web pages.
+//!
+//! The embedded API server and the host's status port use this crate. [`serve()`] accepts connections, [`Authority`] signs the
+//! certificates of listeners with TLS, and [`RequestGuard`] refuses requests that a web page of another site may have caused.
+
+mod certificate;
+mod guard;
+mod serve;
+
+pub use certificate::{Authority, CertificateError};
+pub use guard::{Refusal, RequestGuard};
+pub use serve::{BoundListener, ServeError, serve};
