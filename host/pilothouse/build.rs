@@ -1,90 +1,109 @@
-//! Embeds what `pilothouse new` writes: the example projects, the templates, the SDKs and the WIT contract.
+//! Embeds what `pilothouse new` writes: the example projects, the templates, the SDKs and the WIT contract. A build without the
+//! feature `developer-tools` embeds nothing.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::{env, fs, io};
-
-use pilothouse_toolchain::Language;
-
-/// Folders that tools generate; they are large.
-const EXCLUDED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
-/// Endings of files that tools generate.
-const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
-fn main() -> io::Result<()> {
-    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let root = manifest.join("../..").canonicalize()?;
+fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    let mut text = String::new();
-    writeln!(text, "pub(super) static EXAMPLES: &[(&str, &str, Files)] = &[").expect("a string");
-    for language in Language::ALL.map(Language::name) {
-        // A language without a sample controller has its source in `templates/`.
-        let example = if language == "rust" {
-            "sample-controller".to_owned()
-        } else {
-            format!("sample-controller-{language}")
-        };
-        let folder = root.join("examples").join(&example);
-        if !folder.is_dir() {
-            println!("cargo::rerun-if-changed={}", folder.display());
-            continue;
-        }
-        writeln!(text, "({language:?}, {example:?}, &[").expect("a string");
-        embed(&folder, "", &mut text)?;
-        writeln!(text, "]),").expect("a string");
-    }
-    writeln!(text, "];").expect("a string");
-    for (constant, folder) in [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))] {
-        writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
-        for language in Language::ALL.map(Language::name) {
-            let folder = folder.join(language);
-            if folder.is_dir() {
-                writeln!(text, "({language:?}, &[").expect("a string");
-                embed(&folder, "", &mut text)?;
-                writeln!(text, "]),").expect("a string");
-            } else {
-                // Rebuild once the folder exists.
-                println!("cargo::rerun-if-changed={}", folder.display());
-            }
-        }
-        writeln!(text, "];").expect("a string");
-    }
-    writeln!(text, "pub(super) static WIT: Files = &[").expect("a string");
-    embed(&root.join("wit"), "", &mut text)?;
-    writeln!(text, "];").expect("a string");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("embedded.rs"), text)
+    #[cfg(feature = "developer-tools")]
+    templates::write_embedded_files()?;
+    Ok(())
 }
 
-/// Writes an entry for each file below the folder, in an order that does not depend on the machine. Symbolic links are followed,
-/// because each SDK's `wit` is one.
-fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        names.push(entry?.file_name().into_string().map_err(|name| io::Error::other(format!("{name:?}")))?);
-    }
-    names.sort();
-    let is_excluded = |name: &str| {
-        let is_hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
-        is_hidden_folder
-            || EXCLUDED_FOLDERS.contains(&name)
-            || EXCLUDED_ENDINGS.iter().any(|ending| name.ends_with(ending))
-    };
-    // For a folder Cargo scans everything below it, and node_modules has tens of thousands of files. In a folder with excluded
-    // entries the files are therefore named one by one.
-    let is_clean = !names.iter().any(|name| is_excluded(name));
-    if is_clean {
-        println!("cargo::rerun-if-changed={}", folder.display());
-    }
-    for name in names.iter().filter(|name| !is_excluded(name)) {
-        let path = folder.join(name);
-        if path.is_dir() {
-            embed(&path, &format!("{prefix}{name}/"), text)?;
-            continue;
+#[cfg(feature = "developer-tools")]
+mod templates {
+    //! The files of the projects that `pilothouse new` creates.
+
+    use std::fmt::Write as _;
+    use std::path::{Path, PathBuf};
+    use std::{env, fs, io};
+
+    use pilothouse_toolchain::Language;
+
+    /// Folders that tools generate; they are large.
+    const EXCLUDED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+    /// Endings of files that tools generate.
+    const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
+
+    /// Writes the Rust source that `src/template/embedded.rs` includes.
+    pub(super) fn write_embedded_files() -> io::Result<()> {
+        let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+        let root = manifest.join("../..").canonicalize()?;
+        let mut text = String::new();
+        writeln!(text, "pub(super) static EXAMPLES: &[(&str, &str, Files)] = &[").expect("a string");
+        for language in Language::ALL.map(Language::name) {
+            // A language without a sample controller has its source in `templates/`.
+            let example = if language == "rust" {
+                "sample-controller".to_owned()
+            } else {
+                format!("sample-controller-{language}")
+            };
+            let folder = root.join("examples").join(&example);
+            if !folder.is_dir() {
+                println!("cargo::rerun-if-changed={}", folder.display());
+                continue;
+            }
+            writeln!(text, "({language:?}, {example:?}, &[").expect("a string");
+            embed(&folder, "", &mut text)?;
+            writeln!(text, "]),").expect("a string");
         }
-        if !is_clean {
-            println!("cargo::rerun-if-changed={}", path.display());
+        writeln!(text, "];").expect("a string");
+        for (constant, folder) in
+            [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))]
+        {
+            writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
+            for language in Language::ALL.map(Language::name) {
+                let folder = folder.join(language);
+                if folder.is_dir() {
+                    writeln!(text, "({language:?}, &[").expect("a string");
+                    embed(&folder, "", &mut text)?;
+                    writeln!(text, "]),").expect("a string");
+                } else {
+                    // Rebuild once the folder exists.
+                    println!("cargo::rerun-if-changed={}", folder.display());
+                }
+            }
+            writeln!(text, "];").expect("a string");
         }
-        writeln!(text, "({:?}, include_bytes!({:?})),", format!("{prefix}{name}"), path).expect("a string");
+        writeln!(text, "pub(super) static WIT: Files = &[").expect("a string");
+        embed(&root.join("wit"), "", &mut text)?;
+        writeln!(text, "];").expect("a string");
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+        fs::write(out.join("embedded.rs"), text)
     }
-    Ok(())
+
+    /// Writes an entry for each file below the folder, in an order that does not depend on the machine. Symbolic links are followed,
+    /// because each SDK's `wit` is one.
+    fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            names.push(
+                entry?.file_name().into_string().map_err(|name| io::Error::other(format!("{name:?}")))?,
+            );
+        }
+        names.sort();
+        let is_excluded = |name: &str| {
+            let is_hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
+            is_hidden_folder
+                || EXCLUDED_FOLDERS.contains(&name)
+                || EXCLUDED_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        };
+        // For a folder Cargo scans everything below it, and node_modules has tens of thousands of files. In a folder with excluded
+        // entries the files are therefore named one by one.
+        let is_clean = !names.iter().any(|name| is_excluded(name));
+        if is_clean {
+            println!("cargo::rerun-if-changed={}", folder.display());
+        }
+        for name in names.iter().filter(|name| !is_excluded(name)) {
+            let path = folder.join(name);
+            if path.is_dir() {
+                embed(&path, &format!("{prefix}{name}/"), text)?;
+                continue;
+            }
+            if !is_clean {
+                println!("cargo::rerun-if-changed={}", path.display());
+            }
+            writeln!(text, "({:?}, include_bytes!({:?})),", format!("{prefix}{name}"), path)
+                .expect("a string");
+        }
+        Ok(())
+    }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, documented_tests, excerpts, vocabulary, wit};
+use crate::{bindings, documented_tests, excerpts, host, vocabulary, wit};
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
@@ -29,6 +29,9 @@ const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("controller", &["wasmtime", "axum"]),
 ];
 
+/// Packages that `pilothouse` must not contain without its default features, which are for development and tests.
+const DEVELOPMENT_PACKAGES: [&str; 2] = ["pilothouse-apiserver", "pilothouse-toolchain"];
+
 /// Runs all checks. Errors with a list of all problems.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut found = Vec::new();
@@ -44,6 +47,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
         found.extend(wrong_direction(name, allowed, &manifest));
     }
+    found.extend(development_packages(&production_tree(root)?));
     found.extend(committed_binaries(&files));
     found.extend(undocumented_dependencies(root)?);
     found.extend(bindings::stale_files(root)?);
@@ -107,6 +111,33 @@ fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> 
         format!("host/{name} must not depend on {forbidden}; see the invariants in docs/architecture.md")
     });
     siblings.chain(external).collect()
+}
+
+/// Returns the packages that a `pilothouse` without default features is linked from, one per line.
+fn production_tree(root: &Path) -> Result<String> {
+    let output = host::cargo()
+        .current_dir(root)
+        .args(["tree", "--locked", "--package", "pilothouse", "--no-default-features"])
+        .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .output()
+        .context("run cargo tree")?;
+    ensure!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).context("the output of cargo tree is not UTF-8")
+}
+
+/// Returns a line for each development package in the output of `cargo tree`.
+fn development_packages(tree: &str) -> Vec<String> {
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    DEVELOPMENT_PACKAGES
+        .iter()
+        .filter(|package| names.contains(package))
+        .map(|package| {
+            format!(
+                "host/pilothouse: without default features, it must not depend on {package}; make the dependency optional, or remove \
+                 it from the crate that depends on it"
+            )
+        })
+        .collect()
 }
 
 fn committed_binaries(files: &[PathBuf]) -> Vec<String> {
@@ -179,6 +210,18 @@ mod tests {
         let found = wrong_direction("model", &[], manifest);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(wrong_direction("controller", &["plugin"], manifest), Vec::<String>::new());
+    }
+
+    #[test]
+    fn development_packages_in_a_production_build_are_found() {
+        let tree = "pilothouse v0.1.0 (/p/host/pilothouse)\npilothouse-listen v0.1.0 (/p/host/listen)\nrcgen v0.14.10\n";
+        assert_eq!(development_packages(tree), Vec::<String>::new());
+        let with_server = format!("{tree}pilothouse-apiserver v0.1.0 (/p/host/apiserver) (*)\n");
+        let found = development_packages(&with_server);
+        assert!(
+            found.len() == 1 && found[0].contains("must not depend on pilothouse-apiserver"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
+//!
+//! The feature `embedded-server` adds the embedded API server, and `developer-tools` what plugin authors use. Both are enabled by
+//! default; a host in production needs neither.
 
+#[cfg(feature = "developer-tools")]
 mod build;
 mod cli;
 mod cluster;
@@ -9,11 +13,10 @@ mod logging;
 mod output;
 mod plugin_check;
 mod shutdown;
+#[cfg(feature = "developer-tools")]
 mod template;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use cli::{Cli, Command};
 
@@ -36,8 +39,10 @@ pub(crate) enum CommandError {
 pub(crate) type CommandResult = Result<(), CommandError>;
 
 fn main() -> ExitCode {
-    // On invalid flags, clap prints its message and exits with code 2.
-    let cli = Cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit_code(Err(error)),
+    };
     logging::start(cli.log_format, &cli.log_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -53,11 +58,11 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> CommandResult {
     match cli.command {
-        Command::Dev(flags) => commands::dev::run(flags).await,
+        #[cfg(feature = "developer-tools")]
+        Command::DeveloperTools(command) => commands::developer_tools::run(command).await,
         Command::Run(flags) => commands::run::run(flags).await,
+        #[cfg(feature = "embedded-server")]
         Command::Apiserver(flags) => commands::apiserver::run(flags).await,
-        Command::New(flags) => commands::new::run(&flags),
-        Command::Build(flags) => commands::build::run(flags).await,
         Command::Check(flags) => commands::check::run(flags).await,
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use pilothouse_apiserver::ApiServer;
 use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
 use pilothouse_plugin::{Compiler, Engine, EngineOptions};
 
@@ -49,8 +48,8 @@ async fn load_and_check(
     let attempt = async |compiler: Compiler| {
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
         let engine = engine.map_err(|error| format!("cannot start the wasm engine: {error}"))?;
-        let embedded = kube::Client::new(ApiServer::builder().build().service(), "default");
-        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights, grant_crds, grants };
+        let (embedded, cluster) = (embedded_server(), cluster.clone());
+        let servers = CheckServers { embedded, cluster, review_rights, grant_crds, grants };
         // Boxed because the future of a load is large.
         Box::pin(check(&engine, file, servers)).await
     };
@@ -62,13 +61,17 @@ async fn load_and_check(
     report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", file.display())))
 }
 
-/// Checks a plugin file like [`check_file`] and requires that the plugin would run.
-///
-/// # Errors
-/// Errors if the file cannot be loaded or the plugin would not run.
-pub(crate) async fn require_runnable(file: &Path) -> Result<CheckReport, CommandError> {
-    let report = check_file(file, None).await?;
-    if report.runs { Ok(report) } else { Err(problems_error(file, &report)) }
+/// Returns a client of a new embedded API server.
+#[cfg(feature = "embedded-server")]
+fn embedded_server() -> Option<kube::Client> {
+    let server = pilothouse_apiserver::ApiServer::builder().build();
+    Some(kube::Client::new(server.service(), "default"))
+}
+
+/// Returns `None`: this build has no embedded API server.
+#[cfg(not(feature = "embedded-server"))]
+fn embedded_server() -> Option<kube::Client> {
+    None
 }
 
 /// Returns the report's problems as a one-line error.

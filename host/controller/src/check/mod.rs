@@ -5,6 +5,8 @@ mod review;
 mod rights;
 mod rules;
 mod scopes;
+#[cfg(test)]
+mod tests;
 mod warnings;
 
 use std::path::Path;
@@ -16,7 +18,7 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
-use crate::config::descriptor::{Descriptor, Watch};
+use crate::config::descriptor::Descriptor;
 use crate::config::limits;
 use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
@@ -33,8 +35,8 @@ use scopes::Scopes;
 #[derive(Clone)]
 pub struct CheckServers {
     /// An embedded server, a new one for each plugin. It serves the built-in kinds, and accepts the plugin's
-    /// CRDs.
-    pub embedded: kube::Client,
+    /// CRDs. Without one, the plugin's CRDs are not validated, and only the cluster knows the built-in kinds.
+    pub embedded: Option<kube::Client>,
     /// The cluster where the plugin is to run. It is only queried; nothing is written to it.
     pub cluster: Option<kube::Client>,
     /// Whether to ask the cluster what its client's user may do.
@@ -43,6 +45,14 @@ pub struct CheckServers {
     pub grant_crds: bool,
     /// What that host grants where a sidecar says nothing.
     pub grants: GrantMode,
+}
+
+impl CheckServers {
+    /// Returns the discovery of the server that knows the kinds: the cluster, or else the embedded server.
+    fn discovery(&self) -> Option<Discovery> {
+        let client = self.cluster.as_ref().or(self.embedded.as_ref())?;
+        Some(Discovery::new(ApiClient::new(client.clone())))
+    }
 }
 
 /// Loads and describes the plugin at `path`, and checks it against the servers. A plugin that would load but
@@ -69,13 +79,16 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
-    let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
-    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(ApiClient::new(asked)))
+    let scopes = Scopes::of(&descriptor, &sidecar, servers.discovery().as_ref())
         .await
         .map_err(|error| error.to_string())?;
-    if let Err(error) = apply_crds(&ApiClient::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await
-    {
-        problems.push(error.to_string());
+    let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    match servers.embedded {
+        Some(server) => {
+            let applied = apply_crds(&ApiClient::new(server), &descriptor.crds, &mut Vec::new()).await;
+            problems.extend(applied.err().map(|error| error.to_string()));
+        }
+        None => warnings.extend(warnings::of_unvalidated_crds(&crd_names(&descriptor))),
     }
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
@@ -85,7 +98,6 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
         review::review(&ApiClient::new(cluster), &mut rights, &mut problems).await;
     }
-    let mut warnings = warnings::of(&descriptor, &sidecar, &name);
     warnings.extend(scopes.warnings(&descriptor, &sidecar));
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
@@ -152,20 +164,25 @@ fn crd_names(descriptor: &Descriptor) -> Vec<String> {
 
 /// Resolves the kind of each watch. Must be called before the plugin's CRDs are applied to the embedded
 /// server: it then serves exactly the built-in kinds, so that a missing kind in a built-in group is a
-/// mistake. Other groups may come from CRDs.
+/// mistake. Other groups may come from CRDs. Without a server, only the kinds of the plugin's own CRDs are
+/// known.
 async fn checked_watches(
     descriptor: &Descriptor,
     servers: &CheckServers,
     problems: &mut Vec<String>,
 ) -> Result<Vec<CheckedWatch>, String> {
-    let embedded = Discovery::new(ApiClient::new(servers.embedded.clone()));
-    let cluster = servers.cluster.clone().map(|client| Discovery::new(ApiClient::new(client)));
+    let discovery = servers.discovery();
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
-        let asked = cluster.as_ref().unwrap_or(&embedded);
         let of = type_of(watch).map_err(|problem| problem.to_string())?;
-        let resolved = asked.resolve(of, watch.resource.as_deref(), Freshness::Cached).await;
+        let Some(discovery) = &discovery else {
+            let served = if own.is_some() { Verdict::ByOwnCrd } else { Verdict::Unverified };
+            let (plural, namespaced) = own.unzip();
+            watches.push(CheckedWatch::new(watch, served, plural, namespaced));
+            continue;
+        };
+        let resolved = discovery.resolve(of, watch.resource.as_deref(), Freshness::Cached).await;
         let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
                 problems.extend(check_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
@@ -176,8 +193,8 @@ async fn checked_watches(
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
-                let kinds = asked.kinds(of).await.map_err(|error| error.to_string())?;
-                if cluster.is_none() && kinds.is_empty() {
+                let kinds = discovery.kinds(of).await.map_err(|error| error.to_string())?;
+                if servers.cluster.is_none() && kinds.is_empty() {
                     (Verdict::Unverified, None, None)
                 } else {
                     problems.push(format!(
@@ -190,8 +207,7 @@ async fn checked_watches(
             }
             Err(error) => return Err(error.to_string()),
         };
-        let resource = watch.resource.clone().or(plural);
-        watches.push(CheckedWatch { served, namespaced, watch: Watch { resource, ..watch.clone() } });
+        watches.push(CheckedWatch::new(watch, served, plural, namespaced));
     }
     Ok(watches)
 }

@@ -76,6 +76,19 @@ pub struct CheckedWatch {
     pub namespaced: Option<bool>,
 }
 
+impl CheckedWatch {
+    /// Creates the result for a watch. `plural` is used if the descriptor has no plural name.
+    pub(super) fn new(
+        watch: &Watch,
+        served: Verdict,
+        plural: Option<String>,
+        namespaced: Option<bool>,
+    ) -> Self {
+        let resource = watch.resource.clone().or(plural);
+        Self { served, namespaced, watch: Watch { resource, ..watch.clone() } }
+    }
+}
+
 /// Whether a server has, or allows, what a plugin needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

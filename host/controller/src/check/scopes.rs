@@ -16,12 +16,12 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    /// Queries the server about each resource in a rule with namespaces; the plugin's own CRDs are known from
-    /// their manifests.
+    /// Queries the server, if there is one, about each resource in a rule with namespaces; the plugin's own
+    /// CRDs are known from their manifests.
     pub(super) async fn of(
         descriptor: &Descriptor,
         sidecar: &Sidecar,
-        discovery: &Discovery,
+        discovery: Option<&Discovery>,
     ) -> Result<Self, RequestError> {
         let mut namespaced = BTreeMap::new();
         for crd in &descriptor.crds {
@@ -39,6 +39,7 @@ impl Scopes {
                 if group == "*" || plural == "*" || namespaced.contains_key(&name) {
                     continue;
                 }
+                let Some(discovery) = discovery else { continue };
                 if let Some(is_namespaced) = discovery.is_namespaced(group, plural).await? {
                     namespaced.insert(name, is_namespaced);
                 }
@@ -129,7 +130,7 @@ mod tests {
         ]});
         let descriptor: Descriptor = serde_json::from_value(descriptor).expect("a descriptor");
         let sidecar = Sidecar::default();
-        let scopes = Scopes::of(&descriptor, &sidecar, &discovery()).await.expect("answered");
+        let scopes = Scopes::of(&descriptor, &sidecar, Some(&discovery())).await.expect("answered");
         let warnings = scopes.warnings(&descriptor, &sidecar);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(

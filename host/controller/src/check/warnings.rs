@@ -24,6 +24,17 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     warnings
 }
 
+/// Warns that the plugin's CRDs were not validated, because there is no embedded server.
+pub(super) fn of_unvalidated_crds(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| {
+        format!(
+            "the CRDs of the plugin ({}) were not validated, because this build has no embedded API server; check the plugin with a \
+             build that has it",
+            names.join(", ")
+        )
+    })
+}
+
 /// Warns if the plugin imports wasi:http but no request can be granted.
 pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
     if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {

@@ -21,7 +21,7 @@ mod source_watcher;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pilothouse_controller::PluginName;
+use pilothouse_controller::{CheckReport, PluginName};
 use pilothouse_toolchain::Language;
 use tokio_util::sync::CancellationToken;
 
@@ -134,7 +134,16 @@ async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<
     if sidecar.is_file() {
         fs::copy(&sidecar, staged.with_extension("yaml")).map_err(write_error)?;
     }
-    let report = job.wait("check", plugin_check::require_runnable(&staged)).await??;
+    let report = job.wait("check", require_runnable(&staged)).await??;
     fs::rename(&staged, target).map_err(write_error)?;
     Ok(report.warnings)
+}
+
+/// Checks a plugin file as the host would load it.
+///
+/// # Errors
+/// Errors if the file cannot be loaded or the plugin would not run.
+async fn require_runnable(file: &Path) -> Result<CheckReport, CommandError> {
+    let report = plugin_check::check_file(file, None).await?;
+    if report.runs { Ok(report) } else { Err(plugin_check::problems_error(file, &report)) }
 }

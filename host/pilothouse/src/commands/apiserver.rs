@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::listen;
-use crate::cli::{AllowedHosts, Apiserver, Authorization, TestFaults};
+use crate::cli::AllowedHosts;
+use crate::cli::embedded_server::{Apiserver, Authorization, TestFaults};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {

@@ -1,17 +1,16 @@
 //! The subcommands, one module each, and what several of them share.
 
+#[cfg(feature = "embedded-server")]
 pub(crate) mod apiserver;
-pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod compile;
-pub(crate) mod dev;
+#[cfg(feature = "developer-tools")]
+pub(crate) mod developer_tools;
 mod host;
 mod ingest;
 mod listen;
 pub(crate) mod logs;
-pub(crate) mod new;
 pub(crate) mod rbac;
-mod rebuild;
 mod remote;
 pub(crate) mod run;
 pub(crate) mod status;

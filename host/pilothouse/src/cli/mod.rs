@@ -1,13 +1,47 @@
 //! Defines the command line. It is public API: see CHANGELOG.md before you change it.
 
+#[cfg(feature = "developer-tools")]
+pub(crate) mod developer_tools;
+#[cfg(feature = "embedded-server")]
+pub(crate) mod embedded_server;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pilothouse_controller::GrantMode;
-use pilothouse_toolchain::Language;
 use serde::Deserialize;
+
+use crate::CommandError;
+
+/// The commands that a build can leave out, each with the Cargo feature that includes it.
+const OPTIONAL_COMMANDS: [(&str, &str); 4] = [
+    ("dev", "developer-tools"),
+    ("new", "developer-tools"),
+    ("build", "developer-tools"),
+    ("apiserver", "embedded-server"),
+];
+
+/// Parses the arguments of this process. If they are invalid, or ask for help or for the version, prints clap's text and exits.
+///
+/// # Errors
+/// Returns a usage error if the command is one that this build leaves out.
+pub(crate) fn parse() -> Result<Cli, CommandError> {
+    Cli::try_parse().map_err(|error| match left_out_command(&error) {
+        Some((command, feature)) => CommandError::Usage(format!(
+            "this pilothouse was built without the command `{command}`, which needs the Cargo feature `{feature}`; use a build with the \
+             default features"
+        )),
+        None => error.exit(),
+    })
+}
+
+/// Returns the subcommand that clap did not know and its feature, if other builds have it.
+fn left_out_command(error: &clap::Error) -> Option<(&'static str, &'static str)> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    OPTIONAL_COMMANDS.into_iter().find(|(command, _)| command == name)
+}
 
 /// Run Kubernetes controllers as WebAssembly plugins.
 ///
@@ -41,26 +75,16 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Authorization {
-    /// Allow every request.
-    AlwaysAllow,
-    /// Evaluate RBAC roles and bindings, as a cluster does.
-    Rbac,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run plugins against an embedded API server in the same process.
-    Dev(Dev),
+    #[cfg(feature = "developer-tools")]
+    #[command(flatten)]
+    DeveloperTools(developer_tools::DeveloperCommand),
     /// Run plugins against a Kubernetes cluster.
     Run(Run),
     /// Run only the embedded API server.
-    Apiserver(Apiserver),
-    /// Create a project: a working controller with a test.
-    New(New),
-    /// Build a project in any supported language into a plugin.
-    Build(Build),
+    #[cfg(feature = "embedded-server")]
+    Apiserver(embedded_server::Apiserver),
     /// Check a plugin without running it.
     Check(Check),
     /// Print the RBAC manifests that running some plugins requires.
@@ -72,47 +96,6 @@ pub(crate) enum Command {
     /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Dev {
-    /// Build this project into the plugins directory, and rebuild it whenever a source file changes.
-    #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
-    pub(crate) build: Option<PathBuf>,
-    /// Directory with the plugins to run (.wasm files).
-    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
-    pub(crate) plugins: PathBuf,
-    /// Write a kubeconfig for the embedded API server to this file.
-    #[arg(
-        long,
-        env = "PILOTHOUSE_KUBECONFIG_OUT",
-        default_value = ".pilothouse/kubeconfig",
-        value_name = "FILE"
-    )]
-    pub(crate) kubeconfig_out: PathBuf,
-    /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
-    pub(crate) listen: SocketAddr,
-    /// Address of the embedded API server; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
-    pub(crate) api_listen: SocketAddr,
-    /// Authorization mode of the embedded API server.
-    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
-    pub(crate) authorization: Authorization,
-    /// Default grants: what a plugin may access when its sidecar does not say.
-    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
-    pub(crate) grants: Option<Grants>,
-    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
-    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
-    pub(crate) insecure_http: bool,
-    #[command(flatten)]
-    pub(crate) hosts: AllowedHosts,
-    #[command(flatten)]
-    pub(crate) cache: CacheFlags,
-    #[command(flatten)]
-    pub(crate) test: TestHooks,
-    #[command(flatten)]
-    pub(crate) faults: TestFaults,
 }
 
 #[derive(Debug, Args)]
@@ -141,59 +124,6 @@ pub(crate) struct Run {
     pub(crate) cache: CacheFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Apiserver {
-    /// Address to listen on; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
-    pub(crate) listen: SocketAddr,
-    /// Write a kubeconfig for the embedded API server to this file.
-    #[arg(
-        long,
-        env = "PILOTHOUSE_KUBECONFIG_OUT",
-        default_value = ".pilothouse/kubeconfig",
-        value_name = "FILE"
-    )]
-    pub(crate) kubeconfig_out: PathBuf,
-    /// Authorization mode of the embedded API server.
-    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
-    pub(crate) authorization: Authorization,
-    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
-    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
-    pub(crate) insecure_http: bool,
-    #[command(flatten)]
-    pub(crate) hosts: AllowedHosts,
-    #[command(flatten)]
-    pub(crate) faults: TestFaults,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct New {
-    /// Name of the plugin and of the folder to create: lower-case letters, digits and '-'.
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-    /// Language of the project.
-    #[arg(long, env = "PILOTHOUSE_LANG", value_parser = language_parser())]
-    pub(crate) lang: Language,
-}
-
-/// Returns a parser for the names of the guest languages, which `--help` lists with their descriptions.
-fn language_parser() -> impl TypedValueParser<Value = Language> {
-    let values =
-        Language::ALL.map(|language| PossibleValue::new(language.name()).help(language.description()));
-    PossibleValuesParser::new(values)
-        .try_map(|name| Language::from_name(&name).ok_or_else(|| format!("{name} is not a guest language")))
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Build {
-    /// Folder of the project, with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
-    #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
-    /// File to write the plugin to. By default, DIR/NAME.wasm with the project's name.
-    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -341,14 +271,6 @@ pub(crate) struct TestHooks {
     pub(crate) test_review_every: Option<u64>,
 }
 
-/// Hidden flags of the embedded API server for the end-to-end tests.
-#[derive(Debug, Args)]
-pub(crate) struct TestFaults {
-    /// Accept requests that inject faults into the embedded API server.
-    #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
-    pub(crate) test_faults: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -380,7 +302,41 @@ mod tests {
     }
 
     #[test]
+    fn an_optional_command_exists_if_its_feature_is_enabled() {
+        for (command, feature) in OPTIONAL_COMMANDS {
+            let is_enabled = match feature {
+                "developer-tools" => cfg!(feature = "developer-tools"),
+                "embedded-server" => cfg!(feature = "embedded-server"),
+                _ => panic!("{command} needs {feature}, which is not a feature of this package"),
+            };
+            assert_eq!(Cli::command().find_subcommand(command).is_some(), is_enabled, "{command}");
+        }
+    }
+
+    #[test]
+    fn the_error_for_a_command_that_was_left_out_has_its_feature() {
+        let without = clap::Command::new("pilothouse")
+            .subcommand_required(true)
+            .subcommand(clap::Command::new("run"))
+            .subcommand(clap::Command::new("rbac"));
+        let error_of = |line: &str| without.clone().try_get_matches_from(line.split(' ')).expect_err(line);
+        for (command, feature) in OPTIONAL_COMMANDS {
+            for line in [format!("pilothouse {command} --flag value"), format!("pilothouse help {command}")] {
+                assert_eq!(left_out_command(&error_of(&line)), Some((command, feature)), "{line}");
+            }
+        }
+        for line in ["pilothouse fly", "pilothouse run dev", "pilothouse --dev"] {
+            assert_eq!(left_out_command(&error_of(line)), None, "{line}");
+        }
+    }
+
+    #[test]
     fn the_stable_flags_are_accepted() {
+        let commands = Cli::command();
+        let is_left_out = |name: &str| {
+            commands.find_subcommand(name).is_none()
+                && OPTIONAL_COMMANDS.iter().any(|(command, _)| *command == name)
+        };
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
@@ -393,7 +349,9 @@ mod tests {
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
         ] {
-            Cli::try_parse_from(line.split(' ')).expect(line);
+            if !line.split(' ').nth(1).is_some_and(is_left_out) {
+                Cli::try_parse_from(line.split(' ')).expect(line);
+            }
         }
     }
 }

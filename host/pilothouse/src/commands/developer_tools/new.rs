@@ -5,10 +5,10 @@ use std::path::Path;
 
 use pilothouse_controller::PluginName;
 
-use crate::cli::New;
+use crate::cli::developer_tools::New;
 use crate::{CommandError, CommandResult, output, template};
 
-pub(crate) fn run(flags: &New) -> CommandResult {
+pub(super) fn run(flags: &New) -> CommandResult {
     let (name, language) = (flags.name.as_str(), flags.lang);
     check_name(name)?;
     let folder = Path::new(name);

@@ -2,13 +2,13 @@
 
 use pilothouse_controller::GrantMode;
 
-use super::host::{HostFlags, run as run_host};
 use super::rebuild::Rebuilder;
-use super::{apiserver, listen};
-use crate::cli::Dev;
+use crate::cli::developer_tools::Dev;
+use crate::commands::host::{HostFlags, run as run_host};
+use crate::commands::{apiserver, listen};
 use crate::{CommandResult, output, shutdown};
 
-pub(crate) async fn run(flags: Dev) -> CommandResult {
+pub(super) async fn run(flags: Dev) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
     let rebuilder = match flags.build {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone())?),

@@ -1,10 +1,10 @@
 //! `pilothouse build`: builds a project into a plugin.
 
 use crate::build::{Destination, Progress, build};
-use crate::cli::Build;
+use crate::cli::developer_tools::Build;
 use crate::{CommandResult, output, shutdown};
 
-pub(crate) async fn run(flags: Build) -> CommandResult {
+pub(super) async fn run(flags: Build) -> CommandResult {
     let stop = shutdown::on_signal()?;
     let destination =
         flags.output.map_or_else(|| Destination::Folder(flags.folder.clone()), Destination::File);

@@ -1,0 +1,82 @@
+//! Checks without any API server, as in a build without the embedded one.
+
+use pilothouse_plugin::EngineOptions;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Checks a plugin with these watches and CRDs.
+async fn check_without_a_server(watches: &Value, crds: &Value) -> CheckReport {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plugin.wasm");
+    // The plugin's descriptor is its sidecar's `config`.
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/echo.wat");
+    std::fs::write(&path, wat::parse_file(guest).expect("a module")).expect("written");
+    let descriptor = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "watches": watches, "crds": crds,
+        "writes": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"], "namespaces": ["shop"]}],
+    });
+    let sidecar = json!({"config": descriptor}).to_string();
+    std::fs::write(path.with_extension("yaml"), sidecar).expect("written");
+    let engine = Engine::new(EngineOptions::default()).expect("an engine");
+    let servers = CheckServers {
+        embedded: None,
+        cluster: None,
+        review_rights: false,
+        grant_crds: false,
+        grants: GrantMode::Declared,
+    };
+    Box::pin(check(&engine, &path, servers)).await.expect("it loads")
+}
+
+fn unvalidated_crds(report: &CheckReport) -> Vec<&String> {
+    report.warnings.iter().filter(|warning| warning.contains("not validated")).collect()
+}
+
+#[tokio::test]
+async fn without_a_server_kinds_are_unverified_and_a_warning_names_the_crds() {
+    let watches = json!([
+        {"name": "things", "apiVersion": "example.com/v1", "kind": "Thing", "trigger": "self"},
+        {"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"},
+    ]);
+    // A server would refuse its scope.
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Nowhere", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true}]},
+    });
+    let report = check_without_a_server(&watches, &json!([crd])).await;
+    assert_eq!(report.problems, Vec::<String>::new());
+    let served: Vec<_> = report
+        .watches
+        .iter()
+        .map(|checked| {
+            (
+                checked.watch.name.as_str(),
+                checked.served,
+                checked.watch.resource.as_deref(),
+                checked.namespaced,
+            )
+        })
+        .collect();
+    assert_eq!(
+        served,
+        [
+            ("things", Verdict::ByOwnCrd, Some("things"), Some(false)),
+            ("maps", Verdict::Unverified, None, None)
+        ]
+    );
+    let guesses: Vec<_> = report.rights.iter().filter(|right| right.is_guess).collect();
+    assert!(!guesses.is_empty() && guesses.iter().all(|right| right.resource == "configmaps"), "{guesses:?}");
+    let warnings = unvalidated_crds(&report);
+    assert!(warnings.len() == 1 && warnings[0].contains("things.example.com"), "{:?}", report.warnings);
+}
+
+#[tokio::test]
+async fn a_plugin_without_crds_is_not_warned_about_their_validation() {
+    let watches = json!([{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]);
+    let report = check_without_a_server(&watches, &json!([])).await;
+    assert!(report.runs, "{:?}", report.problems);
+    assert!(unvalidated_crds(&report).is_empty(), "{:?}", report.warnings);
+}

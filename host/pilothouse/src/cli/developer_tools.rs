@@ -1,0 +1,91 @@
+//! The commands for plugin authors that need an embedded API server, a template or a compiler.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use pilothouse_toolchain::Language;
+
+use super::embedded_server::{Authorization, TestFaults};
+use super::{AllowedHosts, CacheFlags, Grants, TestHooks};
+
+// Without a doc comment, because clap would take it for the description of the whole program.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeveloperCommand {
+    /// Run plugins against an embedded API server in the same process.
+    Dev(Dev),
+    /// Create a project: a working controller with a test.
+    New(New),
+    /// Build a project in any supported language into a plugin.
+    Build(Build),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Build this project into the plugins directory, and rebuild it whenever a source file changes.
+    #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
+    pub(crate) build: Option<PathBuf>,
+    /// Directory with the plugins to run (.wasm files).
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    pub(crate) plugins: PathBuf,
+    /// Write a kubeconfig for the embedded API server to this file.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_KUBECONFIG_OUT",
+        default_value = ".pilothouse/kubeconfig",
+        value_name = "FILE"
+    )]
+    pub(crate) kubeconfig_out: PathBuf,
+    /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
+    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Address of the embedded API server; port 0 selects a free port.
+    #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) api_listen: SocketAddr,
+    /// Authorization mode of the embedded API server.
+    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
+    pub(crate) authorization: Authorization,
+    /// Default grants: what a plugin may access when its sidecar does not say.
+    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
+    pub(crate) grants: Option<Grants>,
+    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
+    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
+    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) hosts: AllowedHosts,
+    #[command(flatten)]
+    pub(crate) cache: CacheFlags,
+    #[command(flatten)]
+    pub(crate) test: TestHooks,
+    #[command(flatten)]
+    pub(crate) faults: TestFaults,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// Name of the plugin and of the folder to create: lower-case letters, digits and '-'.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Language of the project.
+    #[arg(long, env = "PILOTHOUSE_LANG", value_parser = language_parser())]
+    pub(crate) lang: Language,
+}
+
+/// Returns a parser for the names of the guest languages, which `--help` lists with their descriptions.
+fn language_parser() -> impl TypedValueParser<Value = Language> {
+    let values =
+        Language::ALL.map(|language| PossibleValue::new(language.name()).help(language.description()));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Language::from_name(&name).ok_or_else(|| format!("{name} is not a guest language")))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// Folder of the project, with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// File to write the plugin to. By default, DIR/NAME.wasm with the project's name.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,49 @@
+//! The command that runs the embedded API server, and the flags that `dev` shares with it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::AllowedHosts;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Authorization {
+    /// Allow every request.
+    AlwaysAllow,
+    /// Evaluate RBAC roles and bindings, as a cluster does.
+    Rbac,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Apiserver {
+    /// Address to listen on; port 0 selects a free port.
+    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Write a kubeconfig for the embedded API server to this file.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_KUBECONFIG_OUT",
+        default_value = ".pilothouse/kubeconfig",
+        value_name = "FILE"
+    )]
+    pub(crate) kubeconfig_out: PathBuf,
+    /// Authorization mode of the embedded API server.
+    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
+    pub(crate) authorization: Authorization,
+    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
+    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
+    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) hosts: AllowedHosts,
+    #[command(flatten)]
+    pub(crate) faults: TestFaults,
+}
+
+/// Hidden flags of the embedded API server for the end-to-end tests.
+#[derive(Debug, Args)]
+pub(crate) struct TestFaults {
+    /// Accept requests that inject faults into the embedded API server.
+    #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
+    pub(crate) test_faults: bool,
+}

@@ -1,0 +1,17 @@
+//! The commands for plugin authors: `dev`, `new` and `build`.
+
+mod build;
+mod dev;
+mod new;
+mod rebuild;
+
+use crate::CommandResult;
+use crate::cli::developer_tools::DeveloperCommand;
+
+pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
+    match command {
+        DeveloperCommand::Dev(flags) => dev::run(flags).await,
+        DeveloperCommand::New(flags) => new::run(&flags),
+        DeveloperCommand::Build(flags) => build::run(flags).await,
+    }
+}
