@@ -17,6 +17,7 @@ mod bindings;
 mod call;
 mod compile;
 mod compiled_plugin;
+mod contract;
 mod crash_marker;
 mod engine;
 mod fault;

@@ -82,7 +82,7 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
 #[test]
 fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
-    let describe = r#"(export "pilothouse:controller/plugin@0.1.0#describe" (func 0))"#;
+    let describe = r#"(export "pilothouse:controller/plugin@0.1.1#describe" (func 0))"#;
     for (text, parts) in [
         (r#"(module (func (export "_start")))"#.to_owned(), ["exports _start", "crate-type cdylib"]),
         (
@@ -91,14 +91,14 @@ fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
         ),
         (
             r#"(module (import "wasi:http/incoming-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
-                unreachable) (export "pilothouse:controller/plugin@0.1.0#describe" (func 1))
-                (export "pilothouse:controller/reconcile@0.1.0#reconcile" (func 1)))"#
+                unreachable) (export "pilothouse:controller/plugin@0.1.1#describe" (func 1))
+                (export "pilothouse:controller/reconcile@0.1.1#reconcile" (func 1)))"#
                 .to_owned(),
             ["imports wasi:http/incoming-handler@0.2.0", "by wasi:http/outgoing-handler of WASI 0.2 and receives none"],
         ),
         (
             r#"(module (func) (export "pilothouse:controller/plugin@9.0.0#describe" (func 0)))"#.to_owned(),
-            ["built for pilothouse:controller@9.0.0", "this host has 0.1.0"],
+            ["built against pilothouse:controller@9.0.0", "update the host, or rebuild the plugin"],
         ),
     ] {
         fs::write(folder.path().join("plugin.wasm"), wat::parse_str(&text).expect(&text)).expect("written");
@@ -159,7 +159,7 @@ fn the_report_covers_descriptor_sidecar_and_rights() {
     let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
     for line in [
         "plugin 1.2.3 — does things",
-        "  contract  pilothouse:controller@0.1.0, world reconciler: exports reconcile",
+        "  contract  pilothouse:controller@0.1.1, world reconciler: exports reconcile",
         "  limits    16 MiB per instance, 5000 ms per reconcile, 10000 handles, 3 workers (with its sidecar)",
         "  watches   things: Thing in example.com/v1 (served by the plugin's own CRD), queues itself when event != 'resync'",
         "  watches   pods: Pod in v1 (served), namespaces shop, labels app=web, queues the object in things named by label thing, \

@@ -22,6 +22,7 @@ pub(crate) use anonymous::create as anonymous;
 pub(crate) use directory::{ArtifactDirectory, Entry};
 pub(crate) use format::{ArtifactError, write};
 
+use crate::contract;
 use crate::load::{ADAPTER, ModuleInfo};
 
 /// To be raised when a change affects how a file is encoded as a component, or what is stored beside the code.
@@ -57,7 +58,7 @@ pub(crate) struct ArtifactKey {
 }
 
 /// Returns a hash of everything that decides whether this engine may run code that another one compiled: wasmtime's version and
-/// configuration, the machine's features, and this loader.
+/// configuration, the machine's features, this loader, and the version of the contract that it checked.
 pub(crate) fn engine_fingerprint(engine: &wasmtime::Engine) -> Sha256Sum {
     struct Sha256Hasher(Sha256);
     impl Hasher for Sha256Hasher {
@@ -70,7 +71,7 @@ pub(crate) fn engine_fingerprint(engine: &wasmtime::Engine) -> Sha256Sum {
     }
     let mut hasher = Sha256Hasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    (VERSION, env!("CARGO_PKG_VERSION"), ADAPTER).hash(&mut hasher);
+    (VERSION, env!("CARGO_PKG_VERSION"), contract::VERSION, ADAPTER).hash(&mut hasher);
     Sha256Sum(hasher.0.finalize().into())
 }
 

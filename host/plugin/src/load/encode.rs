@@ -10,26 +10,8 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{PackageId, Resolve, SourceMap, WorldId};
 
 use super::inspect::{BinarySummary, Interface};
-use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line, wasi};
-
-/// The files of the contract, as of the build of this host.
-const WIT: [(&str, &str); 15] = [
-    ("cache.wit", include_str!("../../../../wit/cache.wit")),
-    ("changes.wit", include_str!("../../../../wit/changes.wit")),
-    ("client.wit", include_str!("../../../../wit/client.wit")),
-    ("config.wit", include_str!("../../../../wit/config.wit")),
-    ("events.wit", include_str!("../../../../wit/events.wit")),
-    ("index.wit", include_str!("../../../../wit/index.wit")),
-    ("log.wit", include_str!("../../../../wit/log.wit")),
-    ("metrics.wit", include_str!("../../../../wit/metrics.wit")),
-    ("objects.wit", include_str!("../../../../wit/objects.wit")),
-    ("observe.wit", include_str!("../../../../wit/observe.wit")),
-    ("plugin.wit", include_str!("../../../../wit/plugin.wit")),
-    ("queue.wit", include_str!("../../../../wit/queue.wit")),
-    ("reconcile.wit", include_str!("../../../../wit/reconcile.wit")),
-    ("types.wit", include_str!("../../../../wit/types.wit")),
-    ("worlds.wit", include_str!("../../../../wit/worlds.wit")),
-];
+use super::{LoadError, one_line, wasi};
+use crate::contract::{self, PACKAGE};
 
 /// The adapter from WASI preview 1 to 0.2, which becomes part of the components of modules that import preview 1.
 pub(crate) const ADAPTER: &[u8] = WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
@@ -73,19 +55,20 @@ fn with_component_type(module: &[u8], summary: &BinarySummary) -> Result<Vec<u8>
 }
 
 /// Returns the contract that this host serves.
-pub(super) fn contract() -> Result<(Resolve, PackageId), String> {
+pub(super) fn parse_contract() -> Result<(Resolve, PackageId), String> {
     let mut resolve = Resolve::default();
-    let package = push(&mut resolve, &WIT)?;
+    let package = push(&mut resolve, &contract::FILES)?;
     Ok((resolve, package))
 }
 
 /// Returns a world with the module's exports, all imports of the contract, and the module's imports of WASI.
 fn world_of(summary: &BinarySummary) -> Result<(Resolve, WorldId), String> {
     let mut resolve = Resolve::default();
-    // A module for a later patch version gets this host's contract under that version. Linking fails if it needs more.
+    // The encoder finds exports by their full names, so a module for an earlier version gets this host's contract under that version.
+    // This host's contract has all that the earlier one has. The encoder and the linker match imports of compatible versions.
     let version = summary.package_version();
-    let wit = WIT
-        .map(|(name, text)| (name, text.replacen(&package_line(PACKAGE_VERSION), &package_line(version), 1)));
+    let (own, named) = (package_line(contract::VERSION), package_line(version));
+    let wit = contract::FILES.map(|(name, text)| (name, text.replacen(&own, &named, 1)));
     push(&mut resolve, &wit.each_ref().map(|(name, text)| (*name, text.as_str())))?;
     for package in wasi::packages(&summary.imports) {
         push(&mut resolve, &[("wasi.wit", &package)])?;
@@ -127,14 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binary_has_every_file_of_the_wit_folder() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
-        let files: BTreeSet<_> = std::fs::read_dir(folder)
-            .expect("the folder wit/")
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
-            .filter(|name| name.ends_with(".wit"))
-            .collect();
-        assert_eq!(files, WIT.iter().map(|(name, _)| (*name).to_owned()).collect());
+    fn the_contract_has_the_version_that_the_host_names() {
+        let (resolve, package) = parse_contract().expect("the contract");
+        let name = &resolve.packages[package].name;
+        assert_eq!(name.to_string(), format!("{PACKAGE}@{}", contract::VERSION));
     }
 
     #[test]
@@ -142,7 +121,7 @@ mod tests {
         let imports = ["wasi:clocks/wall-clock@0.2.3", "wasi:random/random@0.2.0", "wasi:sockets/tcp@0.2.0"];
         let summary = BinarySummary {
             imports: imports.iter().map(|name| (*name).to_owned()).collect(),
-            exports: [format!("{PACKAGE}/plugin@0.1.0#describe")].into(),
+            exports: [format!("{}#describe", Interface::Plugin.export_name())].into(),
             ..BinarySummary::default()
         };
         let (resolve, world) = world_of(&summary).expect("a valid world");
@@ -154,7 +133,7 @@ mod tests {
 
     #[test]
     fn names_that_are_invalid_in_wit_are_an_encode_error() {
-        let plugin = format!("{PACKAGE}/plugin@0.1.0#describe");
+        let plugin = format!("{}#describe", Interface::Plugin.export_name());
         for (imports, export) in [
             (&["wasi:clocks/monotonic-clock@0.2.6", "wasi:clocks/wall-clock@5.2.6"][..], plugin.as_str()),
             (&["wasi:random/random@0.2.0 {"], &plugin),
@@ -171,16 +150,20 @@ mod tests {
     }
 
     #[test]
-    fn the_world_exports_what_the_module_exports() {
-        let exports = ["plugin@0.1.0#describe", "index@0.1.0#values", "cabi_realloc"];
-        let summary = BinarySummary {
-            exports: exports.iter().map(|name| format!("{PACKAGE}/{name}")).collect(),
-            ..BinarySummary::default()
-        };
-        let (resolve, world) = world_of(&summary).expect("a valid world");
-        let world = &resolve.worlds[world];
-        let names: BTreeSet<_> = world.exports.keys().map(|key| resolve.name_world_key(key)).collect();
-        assert_eq!(names, BTreeSet::from([Interface::Plugin.export_name(), Interface::Index.export_name()]));
-        assert_eq!(world.imports.len(), 10);
+    fn the_world_exports_what_the_module_exports_in_its_version() {
+        for version in ["0.1.0", contract::VERSION] {
+            let exports =
+                [format!("plugin@{version}#describe"), format!("index@{version}#values"), "other".to_owned()];
+            let summary = BinarySummary {
+                exports: exports.iter().map(|name| format!("{PACKAGE}/{name}")).collect(),
+                ..BinarySummary::default()
+            };
+            let (resolve, world) = world_of(&summary).expect("a valid world");
+            let world = &resolve.worlds[world];
+            let names: BTreeSet<_> = world.exports.keys().map(|key| resolve.name_world_key(key)).collect();
+            let expected = ["plugin", "index"].map(|name| format!("{PACKAGE}/{name}@{version}"));
+            assert_eq!(names, BTreeSet::from(expected));
+            assert_eq!(world.imports.len(), 10);
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::contract::VERSION;
+
 /// Why a file cannot be loaded. The display text is one line: what was found, what was expected, and what to do.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LoadError {
@@ -54,7 +56,7 @@ pub enum LoadError {
     },
     /// The file does not export `plugin`.
     #[error(
-        "exports {found}, expected pilothouse:controller/plugin@0.1.0 (world reconciler, observer or controller): {remedy}"
+        "exports {found}, expected pilothouse:controller/plugin@{VERSION} (world reconciler, observer or controller): {remedy}"
     )]
     NotAPlugin {
         /// What it exports.
@@ -64,12 +66,12 @@ pub enum LoadError {
     },
     /// The file exports `plugin`, but nothing that the host could call afterwards.
     #[error(
-        "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@0.1.0"
+        "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@{VERSION}"
     )]
     NoCallableExport,
-    /// The plugin was built for another version of the contract.
+    /// The plugin was built against a later version of the contract, or against one that is incompatible.
     #[error(
-        "built for pilothouse:controller@{wanted}, this host has {offered}: rebuild the plugin with a matching SDK, or update the host"
+        "built against pilothouse:controller@{wanted}, this host has {offered}: update the host, or rebuild the plugin with an SDK for {offered}"
     )]
     WrongVersion {
         /// The version of the plugin.
@@ -83,27 +85,27 @@ pub enum LoadError {
         /// The imports that the host does not offer.
         imports: String,
         /// What the host offers.
-        offered: &'static str,
+        offered: String,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// The core module cannot be encoded as a component.
     #[error(
-        "the core module can't be made into a component: {message}: compare its imports and exports with pilothouse:controller@0.1.0"
+        "the core module can't be made into a component: {message}: compare its imports and exports with pilothouse:controller@{VERSION}"
     )]
     Encode {
         /// What the encoder says.
         message: String,
     },
     /// An import has the right name and the wrong type, or is missing.
-    #[error("doesn't fit this host: {message}: rebuild the plugin for pilothouse:controller@0.1.0")]
+    #[error("doesn't fit this host: {message}: rebuild the plugin for pilothouse:controller@{VERSION}")]
     Link {
         /// What the linker says.
         message: String,
     },
     /// An export has the right name and the wrong type.
     #[error(
-        "the export {function} doesn't fit the contract: {message}: rebuild the plugin for pilothouse:controller@0.1.0"
+        "the export {function} doesn't fit the contract: {message}: rebuild the plugin for pilothouse:controller@{VERSION}"
     )]
     WrongType {
         /// The export.

@@ -1,18 +1,21 @@
 //! Detection of imported functions that this host's version of the contract does not have.
 //!
-//! Within 0.1 interfaces only gain functions, so a plugin built for a newer host imports such a function on an older one. The engine and
-//! the encoder refuse it too, but their messages do not say what to do.
+//! A plugin that names a later version is refused for that (`inspect`). A plugin that was built while a version was in development may
+//! import a function that the released version does not have. The engine and the encoder refuse it too, but their messages do not say
+//! what to do.
 
 use wit_parser::{Resolve, TypeDefKind};
 
 use super::inspect::contract_name;
 use super::{LoadError, encode, one_line};
+use crate::contract::{PACKAGE, VERSION};
 
 /// Errors if one of these imports, given as (interface, function), is a function that this host's version of the contract does not have.
 pub(super) fn check_functions<'a>(
     imports: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), LoadError> {
-    let (resolve, package) = encode::contract().map_err(|error| LoadError::Internal(one_line(&error)))?;
+    let (resolve, package) =
+        encode::parse_contract().map_err(|error| LoadError::Internal(one_line(&error)))?;
     let mut missing = Vec::new();
     for (interface, function) in imports {
         let Some((name, _)) = contract_name(interface) else { continue };
@@ -26,8 +29,10 @@ pub(super) fn check_functions<'a>(
     }
     Err(LoadError::UnsupportedImports {
         imports: missing.join(", "),
-        offered: "the functions of pilothouse:controller@0.1.0",
-        remedy: "the plugin was built for a later version of the contract: update the host, or build for 0.1.0",
+        offered: format!("the functions of {PACKAGE}@{VERSION}"),
+        remedy: format!(
+            "the plugin was built for a later version of the contract: update the host, or build for {VERSION}"
+        ),
     })
 }
 

@@ -31,11 +31,6 @@ use crate::engine::Engine;
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
 pub(crate) use inspect::Interface;
 
-/// The WIT package that plugins are written against.
-pub(crate) const PACKAGE: &str = "pilothouse:controller";
-/// The version of the package that this host serves.
-pub(crate) const PACKAGE_VERSION: &str = "0.1.0";
-
 /// A file that was checked and not yet compiled.
 pub(crate) struct PreparedComponent<'a> {
     /// The file, or the component that it was encoded to.

@@ -8,7 +8,7 @@ use pilothouse_plugin::{
 };
 
 use crate::fake_host::FakeHost;
-use crate::{code_of, engine, fault, instance_of, module_of, request, wish};
+use crate::{code_of, contract_version, engine, fault, instance_of, module_of, request, wish};
 
 #[tokio::test]
 async fn describe_returns_the_descriptor_unchanged() {
@@ -51,8 +51,9 @@ async fn a_compiled_plugin_has_the_metadata_of_its_file() {
     assert_eq!(code.form(), Form::CoreModule);
     assert_eq!(code.size(), module.len());
     assert_eq!(code.exports(), Exports { reconcile: true, observe: false, index: true });
-    assert_eq!(code.package_version(), "0.1.0");
-    assert!(code.imports().contains(&"pilothouse:controller/cache@0.1.0".to_owned()), "{:?}", code.imports());
+    assert_eq!(code.package_version(), contract_version());
+    let cache = format!("pilothouse:controller/cache@{}", contract_version());
+    assert!(code.imports().contains(&cache), "{:?}", code.imports());
     assert_eq!(code.digest().len(), 64);
     assert_eq!(code.digest(), engine().load(module).await.expect("a plugin").digest());
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pilothouse_plugin::{Failure, FaultKind, Instance, Limits, LogSource, Outcome};
 
 use crate::fake_host::FakeHost;
-use crate::{assemble, engine, fault, instance_of, request, wat_of};
+use crate::{assemble, contract_version, engine, fault, instance_of, request, wat_of};
 
-/// The part of WASI's sockets that the guest imports, and a resource type that it exports.
+/// The part of WASI's sockets that the guest imports, and a resource type that it exports. `CONTRACT` stands for the contract's version.
 const WIT: &str = r"
 package mine:types@0.1.0 {
   interface things { resource thing; }
@@ -59,7 +59,7 @@ package wasi:sockets@0.2.0 {
 }
 package guest:outside {
   world outside {
-    include pilothouse:controller/reconciler@0.1.0;
+    include pilothouse:controller/reconciler@CONTRACT;
     import wasi:sockets/instance-network@0.2.0;
     import wasi:sockets/tcp@0.2.0;
     import wasi:sockets/tcp-create-socket@0.2.0;
@@ -77,7 +77,8 @@ async fn sockets(limits: &Limits) -> (Instance, Arc<FakeHost>) {
         resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("wit/ resolves");
     assert_eq!(resolve.packages[package].name.name, "controller");
     let mut sources = wit_parser::SourceMap::new();
-    sources.push_str("outside.wit", format!("package guest:all;\n{WIT}"));
+    let wit = WIT.replace("CONTRACT", contract_version());
+    sources.push_str("outside.wit", format!("package guest:all;\n{wit}"));
     let parsed = sources.parse().map_err(|(_, error)| error).expect("it parses");
     resolve.push_group(parsed).expect("it resolves");
     let world = resolve.worlds.iter().find(|(_, world)| world.name == "outside").expect("the world").0;

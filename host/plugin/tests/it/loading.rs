@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pilothouse_plugin::{Compiler, Engine, EngineOptions, Exports, Form, Limits, LoadError, Outcome};
 
 use crate::fake_host::FakeHost;
-use crate::{assemble, engine, module_of, request, wat_of};
+use crate::{assemble, contract_version, engine, module_of, request, wat_built_against, wat_of};
 
 async fn refused(bytes: Vec<u8>) -> LoadError {
     let error = engine().load(bytes).await.expect_err("not a plugin");
@@ -49,10 +49,10 @@ pub(crate) fn component(module: &[u8]) -> Vec<u8> {
 
 /// Adds the component type of the world `reconciler` in a custom section, as toolchains do.
 pub(crate) fn with_component_type(module: &[u8]) -> Vec<u8> {
-    with_component_type_of(module, "0.1.0")
+    with_component_type_of(module, contract_version())
 }
 
-/// Adds the component type of the contract with another version.
+/// Adds the component type of the contract under another version.
 fn with_component_type_of(module: &[u8], version: &str) -> Vec<u8> {
     let mut sources = wit_parser::SourceMap::new();
     for entry in
@@ -61,7 +61,8 @@ fn with_component_type_of(module: &[u8], version: &str) -> Vec<u8> {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "wit") {
             let text = std::fs::read_to_string(&path).expect("text");
-            sources.push(&path, text.replace("controller@0.1.0;", &format!("controller@{version};")));
+            let declaration = |version: &str| format!("package pilothouse:controller@{version};");
+            sources.push(&path, text.replace(&declaration(contract_version()), &declaration(version)));
         }
     }
     let mut resolve = wit_parser::Resolve::default();
@@ -117,27 +118,65 @@ async fn wat_text_is_recognised() {
     assert!(error.contains("WebAssembly text") && error.contains("wasm-tools parse"), "{error}");
 }
 
-#[tokio::test]
-async fn an_unsupported_version_of_the_contract_is_refused_with_both_versions() {
-    let error = refused_when("@0.1.0", "@0.2.0").await;
-    assert!(error.starts_with("built for pilothouse:controller@0.2.0, this host has 0.1.0"), "{error}");
+/// Returns the version after the contract's, to which functions would be added.
+fn next_version() -> String {
+    let (compatible, patch) = contract_version().rsplit_once('.').expect("three numbers");
+    format!("{compatible}.{}", patch.parse::<u32>().expect("a number") + 1)
+}
+
+fn wrong_version(version: &str) -> String {
+    let own = contract_version();
+    format!(
+        "built against pilothouse:controller@{version}, this host has {own}: update the host, or rebuild the plugin with an SDK for {own}"
+    )
 }
 
 #[tokio::test]
-async fn a_plugin_for_a_later_patch_of_the_contract_loads() {
-    // All its imports and exports are in 0.1.0.
-    let later = wat_of("wish").replace("@0.1.0", "@0.1.7");
-    let module = assemble(&later);
-    let code = engine().load(module.clone()).await.expect("a core module for 0.1.7");
-    assert_eq!(code.package_version(), "0.1.7");
-    let host = Arc::new(FakeHost::default());
-    host.put_wish("a", "done");
-    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
-    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+async fn a_plugin_for_a_later_or_incompatible_version_of_the_contract_is_refused_with_both_versions() {
+    for version in [next_version().as_str(), "0.2.0", "1.0.0", "0.0.1"] {
+        // All that it imports and exports is in this host's contract.
+        let module = assemble(&wat_built_against("wish", version));
+        let component = component(&with_component_type_of(&module, version));
+        for file in [module.clone(), with_component_type_of(&module, version), component] {
+            assert_eq!(refused(file).await.to_string(), wrong_version(version));
+        }
+    }
+}
 
-    let component = component(&with_component_type_of(&module, "0.1.7"));
-    let code = engine().load(component).await.expect("a component for 0.1.7");
-    assert_eq!((code.form(), code.package_version()), (Form::Component, "0.1.7"));
+#[tokio::test]
+async fn one_import_of_a_later_version_of_the_contract_is_enough_to_be_refused() {
+    for version in [next_version().as_str(), "0.2.0"] {
+        let import = format!("(module\n  (import \"pilothouse:controller/log@{version}\" \"log\" (func))");
+        assert_eq!(refused_when("(module", &import).await, wrong_version(version));
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_for_an_earlier_version_of_the_contract_runs_in_every_form() {
+    // Also with functions that were added later: plugins were built against 0.1.0 while it gained `object.texts`.
+    let module = assemble(&wat_built_against("wish", "0.1.0"));
+    let with_type = with_component_type_of(&module, "0.1.0");
+    let component = component(&with_type);
+    for (form, file) in
+        [(Form::CoreModule, module), (Form::CoreModule, with_type), (Form::Component, component)]
+    {
+        let code = engine().load(file).await.unwrap_or_else(|error| panic!("{form:?}: {error}"));
+        assert_eq!((code.form(), code.package_version()), (form, "0.1.0"));
+        let host = Arc::new(FakeHost::default());
+        host.put_wish("a", "done");
+        let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+        assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    }
+}
+
+#[tokio::test]
+async fn a_core_module_may_import_from_compatible_versions_of_the_contract() {
+    let own = contract_version();
+    let imports = format!("(import \"pilothouse:controller/objects@{own}\"");
+    let wat = wat_of("wish");
+    assert!(wat.contains(&imports));
+    let code = engine().load(assemble(&wat.replace(&imports, &imports.replace(own, "0.1.0")))).await;
+    let code = code.unwrap_or_else(|error| panic!("{error}"));
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "done");
     let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
@@ -146,15 +185,16 @@ async fn a_plugin_for_a_later_patch_of_the_contract_loads() {
 
 #[tokio::test]
 async fn a_core_module_with_the_standard_names_loads() {
+    let own = contract_version();
     let names = [
-        ("pilothouse:controller/plugin@0.1.0#", "cm32p2|pilothouse:controller/plugin@0.1|"),
-        ("pilothouse:controller/reconcile@0.1.0#", "cm32p2|pilothouse:controller/reconcile@0.1|"),
-        ("(export \"memory\")", "(export \"cm32p2_memory\")"),
-        ("(export \"cabi_realloc\")", "(export \"cm32p2_realloc\")"),
+        (format!("pilothouse:controller/plugin@{own}#"), "cm32p2|pilothouse:controller/plugin@0.1|"),
+        (format!("pilothouse:controller/reconcile@{own}#"), "cm32p2|pilothouse:controller/reconcile@0.1|"),
+        ("(export \"memory\")".to_owned(), "(export \"cm32p2_memory\")"),
+        ("(export \"cabi_realloc\")".to_owned(), "(export \"cm32p2_realloc\")"),
     ];
     let wat = names.iter().fold(wat_of("done"), |wat, (from, to)| wat.replace(from, to));
     let code = engine().load(assemble(&wat)).await.expect("a plugin");
-    assert_eq!(code.package_version(), "0.1.0");
+    assert_eq!(code.package_version(), own);
     let host = Arc::new(FakeHost::default());
     let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
@@ -162,10 +202,10 @@ async fn a_core_module_with_the_standard_names_loads() {
 
 #[tokio::test]
 async fn a_component_of_another_world_is_refused_with_its_exports() {
-    let error =
-        refused_when("pilothouse:controller/plugin@0.1.0#describe", "example:shop/till@1.0.0#open").await;
+    let plugin = format!("pilothouse:controller/plugin@{}", contract_version());
+    let error = refused_when(&format!("{plugin}#describe"), "example:shop/till@1.0.0#open").await;
     assert!(error.contains("example:shop/till@1.0.0#open"), "{error}");
-    assert!(error.contains("expected pilothouse:controller/plugin@0.1.0"), "{error}");
+    assert!(error.contains(&format!("expected {plugin}")), "{error}");
     let command = refused(assemble(r#"(module (func (export "_start")))"#)).await.to_string();
     assert!(command.contains("a command with a main function"), "{command}");
     assert!(refused(assemble("(module)")).await.to_string().starts_with("exports nothing"));
@@ -173,15 +213,18 @@ async fn a_component_of_another_world_is_refused_with_its_exports() {
 
 #[tokio::test]
 async fn a_plugin_that_only_computes_an_index_loads() {
-    let text =
-        wat_of("index").replacen(r#"(export "pilothouse:controller/reconcile@0.1.0#reconcile")"#, "", 1);
+    let wat = wat_of("index");
+    let export = format!("(export \"pilothouse:controller/reconcile@{}#reconcile\")", contract_version());
+    assert!(wat.contains(&export));
+    let text = wat.replacen(&export, "", 1);
     let code = engine().load(assemble(&text)).await.expect("a plugin");
     assert_eq!(code.exports(), Exports { reconcile: false, observe: false, index: true });
 }
 
 #[tokio::test]
 async fn a_plugin_without_a_callable_export_is_refused() {
-    let error = refused_when("pilothouse:controller/reconcile@0.1.0#reconcile", "mine").await;
+    let export = format!("pilothouse:controller/reconcile@{}#reconcile", contract_version());
+    let error = refused_when(&export, "mine").await;
     assert!(error.contains("none of reconcile, observe"), "{error}");
 }
 
@@ -196,11 +239,12 @@ async fn an_unsupported_import_is_refused_with_the_supported_ones() {
     assert!(http.contains("cache, client, config, queue"), "{http}");
     let browser = refused_when("(module", &import("wbg")).await;
     assert!(browser.contains("without wasm-bindgen"), "{browser}");
-    let unknown = refused_when("(module", &import("pilothouse:controller/teleport@0.1.0")).await;
-    assert!(unknown.contains("imports pilothouse:controller/teleport@0.1.0"), "{unknown}");
-    let function = refused_when("(module", &import("pilothouse:controller/cache@0.1.3")).await;
+    let interface = |name: &str| format!("pilothouse:controller/{name}@{}", contract_version());
+    let unknown = refused_when("(module", &import(&interface("teleport"))).await;
+    assert!(unknown.contains(&format!("imports {}", interface("teleport"))), "{unknown}");
+    let function = refused_when("(module", &import(&interface("cache"))).await;
     assert!(
-        function.starts_with("imports pilothouse:controller/cache@0.1.3#f, which this host"),
+        function.starts_with(&format!("imports {}#f, which this host", interface("cache"))),
         "{function}"
     );
     assert!(function.contains("built for a later version of the contract: update the host"), "{function}");
@@ -210,7 +254,7 @@ async fn an_unsupported_import_is_refused_with_the_supported_ones() {
 async fn a_module_with_the_right_names_and_wrong_types_is_refused() {
     let error = refused_when("(param $attempt i32)", "(param $attempt i64)").await;
     assert!(error.contains("can't be made into a component"), "{error}");
-    assert!(error.contains("reconcile@0.1.0#reconcile"), "{error}");
+    assert!(error.contains(&format!("reconcile@{}#reconcile", contract_version())), "{error}");
 }
 
 #[tokio::test]
@@ -223,9 +267,9 @@ async fn a_component_whose_export_has_the_wrong_type_is_refused_at_load() {
         (component $wrap2 (import "f" (func $f (param "x" u32) (result u32))) (export "reconcile" (func $f)))
         (instance $plugin (instantiate $wrap (with "f" (func $f))))
         (instance $reconcile (instantiate $wrap2 (with "f" (func $f))))
-        (export "pilothouse:controller/plugin@0.1.0" (instance $plugin))
-        (export "pilothouse:controller/reconcile@0.1.0" (instance $reconcile)))"#;
-    let error = refused(assemble(component)).await;
+        (export "pilothouse:controller/plugin@VERSION" (instance $plugin))
+        (export "pilothouse:controller/reconcile@VERSION" (instance $reconcile)))"#;
+    let error = refused(assemble(&component.replace("VERSION", contract_version()))).await;
     assert!(
         matches!(&error, LoadError::WrongType { function, .. } if function.ends_with("#describe")),
         "{error}"
@@ -233,22 +277,22 @@ async fn a_component_whose_export_has_the_wrong_type_is_refused_at_load() {
 }
 
 #[tokio::test]
-async fn the_error_for_a_function_of_a_later_version_says_to_update_the_host() {
+async fn the_error_for_a_function_that_the_contract_lacks_says_to_update_the_host() {
     let component = r#"(component
-        (import "pilothouse:controller/log@0.1.4" (instance (export "log-binary" (func (param "x" u32)))))
+        (import "pilothouse:controller/log@VERSION" (instance (export "log-binary" (func (param "x" u32)))))
         (core module $m (func (export "f")))
         (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f")))
         (component $wrap (import "f" (func $f)) (export "f" (func $f)))
         (instance $any (instantiate $wrap (with "f" (func $f))))
-        (export "pilothouse:controller/plugin@0.1.4" (instance $any))
-        (export "pilothouse:controller/reconcile@0.1.4" (instance $any)))"#;
-    let error = refused(assemble(component)).await.to_string();
-    assert!(
-        error.starts_with("imports pilothouse:controller/log@0.1.4#log-binary, which this host"),
-        "{error}"
-    );
-    assert!(error.contains("update the host"), "{error}");
+        (export "pilothouse:controller/plugin@VERSION" (instance $any))
+        (export "pilothouse:controller/reconcile@VERSION" (instance $any)))"#;
+    for version in ["0.1.0", contract_version()] {
+        let error = refused(assemble(&component.replace("VERSION", version))).await.to_string();
+        let expected = format!("imports pilothouse:controller/log@{version}#log-binary, which this host");
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(error.contains("update the host"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod isolation;
 mod limits;
 mod loading;
 mod observe_and_index;
+mod released_contracts;
 mod wasi_output;
 mod writes;
 
@@ -28,6 +29,18 @@ fn wat_of(name: &str) -> String {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/guests").join(name).with_extension("wat");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Returns the version of the contract in `wit/`, which the guests of `tests/guests/` name.
+fn contract_version() -> &'static str {
+    let types = include_str!("../../../../wit/types.wit");
+    let (_, declaration) = types.split_once("\npackage pilothouse:controller@").expect("a package");
+    declaration.split_once(';').expect("the end of the declaration").0
+}
+
+/// Returns the WebAssembly text of a guest, built against another version of the contract.
+fn wat_built_against(name: &str, version: &str) -> String {
+    wat_of(name).replace(&format!("@{}", contract_version()), &format!("@{version}"))
 }
 
 /// Assembles a guest to a core module.

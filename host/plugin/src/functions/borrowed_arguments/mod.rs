@@ -13,14 +13,15 @@ use wasmtime::component::{ComponentType, Lift, Linker, Resource, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
 use super::{cache, objects};
+use crate::contract::interface_name;
 use crate::sandbox::{GuestState, ObjectHandle};
 
 type Handle = Resource<ObjectHandle>;
 type GuestStore<'a> = StoreContextMut<'a, GuestState>;
 
-const CACHE: &str = "pilothouse:controller/cache@0.1.0";
+const CACHE: &str = "cache";
 const GET: &str = "get";
-const OBJECTS: &str = "pilothouse:controller/objects@0.1.0";
+const OBJECTS: &str = "objects";
 const FIELD: &str = "[method]object.field";
 const TEXT: &str = "[method]object.text";
 const FIELDS: &str = "[method]object.fields";
@@ -90,13 +91,13 @@ pub(super) fn replace_in_linker(linker: &mut Linker<GuestState>) -> Result<()> {
 }
 
 fn replace(linker: &mut Linker<GuestState>) -> Result<()> {
-    linker.instance(CACHE)?.func_wrap(
+    linker.instance(&interface_name(CACHE))?.func_wrap(
         GET,
         |mut store: GuestStore<'_>, (watch, key): (WasmStr, BorrowedKey)| {
             Ok((cache::get(&mut store, &watch, &key.namespace, &key.name)?,))
         },
     )?;
-    let mut objects = linker.instance(OBJECTS)?;
+    let mut objects = linker.instance(&interface_name(OBJECTS))?;
     objects.func_wrap(FIELD, |store: GuestStore<'_>, (object, pointer): (Handle, WasmStr)| {
         Ok((objects::field(&store, &object, &pointer)?,))
     })?;

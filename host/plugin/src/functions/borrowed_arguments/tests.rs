@@ -27,7 +27,7 @@ fn each_replaced_import_has_a_generated_one() {
     let mut linker = Linker::new(&engine);
     add_generated_to_linker(&mut linker).expect("the contract");
     for (interface, name) in REPLACED {
-        let mut interface = linker.instance(interface).expect("an interface");
+        let mut interface = linker.instance(&interface_name(interface)).expect("an interface");
         let duplicate = interface.func_wrap(name, |_: GuestStore<'_>, ()| Ok(()));
         assert!(duplicate.is_err(), "no generated {name}");
     }
