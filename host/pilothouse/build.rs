@@ -18,8 +18,8 @@ mod templates {
 
     use pilothouse_toolchain::Language;
 
-    /// Folders that tools generate; they are large.
-    const EXCLUDED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+    /// Folders that tools generate, which are large, and the released contracts in `wit/`, which only this repository's tests need.
+    const EXCLUDED_FOLDERS: [&str; 5] = ["node_modules", "target", "dist", "__pycache__", "released"];
     /// Endings of files that tools generate.
     const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
 

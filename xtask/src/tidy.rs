@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(committed_binaries(&files));
     found.extend(undocumented_dependencies(root)?);
     found.extend(bindings::stale_files(root)?);
-    found.extend(wit::problems(root)?);
+    found.extend(wit::problems(root, &files)?);
     found.extend(excerpts::stale_excerpts(root, &files)?);
     found.extend(documented_tests::missing_tests(root, &files)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;

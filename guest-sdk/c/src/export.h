@@ -6,32 +6,39 @@
 #ifndef PILOTHOUSE_EXPORT_H
 #define PILOTHOUSE_EXPORT_H
 
+#include "../bindings/version.h"
+
 #ifdef __wasm__
 #define PH_NAMED_(name) __attribute__((export_name(name)))
 #else
 #define PH_NAMED_(name)
 #endif
 
+/* The canonical name of an exported function, which includes the version of the contract. */
+#define PH_CONTRACT_(interface, name) "pilothouse:controller/" interface "@" PILOTHOUSE_CONTRACT_VERSION "#" name
+
 #define PH_EXPORT_(name, function, parameters, arguments)                                                      \
-  PH_NAMED_("pilothouse:controller/" name) void *ph_export_##function parameters { return ph_run_##function arguments; } \
-  PH_NAMED_("cabi_post_pilothouse:controller/" name) void ph_post_##function(void *result) {                    \
+  PH_NAMED_(name) void *ph_export_##function parameters { return ph_run_##function arguments; }                 \
+  PH_NAMED_("cabi_post_" name) void ph_post_##function(void *result) {                                          \
     (void)result;                                                                                              \
     ph_end_call_();                                                                                            \
   }
 
-#define PH_DESCRIBE(f) PH_EXPORT_("plugin@0.1.0#describe", describe, (char *config, size_t length), (f, config, length))
+#define PH_DESCRIBE(f) \
+  PH_EXPORT_(PH_CONTRACT_("plugin", "describe"), describe, (char *config, size_t length), (f, config, length))
 
 #define PH_RECONCILE(f)                                                                                         \
-  PH_EXPORT_("reconcile@0.1.0#reconcile", reconcile,                                                            \
+  PH_EXPORT_(PH_CONTRACT_("reconcile", "reconcile"), reconcile,                                                 \
              (char *watch, size_t watch_length, char *ns, size_t ns_length, char *name, size_t name_length,     \
               uint8_t *reasons, size_t reason_count, uint32_t attempt, void *extra, size_t extra_count),        \
              (f, watch, watch_length, ns, ns_length, name, name_length, reasons, reason_count, attempt, extra, extra_count))
 
-#define PH_OBSERVE(f) \
-  PH_EXPORT_("observe@0.1.0#observe", observe, (void *notifications, size_t count, int32_t batch), (f, notifications, count, batch))
+#define PH_OBSERVE(f)                                                                                          \
+  PH_EXPORT_(PH_CONTRACT_("observe", "observe"), observe, (void *notifications, size_t count, int32_t batch),   \
+             (f, notifications, count, batch))
 
 #define PH_INDEX(f) \
-  PH_EXPORT_("index@0.1.0#values", index, (char *index, size_t length, int32_t object), (f, index, length, object))
+  PH_EXPORT_(PH_CONTRACT_("index", "values"), index, (char *index, size_t length, int32_t object), (f, index, length, object))
 
 void ph_end_call_(void);
 void *ph_run_describe(ph_describe_function *function, char *config, size_t length);

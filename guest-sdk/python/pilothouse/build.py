@@ -10,6 +10,7 @@ import argparse
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +26,9 @@ from .plugin import Plugin
 
 #: The folder with the SDK's package and `wit/`.
 SDK = Path(__file__).resolve().parent.parent
+
+#: The folder with the contract.
+WIT = SDK / "wit"
 
 #: Modules that the standard library imports lazily. A plugin has no files to import them from later.
 LAZY = ["_strptime", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "linecache", "traceback"]
@@ -138,11 +142,23 @@ def imports_in_functions(module: ModuleType) -> Iterator[str]:
 
 def world(exports: list[str]) -> str:
     """Returns a WIT world with only these exports, because the host calls everything that a plugin exports."""
-    lines = "\n".join(f"    export pilothouse:controller/{name}@0.1.0;" for name in exports)
+    version = contract_version()
+    lines = "\n".join(f"    export pilothouse:controller/{name}@{version};" for name in exports)
     return (
         "package pilothouse:build;\n\n"
-        f"world plugin-world {{\n    include pilothouse:controller/imports@0.1.0;\n{lines}\n}}\n"
+        f"world plugin-world {{\n    include pilothouse:controller/imports@{version};\n{lines}\n}}\n"
     )
+
+
+def contract_version() -> str:
+    """Returns the version of the contract."""
+    if not WIT.is_dir():
+        raise Problem(f"{WIT} does not exist; the SDK needs its whole folder, with wit/ beside pilothouse/")
+    for file in sorted(WIT.glob("*.wit")):
+        declaration = re.search(r"^package pilothouse:controller@([^;]+);", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if declaration:
+            return declaration[1]
+    raise Problem(f"{WIT}: no file says `package pilothouse:controller@VERSION;`; copy the SDK again")
 
 
 def entry(module: str, lazy: list[str]) -> str:
@@ -170,12 +186,9 @@ globals().update(_guest.exports(plugin))
 def componentize(project: Path, scratch: Path, output: Path) -> None:
     """Runs componentize-py."""
     tool = Path(sysconfig.get_path("scripts")) / "componentize-py"
-    wit = SDK / "wit"
     if not tool.is_file():
         raise Problem(f"{tool} does not exist; install it: {sys.executable} -m pip install -r requirements.txt")
-    if not wit.is_dir():
-        raise Problem(f"{wit} does not exist; the SDK needs its whole folder, with wit/ beside pilothouse/")
-    command: list[Any] = [tool, "-q", "-d", wit, "-d", scratch / "wit", "-w", "pilothouse:build/plugin-world"]
+    command: list[Any] = [tool, "-q", "-d", WIT, "-d", scratch / "wit", "-w", "pilothouse:build/plugin-world"]
     command += ["componentize", "pilothouse_entry", "-o", output]
     # The first folder that has a module takes precedence.
     for folder in (scratch, project, SDK, sysconfig.get_path("purelib")):

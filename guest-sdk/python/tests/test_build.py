@@ -104,10 +104,15 @@ build.main()
 class PartsTest(unittest.TestCase):
     def test_the_world_has_only_the_plugins_exports(self):
         text = build.world(["plugin", "index"])
+        version = build.contract_version()
         exported = [line.strip() for line in text.splitlines() if "export" in line]
         self.assertEqual(
-            exported, ["export pilothouse:controller/plugin@0.1.0;", "export pilothouse:controller/index@0.1.0;"]
+            exported,
+            [f"export pilothouse:controller/plugin@{version};", f"export pilothouse:controller/index@{version};"],
         )
+
+    def test_the_world_has_the_version_of_the_contract(self):
+        self.assertIn(f"package pilothouse:controller@{build.contract_version()};", (SDK / "wit" / "types.wit").read_text())
 
     def test_imports_inside_functions_are_found(self):
         with tempfile.TemporaryDirectory() as folder:

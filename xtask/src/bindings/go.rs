@@ -17,15 +17,15 @@ const REPLACEMENTS: [(&str, &str); 2] = [
     ("internal/bindings/exports/export_pilothouse_controller_", "internal/exports/"),
 ];
 
-/// Generates `imports/…` and `exports/EXPORT/wit_exports.go`.
-pub(super) fn generate(root: &Path) -> Result<GeneratedFiles> {
+/// Generates `imports/…` and `exports/EXPORT/wit_exports.go` from this version of the contract.
+pub(super) fn generate(root: &Path, version: &str) -> Result<GeneratedFiles> {
     let mut generated = GeneratedFiles::new();
     for export in EXPORTS {
         let world = format!(
             "package pilothouse:guest;
 world guest {{
-  include pilothouse:controller/imports@0.1.0;
-  export pilothouse:controller/{export}@0.1.0;
+  include pilothouse:controller/imports@{version};
+  export pilothouse:controller/{export}@{version};
 }}"
         );
         let (resolve, world) = resolve(root, &[], &world)?;

@@ -14,6 +14,8 @@ use anyhow::{Context, Result};
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
 
+use crate::wit::contract_version;
+
 /// The contents of generated files, by their path in the repository.
 type GeneratedFiles = BTreeMap<PathBuf, Vec<u8>>;
 
@@ -69,8 +71,9 @@ pub(crate) fn stale_files(root: &Path) -> Result<Vec<String>> {
 }
 
 fn generate(root: &Path) -> Result<GeneratedFiles> {
-    let mut generated = c::generate(root)?;
-    generated.extend(go::generate(root)?);
+    let version = contract_version(root)?;
+    let mut generated = c::generate(root, &version)?;
+    generated.extend(go::generate(root, &version)?);
     Ok(generated)
 }
 

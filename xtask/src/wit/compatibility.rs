@@ -1,5 +1,4 @@
-//! Finds breaking changes to a released version of the contract. Allowed are new functions and methods in imported interfaces, and new
-//! interfaces.
+//! Compares versions of the contract. A compatible version may add functions and methods to imported interfaces, and interfaces.
 //!
 //! wasmtime rejects a component whose types differ from the host's; for exported records it does so only on instantiation. A plugin
 //! built against a released version must keep loading.
@@ -10,7 +9,8 @@ use wit_bindgen_core::wit_parser::{InterfaceId, PackageId, Resolve, WorldItem, W
 
 use super::signature;
 
-type Package<'a> = (&'a Resolve, PackageId);
+/// A package and what resolves its names.
+pub(super) type Package<'a> = (&'a Resolve, PackageId);
 
 /// Returns a phrase for each breaking change from `old` to `new`.
 pub(super) fn breaking_changes(old: Package<'_>, new: Package<'_>) -> Vec<String> {
@@ -36,6 +36,32 @@ pub(super) fn breaking_changes(old: Package<'_>, new: Package<'_>) -> Vec<String
         // Existing plugins do not implement a new export.
         let added = present.difference(&items).filter(|item| item.starts_with("export"));
         found.extend(missing.chain(added.map(|item| format!("the world {name} has a new {item}"))));
+    }
+    found
+}
+
+/// Returns the name of everything that `new` has and `old` lacks.
+pub(super) fn additions(old: Package<'_>, new: Package<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let old_interfaces = interfaces(old);
+    for (name, interface) in interfaces(new) {
+        let Some(old_interface) = old_interfaces.get(&name) else {
+            found.push(format!("the interface {name}"));
+            continue;
+        };
+        let (old_items, new_items) = (items(old.0, *old_interface), items(new.0, interface));
+        let added = new_items.keys().filter(|item| !old_items.contains_key(*item));
+        found.extend(added.map(|item| format!("{name}.{item}")));
+    }
+    let old_worlds = worlds(old);
+    for (name, items) in worlds(new) {
+        match old_worlds.get(&name) {
+            None => found.push(format!("the world {name}")),
+            Some(old_items) => {
+                let added = items.difference(old_items);
+                found.extend(added.map(|item| format!("the world {name}'s {item}")));
+            }
+        }
     }
     found
 }
@@ -113,15 +139,24 @@ mod tests {
         world plugin { import types; import cache; export reconcile; }
     ";
 
-    fn changed(from: &str, to: &str) -> Vec<String> {
-        let parse = |text: &str| {
-            let mut resolve = Resolve::default();
-            let package = resolve.push_str("test.wit", text).expect("WIT");
-            (resolve, package)
-        };
-        let (old, new) = (parse(RELEASED), parse(&RELEASED.replacen(from, to, 1)));
+    /// The released contract, and one that was made from it by a replacement.
+    fn packages(from: &str, to: &str) -> [(Resolve, PackageId); 2] {
         assert!(from.is_empty() || RELEASED.contains(from), "{from}");
+        [RELEASED.to_owned(), RELEASED.replacen(from, to, 1)].map(|text| {
+            let mut resolve = Resolve::default();
+            let package = resolve.push_str("test.wit", &text).expect("WIT");
+            (resolve, package)
+        })
+    }
+
+    fn changed(from: &str, to: &str) -> Vec<String> {
+        let [old, new] = packages(from, to);
         breaking_changes((&old.0, old.1), (&new.0, new.1))
+    }
+
+    fn added(from: &str, to: &str) -> Vec<String> {
+        let [old, new] = packages(from, to);
+        additions((&old.0, old.1), (&new.0, new.1))
     }
 
     #[test]
@@ -155,5 +190,16 @@ mod tests {
             let found = changed(from, to);
             assert!(found.iter().any(|change| change.contains(expected)), "{from} → {to}: {found:?}");
         }
+    }
+
+    #[test]
+    fn additions_are_named() {
+        assert_eq!(added("", ""), Vec::<String>::new());
+        assert_eq!(added("interface cache {", "interface cache { size: func() -> u32;"), ["cache.size"]);
+        assert_eq!(added("record key", "record pair { key: string } record key"), ["types.pair"]);
+        let config = "interface config { get: func() -> string; } world plugin { import config;";
+        let expected = ["the interface config", "the world plugin's import config"];
+        assert_eq!(added("world plugin {", config), expected);
+        assert_eq!(added("world plugin {", "world all { import cache; } world plugin {"), ["the world all"]);
     }
 }
