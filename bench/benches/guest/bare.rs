@@ -171,7 +171,7 @@ fn key(object: &Object) -> Key {
 
 fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
     let missing = || format_err!("the guest has no reconcile");
-    let interface = instance.get_export_index(&mut *store, None, "pilothouse:controller/reconcile@0.1.0");
+    let interface = instance.get_export_index(&mut *store, None, "pilothouse:controller/reconcile@0.1.1");
     let interface = interface.ok_or_else(missing)?;
     let function =
         instance.get_export_index(&mut *store, Some(&interface), "reconcile").ok_or_else(missing)?;
@@ -181,13 +181,13 @@ fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
 fn imports(linker: &mut Linker<State>) -> Result<()> {
     // Each interface that uses the resource imports it under its own name.
     for interface in ["cache", "changes", "client", "events", "objects"] {
-        let mut interface = linker.instance(&format!("pilothouse:controller/{interface}@0.1.0"))?;
+        let mut interface = linker.instance(&format!("pilothouse:controller/{interface}@0.1.1"))?;
         interface.resource("object", ResourceType::host::<Object>(), |mut store, handle| {
             store.data_mut().handles.delete(Resource::<Object>::new_own(handle))?;
             Ok(())
         })?;
     }
-    let mut objects = linker.instance("pilothouse:controller/objects@0.1.0")?;
+    let mut objects = linker.instance("pilothouse:controller/objects@0.1.1")?;
     type Read = (Resource<Object>, String);
     objects.func_wrap("[method]object.text", |store: StoreContextMut<'_, State>, (of, pointer): Read| {
         Ok((store.data().handles.get(&of)?.text(&pointer).map(std::borrow::Cow::into_owned),))
@@ -204,12 +204,12 @@ fn imports(linker: &mut Linker<State>) -> Result<()> {
             Ok((store.data().handles.get(&of)?.annotation(&name).map(std::borrow::Cow::into_owned),))
         },
     )?;
-    let mut cache = linker.instance("pilothouse:controller/cache@0.1.0")?;
+    let mut cache = linker.instance("pilothouse:controller/cache@0.1.1")?;
     cache.func_wrap("get", |mut store: StoreContextMut<'_, State>, (_, key): (String, Key)| {
         let object = store.data().objects.read().get(&key).cloned();
         Ok((object.map(|object| store.data_mut().handles.push(object)).transpose()?,))
     })?;
-    let mut log = linker.instance("pilothouse:controller/log@0.1.0")?;
+    let mut log = linker.instance("pilothouse:controller/log@0.1.1")?;
     log.func_wrap("log", |mut store: StoreContextMut<'_, State>, (_, text, _): (Level, String, Vec<Pair>)| {
         store.data_mut().last_log = Some(text);
         Ok(())

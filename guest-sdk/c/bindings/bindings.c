@@ -8,142 +8,142 @@
 __attribute__((__import_module__("wasi:clocks/wall-clock@0.2.0"), __import_name__("now")))
 extern void __wasm_import_wasi_clocks_wall_clock_now(uint8_t *);
 
-// Imported Functions from `pilothouse:controller/objects@0.1.0`
+// Imported Functions from `pilothouse:controller/objects@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.key")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.key")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_key(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.api-version")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.api-version")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_api_version(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.kind")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.kind")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_kind(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.uid")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.uid")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_uid(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.resource-version")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.resource-version")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_resource_version(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.generation")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.generation")))
 extern int32_t __wasm_import_pilothouse_controller_objects_method_object_generation(int32_t);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.labels")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.labels")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_labels(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.label")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.label")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_label(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.annotation")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.annotation")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_annotation(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.deletion-timestamp")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.deletion-timestamp")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_deletion_timestamp(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.controller")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.controller")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_controller(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.field")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.field")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_field(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.text")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.text")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_text(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.fields")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.fields")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_fields(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.texts")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.texts")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_texts(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.json")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[method]object.json")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_json(int32_t, uint8_t *);
 
-// Imported Functions from `pilothouse:controller/changes@0.1.0`
+// Imported Functions from `pilothouse:controller/changes@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/changes@0.1.0"), __import_name__("[method]batch.before")))
+__attribute__((__import_module__("pilothouse:controller/changes@0.1.1"), __import_name__("[method]batch.before")))
 extern void __wasm_import_pilothouse_controller_changes_method_batch_before(int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/changes@0.1.0"), __import_name__("[method]batch.after")))
+__attribute__((__import_module__("pilothouse:controller/changes@0.1.1"), __import_name__("[method]batch.after")))
 extern void __wasm_import_pilothouse_controller_changes_method_batch_after(int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/changes@0.1.0"), __import_name__("[method]batch.after-field")))
+__attribute__((__import_module__("pilothouse:controller/changes@0.1.1"), __import_name__("[method]batch.after-field")))
 extern void __wasm_import_pilothouse_controller_changes_method_batch_after_field(int32_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `pilothouse:controller/config@0.1.0`
+// Imported Functions from `pilothouse:controller/config@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/config@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("pilothouse:controller/config@0.1.1"), __import_name__("get")))
 extern void __wasm_import_pilothouse_controller_config_get(uint8_t *);
 
-// Imported Functions from `pilothouse:controller/cache@0.1.0`
+// Imported Functions from `pilothouse:controller/cache@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("get")))
 extern void __wasm_import_pilothouse_controller_cache_get(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("list")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("list")))
 extern void __wasm_import_pilothouse_controller_cache_list(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("list-fields")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("list-fields")))
 extern void __wasm_import_pilothouse_controller_cache_list_fields(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("by-index")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("by-index")))
 extern void __wasm_import_pilothouse_controller_cache_by_index(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("index-keys")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("index-keys")))
 extern void __wasm_import_pilothouse_controller_cache_index_keys(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("index-values")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("index-values")))
 extern void __wasm_import_pilothouse_controller_cache_index_values(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/cache@0.1.0"), __import_name__("has-synced")))
+__attribute__((__import_module__("pilothouse:controller/cache@0.1.1"), __import_name__("has-synced")))
 extern int32_t __wasm_import_pilothouse_controller_cache_has_synced(uint8_t *, size_t);
 
-// Imported Functions from `pilothouse:controller/client@0.1.0`
+// Imported Functions from `pilothouse:controller/client@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("get")))
 extern void __wasm_import_pilothouse_controller_client_get(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("list")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("list")))
 extern void __wasm_import_pilothouse_controller_client_list(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("create")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("create")))
 extern void __wasm_import_pilothouse_controller_client_create(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("update")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("update")))
 extern void __wasm_import_pilothouse_controller_client_update(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("patch")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("patch")))
 extern void __wasm_import_pilothouse_controller_client_patch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pilothouse:controller/client@0.1.0"), __import_name__("delete")))
+__attribute__((__import_module__("pilothouse:controller/client@0.1.1"), __import_name__("delete")))
 extern void __wasm_import_pilothouse_controller_client_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `pilothouse:controller/queue@0.1.0`
+// Imported Functions from `pilothouse:controller/queue@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/queue@0.1.0"), __import_name__("add")))
+__attribute__((__import_module__("pilothouse:controller/queue@0.1.1"), __import_name__("add")))
 extern void __wasm_import_pilothouse_controller_queue_add(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("pilothouse:controller/queue@0.1.0"), __import_name__("add-after")))
+__attribute__((__import_module__("pilothouse:controller/queue@0.1.1"), __import_name__("add-after")))
 extern void __wasm_import_pilothouse_controller_queue_add_after(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t);
 
-// Imported Functions from `pilothouse:controller/events@0.1.0`
+// Imported Functions from `pilothouse:controller/events@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/events@0.1.0"), __import_name__("publish")))
+__attribute__((__import_module__("pilothouse:controller/events@0.1.1"), __import_name__("publish")))
 extern void __wasm_import_pilothouse_controller_events_publish(int32_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `pilothouse:controller/log@0.1.0`
+// Imported Functions from `pilothouse:controller/log@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/log@0.1.0"), __import_name__("log")))
+__attribute__((__import_module__("pilothouse:controller/log@0.1.1"), __import_name__("log")))
 extern void __wasm_import_pilothouse_controller_log_log(int32_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `pilothouse:controller/metrics@0.1.0`
+// Imported Functions from `pilothouse:controller/metrics@0.1.1`
 
-__attribute__((__import_module__("pilothouse:controller/metrics@0.1.0"), __import_name__("counter")))
+__attribute__((__import_module__("pilothouse:controller/metrics@0.1.1"), __import_name__("counter")))
 extern void __wasm_import_pilothouse_controller_metrics_counter(uint8_t *, size_t, uint8_t *, size_t, double);
 
-__attribute__((__import_module__("pilothouse:controller/metrics@0.1.0"), __import_name__("gauge")))
+__attribute__((__import_module__("pilothouse:controller/metrics@0.1.1"), __import_name__("gauge")))
 extern void __wasm_import_pilothouse_controller_metrics_gauge(uint8_t *, size_t, uint8_t *, size_t, double);
 
-__attribute__((__import_module__("pilothouse:controller/metrics@0.1.0"), __import_name__("histogram")))
+__attribute__((__import_module__("pilothouse:controller/metrics@0.1.1"), __import_name__("histogram")))
 extern void __wasm_import_pilothouse_controller_metrics_histogram(uint8_t *, size_t, uint8_t *, size_t, double);
 
 // Canonical ABI intrinsics
@@ -316,7 +316,7 @@ void pilothouse_controller_objects_pair_free(pilothouse_controller_objects_pair_
   pilothouse_controller_types_pair_free(ptr);
 }
 
-__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[resource-drop]object")))
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.1"), __import_name__("[resource-drop]object")))
 extern void __wasm_import_pilothouse_controller_objects_object_drop(int32_t handle);
 
 void pilothouse_controller_objects_object_drop_own(pilothouse_controller_objects_own_object_t handle) {
@@ -372,7 +372,7 @@ void bindings_list_option_string_free(bindings_list_option_string_t *ptr) {
   }
 }
 
-__attribute__((__import_module__("pilothouse:controller/changes@0.1.0"), __import_name__("[resource-drop]batch")))
+__attribute__((__import_module__("pilothouse:controller/changes@0.1.1"), __import_name__("[resource-drop]batch")))
 extern void __wasm_import_pilothouse_controller_changes_batch_drop(int32_t handle);
 
 void pilothouse_controller_changes_batch_drop_own(pilothouse_controller_changes_own_batch_t handle) {

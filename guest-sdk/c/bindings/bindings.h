@@ -427,7 +427,7 @@ typedef struct {
 // The time now. May go backwards when the host's clock is set.
 extern void wasi_clocks_wall_clock_now(wasi_clocks_wall_clock_datetime_t *ret);
 
-// Imported Functions from `pilothouse:controller/objects@0.1.0`
+// Imported Functions from `pilothouse:controller/objects@0.1.1`
 // Returns the namespace ("" for a cluster-scoped object) and the name. Constant time.
 extern void pilothouse_controller_objects_method_object_key(pilothouse_controller_objects_borrow_object_t self, pilothouse_controller_objects_object_key_t *ret);
 // Returns the API version, spelled as in a manifest: "apps/v1". Constant time.
@@ -458,14 +458,14 @@ extern bool pilothouse_controller_objects_method_object_field(pilothouse_control
 // Like `field`, but returns a string without quotes and escapes: `web`. Other values are returned as by `field`.
 extern bool pilothouse_controller_objects_method_object_text(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *pointer, bindings_string_t *ret);
 // Like `field` for up to 64 pointers in one call, with the values in the order of the pointers. Traps for more than 64 pointers, and
-// when the result exceeds the limit `messageSize`.
+// when the result exceeds the limit `messageSize`. New in 0.1.1.
 extern void pilothouse_controller_objects_method_object_fields(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
-// Like `fields`, with the values in the form that `text` returns.
+// Like `fields`, with the values in the form that `text` returns. New in 0.1.1.
 extern void pilothouse_controller_objects_method_object_texts(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
 // Returns the whole object as JSON. Copies all of it into the plugin; to read a few values, prefer `field`.
 extern void pilothouse_controller_objects_method_object_json(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
 
-// Imported Functions from `pilothouse:controller/changes@0.1.0`
+// Imported Functions from `pilothouse:controller/changes@0.1.1`
 // Returns the object before the change: none for an addition, the last known state for a deletion. Opens a handle; copies nothing.
 extern bool pilothouse_controller_changes_method_batch_before(pilothouse_controller_changes_borrow_batch_t self, uint32_t position, pilothouse_controller_changes_own_object_t *ret);
 // Returns the object after the change: none for a deletion. Opens a handle; copies nothing.
@@ -474,14 +474,14 @@ extern bool pilothouse_controller_changes_method_batch_after(pilothouse_controll
 // none for a deletion, or when nothing is at the pointer.
 extern bool pilothouse_controller_changes_method_batch_after_field(pilothouse_controller_changes_borrow_batch_t self, uint32_t position, bindings_string_t *pointer, bindings_string_t *ret);
 
-// Imported Functions from `pilothouse:controller/config@0.1.0`
+// Imported Functions from `pilothouse:controller/config@0.1.1`
 // Returns the sidecar's `config` as JSON, or "{}" when it has none: the same text that `describe` receives. The text is constant for
 // the lifetime of an instance, because a changed sidecar reloads the plugin; an instance may parse it once and keep the result.
 // May be called at any time: in every export, and during module start. Never fails or waits; costs one host call and the copy
 // of the text.
 extern void pilothouse_controller_config_get(bindings_string_t *ret);
 
-// Imported Functions from `pilothouse:controller/cache@0.1.0`
+// Imported Functions from `pilothouse:controller/cache@0.1.1`
 // Returns the object with this key, or none when the watch does not contain it. Opens one handle. Constant time.
 extern bool pilothouse_controller_cache_get(bindings_string_t *watch, pilothouse_controller_cache_object_key_t *key, pilothouse_controller_cache_own_object_t *ret);
 // Returns one page of objects, ordered by namespace, then name. A page has at most `limit` objects and never more than 500; a limit
@@ -504,7 +504,7 @@ extern void pilothouse_controller_cache_index_values(bindings_string_t *watch, b
 // true. Constant time.
 extern bool pilothouse_controller_cache_has_synced(bindings_string_t *watch);
 
-// Imported Functions from `pilothouse:controller/client@0.1.0`
+// Imported Functions from `pilothouse:controller/client@0.1.1`
 // Returns the current object from the server. `subresource` is "" or a name such as "status" or "scale". Errors include `not-found`
 // and `denied`. One request; opens one handle. `cache.get` sends no request.
 extern bool pilothouse_controller_client_get(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key, bindings_string_t *subresource, pilothouse_controller_client_own_object_t *ret, pilothouse_controller_client_api_error_t *err);
@@ -525,7 +525,7 @@ extern bool pilothouse_controller_client_patch(pilothouse_controller_client_obje
 // precondition does not hold. One request.
 extern bool pilothouse_controller_client_delete(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key, pilothouse_controller_client_delete_options_t *options, pilothouse_controller_client_api_error_t *err);
 
-// Imported Functions from `pilothouse:controller/queue@0.1.0`
+// Imported Functions from `pilothouse:controller/queue@0.1.1`
 // Queues the key now. The queue holds a key at most once: adding a queued key changes nothing, and adding the key that is being
 // reconciled runs it once more afterwards. Constant time; never waits.
 extern void pilothouse_controller_queue_add(bindings_string_t *watch, pilothouse_controller_queue_object_key_t *key);
@@ -533,7 +533,7 @@ extern void pilothouse_controller_queue_add(bindings_string_t *watch, pilothouse
 // overrides all of them. Constant time; never waits.
 extern void pilothouse_controller_queue_add_after(bindings_string_t *watch, pilothouse_controller_queue_object_key_t *key, uint32_t milliseconds);
 
-// Imported Functions from `pilothouse:controller/events@0.1.0`
+// Imported Functions from `pilothouse:controller/events@0.1.1`
 // Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host aggregates similar
 // Events into one with a count, and limits the rate per object, so an Event may be dropped (a metric counts dropped Events).
 // 
@@ -541,12 +541,12 @@ extern void pilothouse_controller_queue_add_after(bindings_string_t *watch, pilo
 // people; the host truncates it at 1024 bytes.
 extern void pilothouse_controller_events_publish(pilothouse_controller_events_borrow_object_t regarding, pilothouse_controller_events_event_type_t event_type, bindings_string_t *reason, bindings_string_t *action, bindings_string_t *note);
 
-// Imported Functions from `pilothouse:controller/log@0.1.0`
+// Imported Functions from `pilothouse:controller/log@0.1.1`
 // Writes one line; the host adds plugin, watch, key and attempt. Never fails or waits. Lines above the rate limit are dropped, and
 // their number is logged. A message or a field above 16 KiB is truncated; fields after the 64th are dropped.
 extern void pilothouse_controller_log_log(pilothouse_controller_log_level_t level, bindings_string_t *message, pilothouse_controller_log_list_pair_t *fields);
 
-// Imported Functions from `pilothouse:controller/metrics@0.1.0`
+// Imported Functions from `pilothouse:controller/metrics@0.1.1`
 // Adds to a counter. `add` must be finite and not negative.
 extern void pilothouse_controller_metrics_counter(bindings_string_t *name, pilothouse_controller_metrics_list_pair_t *labels, double add);
 // Sets a gauge. `value` must be finite.

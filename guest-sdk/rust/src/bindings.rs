@@ -11,9 +11,9 @@ wit_bindgen::generate!({
     inline: r#"
         package pilothouse:sdk;
         world guest {
-            include pilothouse:controller/imports@0.1.0;
+            include pilothouse:controller/imports@0.1.1;
             import wasi:clocks/wall-clock@0.2.0;
-            export pilothouse:controller/plugin@0.1.0;
+            export pilothouse:controller/plugin@0.1.1;
         }
     "#,
     world: "pilothouse:sdk/guest",
@@ -33,12 +33,12 @@ pub mod reconcile {
         inline: r#"
             package pilothouse:sdk-reconcile;
             world reconcile {
-                export pilothouse:controller/reconcile@0.1.0;
+                export pilothouse:controller/reconcile@0.1.1;
             }
         "#,
         world: "pilothouse:sdk-reconcile/reconcile",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
+            "pilothouse:controller/types@0.1.1": crate::bindings::pilothouse::controller::types,
         },
         pub_export_macro: true,
         export_macro_name: "__export_reconcile",
@@ -53,14 +53,14 @@ pub mod observe {
         inline: r#"
             package pilothouse:sdk-observe;
             world observe {
-                export pilothouse:controller/observe@0.1.0;
+                export pilothouse:controller/observe@0.1.1;
             }
         "#,
         world: "pilothouse:sdk-observe/observe",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
-            "pilothouse:controller/objects@0.1.0": crate::bindings::pilothouse::controller::objects,
-            "pilothouse:controller/changes@0.1.0": crate::bindings::pilothouse::controller::changes,
+            "pilothouse:controller/types@0.1.1": crate::bindings::pilothouse::controller::types,
+            "pilothouse:controller/objects@0.1.1": crate::bindings::pilothouse::controller::objects,
+            "pilothouse:controller/changes@0.1.1": crate::bindings::pilothouse::controller::changes,
         },
         pub_export_macro: true,
         export_macro_name: "__export_observe",
@@ -75,13 +75,13 @@ pub mod index {
         inline: r#"
             package pilothouse:sdk-index;
             world index {
-                export pilothouse:controller/index@0.1.0;
+                export pilothouse:controller/index@0.1.1;
             }
         "#,
         world: "pilothouse:sdk-index/index",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
-            "pilothouse:controller/objects@0.1.0": crate::bindings::pilothouse::controller::objects,
+            "pilothouse:controller/types@0.1.1": crate::bindings::pilothouse::controller::types,
+            "pilothouse:controller/objects@0.1.1": crate::bindings::pilothouse::controller::objects,
         },
         pub_export_macro: true,
         export_macro_name: "__export_index",

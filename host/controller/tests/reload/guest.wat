@@ -7,10 +7,10 @@
 ;;
 ;; data.wish of the object: "retry" fails until the fourth attempt, "again" requests a requeue in two seconds.
 (module
-  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text" (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text" (func $text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
   (memory (export "memory") 2)
 
   (data (i32.const 512) "/metadata/resourceVersion")
@@ -25,7 +25,7 @@
   ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
   (data (i32.const 1024) "DESCRIPTOR")
   (data (i32.const 16) "\00\00\00\00\00\04\00\00LENGTH")
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (if (i32.eq (i32.load8_u (i32.const 600)) (i32.const 49)) (then unreachable))
     (i32.const 16))
 
@@ -72,7 +72,7 @@
     (call $close (i32.load (i32.const 260))))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

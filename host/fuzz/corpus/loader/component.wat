@@ -11,4 +11,4 @@
     (canon lift (core func $instance "describe")
       (memory (core memory $instance "memory")) (realloc (core func $instance "realloc"))))
   (instance $plugin (export "describe" (func $describe)))
-  (export "pilothouse:controller/plugin@0.1.0" (instance $plugin)))
+  (export "pilothouse:controller/plugin@0.1.1" (instance $plugin)))

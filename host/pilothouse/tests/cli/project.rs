@@ -25,18 +25,18 @@ const MESSAGE: &str = "described as VERSION";
 #[repr(C)]
 pub struct Answer(u32, *const u8, usize);
 
-#[link(wasm_import_module = "pilothouse:controller/log@0.1.0")]
+#[link(wasm_import_module = "pilothouse:controller/log@0.1.1")]
 unsafe extern "C" {
     fn log(level: u32, message: *const u8, length: usize, fields: *const u8, count: usize);
 }
 
-#[unsafe(export_name = "pilothouse:controller/plugin@0.1.0#describe")]
+#[unsafe(export_name = "pilothouse:controller/plugin@0.1.1#describe")]
 pub extern "C" fn describe(_config: *const u8, _length: usize) -> *const Answer {
     unsafe { log(1, MESSAGE.as_ptr(), MESSAGE.len(), std::ptr::null(), 0) };
     Box::leak(Box::new(Answer(0, DESCRIPTOR.as_ptr(), DESCRIPTOR.len())))
 }
 
-#[unsafe(export_name = "pilothouse:controller/reconcile@0.1.0#reconcile")]
+#[unsafe(export_name = "pilothouse:controller/reconcile@0.1.1#reconcile")]
 #[allow(clippy::too_many_arguments)]
 pub extern "C" fn reconcile(_: u32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32) -> *const u64 {
     static DONE: [u64; 8] = [0; 8];

@@ -11,11 +11,11 @@ use wit_parser::Resolve;
 use crate::harness::Host;
 
 /// Builds a component from the released WIT, as the tools at the time of the release would have done.
-fn build_component(folder: &Path) -> Vec<u8> {
+fn build_component(folder: &Path, module: &[u8]) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(folder).expect("the released WIT parses");
     let world = resolve.select_world(&[package], Some("reconciler")).expect("a world");
-    let mut module = wat::parse_file(folder.join("plugin.wat")).expect("a core module");
+    let mut module = module.to_vec();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("a described module");
     let encoder = ComponentEncoder::default().module(&module).expect("a module for the world");
     encoder.validate(true).encode().expect("a component")
@@ -34,13 +34,17 @@ async fn plugins_built_for_released_contracts_still_run() {
     let version = made.metadata.resource_version.expect("a version");
     for folder in folders {
         let release = folder.file_name().expect("a name").to_string_lossy().replace('.', "-");
-        let name = format!("released-{release}");
-        host.install_plugin(&name, &build_component(&folder));
-        host.wait_for_state(&name, "running").await;
-        host.wait(&format!("{name} to reconcile"), || async {
-            let log = String::from_utf8(host.pilothouse(&["logs", &name]).stdout).expect("text");
-            log.contains(&version).then_some(())
-        })
-        .await;
+        let module = wat::parse_file(folder.join("plugin.wat")).expect("a core module");
+        let component = build_component(&folder, &module);
+        for (form, file) in [("component", component), ("module", module)] {
+            let name = format!("released-{release}-{form}");
+            host.install_plugin(&name, &file);
+            host.wait_for_state(&name, "running").await;
+            host.wait(&format!("{name} to reconcile"), || async {
+                let log = String::from_utf8(host.pilothouse(&["logs", &name]).stdout).expect("text");
+                log.contains(&version).then_some(())
+            })
+            .await;
+        }
     }
 }

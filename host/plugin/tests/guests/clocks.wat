@@ -2,7 +2,7 @@
 (module
   (import "wasi:clocks/wall-clock@0.2.6" "now" (func $wall (param i32)))
   (import "wasi:clocks/monotonic-clock@0.2.6" "now" (func $mono (result i64)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
   (data (i32.const 512) "wall ")
@@ -30,13 +30,13 @@
     (call $log (i32.const 1) (local.get $what) (i32.const 15) (i32.const 0) (i32.const 0)))
 
   ;; Describes itself by its sidecar's config.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
     (i32.const 16))
 
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (call $wall (i32.const 80))
     (call $say (i32.const 512) (i64.load (i32.const 80)))

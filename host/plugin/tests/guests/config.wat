@@ -1,7 +1,7 @@
 ;; Its descriptor is the answer of the import `config`. Each reconcile logs that answer, and so does the start of the module.
 (module
-  (import "pilothouse:controller/config@0.1.0" "get" (func $config (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/config@0.1.1" "get" (func $config (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
   ;; Memory for what the host passes in: a bump allocator that starts again with each reconcile.
@@ -23,12 +23,12 @@
   (func (export "_initialize") (call $say))
 
   ;; describe(config: string) -> result<string, string>: 0 (ok), then pointer and length of the import's answer.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (call $config (i32.const 20))
     (i32.const 16))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

@@ -3,7 +3,7 @@
   (memory (export "memory") 2)
 
   ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
@@ -21,7 +21,7 @@
     (local.get $address))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

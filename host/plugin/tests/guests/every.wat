@@ -5,14 +5,14 @@
 ;; index.values returns data.team; for data.wish "no-index" it traps.
 ;; reconcile creates the object in data.create, if there is one, then logs "VALUE: NAME" for each key with the index value data.ask.
 (module
-  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/cache@0.1.0" "index-keys" (func $index-keys (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/changes@0.1.0" "[method]batch.after" (func $after (param i32 i32 i32)))
-  (import "pilothouse:controller/changes@0.1.0" "[resource-drop]batch" (func $end (param i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text" (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "index-keys" (func $index-keys (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/changes@0.1.1" "[method]batch.after" (func $after (param i32 i32 i32)))
+  (import "pilothouse:controller/changes@0.1.1" "[resource-drop]batch" (func $end (param i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text" (func $text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 4)
 
   (data (i32.const 512) "/data/wish")
@@ -41,7 +41,7 @@
     (local.get $address))
 
   ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
@@ -62,7 +62,7 @@
 
   ;; observe(notifications, batch) -> result<_, failure>
   ;; A notification takes 32 bytes: watch (8), change (4), key (16), initial and final-state-unknown (4 together).
-  (func (export "pilothouse:controller/observe@0.1.0#observe")
+  (func (export "pilothouse:controller/observe@0.1.1#observe")
     (param $list i32) (param $count i32) (param $batch i32) (result i32)
     (local $change i32) (local $position i32) (local $object i32) (local $wish i32) (local $answer i32)
     ;; ok: memory at 48 is zero.
@@ -113,7 +113,7 @@
     (i32.const 64))
 
   ;; values(index: string, object: object) -> list<string>
-  (func (export "pilothouse:controller/index@0.1.0#values")
+  (func (export "pilothouse:controller/index@0.1.1#values")
     (param $index i32) (param $index-len i32) (param $object i32) (result i32)
     (call $text (local.get $object) (i32.const 512) (i32.const 10) (i32.const 80))
     (if (i32.load8_u (i32.const 80))
@@ -127,7 +127,7 @@
     (i32.const 120))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

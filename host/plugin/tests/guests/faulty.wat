@@ -1,19 +1,19 @@
 ;; Has one fault at a time: before it assembles this text, a test replaces one of $in-describe, $in-reconcile, $in-observe and $in-index by
 ;; the name of a function below, and the others by $nothing. The descriptor is the sidecar's config.
 (module
-  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/cache@0.1.0" "list" (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "get"
+  (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "list" (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "get"
     (func $client-get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/changes@0.1.0" "[resource-drop]batch" (func $end (param i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.json" (func $json (param i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/metrics@0.1.0" "gauge" (func $gauge (param i32 i32 i32 i32 f64)))
-  (import "pilothouse:controller/events@0.1.0" "publish" (func $publish (param i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.field" (func $field (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/queue@0.1.0" "add" (func $add (param i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/changes@0.1.1" "[resource-drop]batch" (func $end (param i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.json" (func $json (param i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/metrics@0.1.1" "gauge" (func $gauge (param i32 i32 i32 i32 f64)))
+  (import "pilothouse:controller/events@0.1.1" "publish" (func $publish (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.field" (func $field (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/queue@0.1.1" "add" (func $add (param i32 i32 i32 i32 i32 i32)))
   (import "wasi:random/random@0.2.6" "get-random-bytes" (func $random (param i64 i32)))
   (memory (export "memory") 4)
   (table $table 1 funcref)
@@ -219,7 +219,7 @@
     (global.set $values-len (i32.const 1)))
 
   ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (call $in-describe)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
@@ -227,7 +227,7 @@
     (i32.const 16))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $at i32) (param $at-len i32) (param $ns i32) (param $ns-len i32) (param $of i32) (param $of-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
     (result i32)
@@ -240,7 +240,7 @@
     (i32.const 48))
 
   ;; observe(notifications, batch) -> result<_, failure>
-  (func (export "pilothouse:controller/observe@0.1.0#observe")
+  (func (export "pilothouse:controller/observe@0.1.1#observe")
     (param $list i32) (param $count i32) (param $batch i32) (result i32)
     (call $in-observe)
     (call $end (local.get $batch))
@@ -248,7 +248,7 @@
     (i32.const 48))
 
   ;; values(index: string, object: object) -> list<string>: none, or the one that $computes-at-length prepared.
-  (func (export "pilothouse:controller/index@0.1.0#values")
+  (func (export "pilothouse:controller/index@0.1.1#values")
     (param $index i32) (param $index-len i32) (param $object i32) (result i32)
     (call $in-index)
     (call $close (local.get $object))

@@ -7,7 +7,7 @@
   (data (i32.const 16) "\00\00\00\00\00\04\00\00\b0\00\00\00")
 
   ;; describe(config: string) -> result<string, string>
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
   ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
@@ -23,7 +23,7 @@
     (local.get $address))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func $reconcile (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

@@ -1,10 +1,10 @@
 ;; Exports index beside reconcile. The values of the index "names" are the name (twice) and the kind; any other index calls the cache, which
 ;; traps.
 (module
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text"
     (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/cache@0.1.0" "has-synced" (func $has-synced (param i32 i32) (result i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/cache@0.1.1" "has-synced" (func $has-synced (param i32 i32) (result i32)))
   (memory (export "memory") 1)
 
   ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
@@ -12,7 +12,7 @@
   (data (i32.const 16) "\00\00\00\00\00\04\00\00\b1\00\00\00")
 
   ;; describe(config: string) -> result<string, string>
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
   ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
@@ -31,7 +31,7 @@
   (data (i32.const 544) "/kind")
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func $reconcile (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
@@ -40,7 +40,7 @@
     (i32.const 48))
 
   ;; values(index: string, object: object) -> list<string>
-  (func (export "pilothouse:controller/index@0.1.0#values")
+  (func (export "pilothouse:controller/index@0.1.1#values")
     (param $index i32) (param $index-len i32) (param $object i32) (result i32)
     (if (i32.ne (local.get $index-len) (i32.const 5)) ;; "names"
       (then (drop (call $has-synced (local.get $index) (local.get $index-len)))))

@@ -1,13 +1,13 @@
 ;; Logs the name of each object that it observes, and traps for one named "poison".
 (module
-  (import "pilothouse:controller/changes@0.1.0" "[method]batch.after" (func $after (param i32 i32 i32)))
-  (import "pilothouse:controller/changes@0.1.0" "[method]batch.after-field"
+  (import "pilothouse:controller/changes@0.1.1" "[method]batch.after" (func $after (param i32 i32 i32)))
+  (import "pilothouse:controller/changes@0.1.1" "[method]batch.after-field"
     (func $after-field (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/changes@0.1.0" "[resource-drop]batch" (func $end (param i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
+  (import "pilothouse:controller/changes@0.1.1" "[resource-drop]batch" (func $end (param i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text"
     (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
   ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
@@ -15,7 +15,7 @@
   (data (i32.const 16) "\00\00\00\00\00\04\00\00\b4\00\00\00")
 
   ;; describe(config: string) -> result<string, string>
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
   ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
@@ -34,7 +34,7 @@
 
   ;; observe(notifications, batch) -> result<_, failure>
   ;; A notification takes 32 bytes: watch (8), change (4), key (16), initial and final-state-unknown (4 together).
-  (func (export "pilothouse:controller/observe@0.1.0#observe")
+  (func (export "pilothouse:controller/observe@0.1.1#observe")
     (param $list i32) (param $count i32) (param $batch i32) (result i32)
     (local $position i32)
     (global.set $next (i32.const 16384))

@@ -12,7 +12,7 @@
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock_time_get (param i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll_oneoff (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   ;; The adapter for preview 1 allocates 64 KiB from cabi_realloc and keeps them: so there is more memory, and it is never reset.
   (memory (export "memory") 8)
 
@@ -43,13 +43,13 @@
     (i32.store8 (i32.add (local.get $what) (i32.const 9)) (i32.add (i32.const 48) (i32.rem_u (local.get $number) (i32.const 10))))
     (call $log (i32.const 1) (local.get $what) (i32.const 10) (i32.const 0) (i32.const 0)))
 
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
     (i32.const 16))
 
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param i32) (param i32) (param i32) (param i32) (param i32) (param i32)
     (param i32) (param i32) (param $attempt i32) (param i32) (param i32)
     (result i32)

@@ -5,13 +5,13 @@
 ;; are not UTF-8, 2 an address beyond the end of memory. object.fields and object.texts take the keys and values of the request's `extra`
 ;; instead, unless that is empty. `describe` calls cache.get when the config is "get".
 (module
-  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.field" (func $field (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text" (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.fields" (func $fields (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.texts" (func $texts (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.field" (func $field (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text" (func $text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.fields" (func $fields (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.texts" (func $texts (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 2)
 
   (data (i32.const 512) "configmaps")
@@ -31,7 +31,7 @@
     (local.get $address))
 
   ;; The answer of describe: 0 (ok), then pointer and length of the text, here of the configuration.
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param $config i32) (param $length i32) (result i32)
     (if (i32.eq (local.get $length) (i32.const 3))
       (then
         (call $get (i32.const 512) (i32.const 10) (i32.const 0) (i32.const 0) (i32.const 512) (i32.const 10) (i32.const 80))))
@@ -62,7 +62,7 @@
         (br $more))))
 
   ;; reconcile(request) -> result<outcome, failure>: 0 (ok), 0 (done); memory at 48 is zero.
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)

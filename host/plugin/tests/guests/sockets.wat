@@ -11,7 +11,7 @@
     (func $bind (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "wasi:sockets/ip-name-lookup@0.2.0" "resolve-addresses" (func $resolve (param i32 i32 i32 i32)))
   (import "[export]mine:types/things@0.1.0" "[resource-new]thing" (func $new (param i32) (result i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
   (data (i32.const 1024) "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"sockets\",\"version\":\"1.0.0\",\"watches\":[{\"name\":\"configmaps\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"trigger\":\"self\"}]}")
@@ -21,7 +21,7 @@
   (data (i32.const 544) "name ")
   (data (i32.const 560) "localhost")
 
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
   (global $next (mut i32) (i32.const 8192))
@@ -43,7 +43,7 @@
     (i32.store8 (i32.add (local.get $what) (i32.const 6)) (i32.add (i32.const 48) (i32.rem_u (local.get $code) (i32.const 10))))
     (call $log (i32.const 1) (local.get $what) (i32.const 7) (i32.const 0) (i32.const 0)))
 
-  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param i32) (param i32) (param i32) (param i32) (param $name i32) (param i32)
     (param i32) (param i32) (param i32) (param i32) (param i32)
     (result i32)

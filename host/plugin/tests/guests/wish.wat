@@ -1,33 +1,33 @@
 ;; Does what the first letter of the field data.wish of its ConfigMap says. Without an object or a wish it is done.
 ;; Each wish is a misbehaviour that the host must handle, or a call of a function that it must serve.
 (module
-  (import "pilothouse:controller/cache@0.1.0" "list-fields"
+  (import "pilothouse:controller/cache@0.1.1" "list-fields"
     (func $list-fields (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   ;; get(watch, key) -> option<object>: the last parameter is where the answer goes.
-  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/cache@0.1.0" "list"
+  (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "list"
     (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.text"
     (func $text (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.fields"
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.fields"
     (func $fields (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[method]object.texts"
+  (import "pilothouse:controller/objects@0.1.1" "[method]object.texts"
     (func $texts (param i32 i32 i32 i32)))
-  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
-  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "get"
+  (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.1" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "get"
     (func $client-get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "list"
+  (import "pilothouse:controller/client@0.1.1" "list"
     (func $client-list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "update" (func $update (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "patch"
+  (import "pilothouse:controller/client@0.1.1" "update" (func $update (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "patch"
     (func $patch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/client@0.1.0" "delete"
+  (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "delete"
     (func $delete (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/queue@0.1.0" "add-after" (func $add-after (param i32 i32 i32 i32 i32 i32 i32)))
-  (import "pilothouse:controller/metrics@0.1.0" "counter" (func $counter (param i32 i32 i32 i32 f64)))
-  (import "pilothouse:controller/events@0.1.0" "publish"
+  (import "pilothouse:controller/queue@0.1.1" "add-after" (func $add-after (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/metrics@0.1.1" "counter" (func $counter (param i32 i32 i32 i32 f64)))
+  (import "pilothouse:controller/events@0.1.1" "publish"
     (func $publish (param i32 i32 i32 i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
@@ -36,7 +36,7 @@
   (data (i32.const 16) "\00\00\00\00\00\04\00\00\b0\00\00\00")
 
   ;; describe(config: string) -> result<string, string>
-  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+  (func (export "pilothouse:controller/plugin@0.1.1#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
   ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
@@ -103,7 +103,7 @@
       (i32.const 0) (i32.const 0)))
 
   ;; reconcile(request) -> result<outcome, failure>
-  (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+  (func $reconcile (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
