@@ -124,7 +124,7 @@ mod tests {
                 files.iter().any(|file| file.path.ends_with("reconcile.wit")),
                 "{language:?}: no contract"
             );
-            let is_released = |file: &TemplateFile| file.path.contains("wit/released/");
+            let is_released = |file: &TemplateFile| file.path.contains("/released/");
             assert!(!files.iter().any(is_released), "{language:?}: contracts of earlier versions");
         }
     }
