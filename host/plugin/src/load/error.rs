@@ -69,7 +69,7 @@ pub enum LoadError {
         "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@{VERSION}"
     )]
     NoCallableExport,
-    /// The plugin was built against a later version of the contract, or against one that is incompatible.
+    /// The plugin was built against an incompatible version of the contract.
     #[error(
         "built against pilothouse:controller@{wanted}, this host has {offered}: update the host, or rebuild the plugin with an SDK for {offered}"
     )]

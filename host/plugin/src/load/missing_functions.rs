@@ -1,8 +1,7 @@
 //! Detection of imported functions that this host's version of the contract does not have.
 //!
-//! A plugin that names a later version is refused for that (`inspect`). A plugin that was built while a version was in development may
-//! import a function that the released version does not have. The engine and the encoder refuse it too, but their messages do not say
-//! what to do.
+//! A plugin that was built for a later compatible version may import a function that this host lacks. The engine and the encoder refuse it
+//! too, but their messages do not say what to do.
 
 use wit_parser::{Resolve, TypeDefKind};
 
