@@ -17,7 +17,7 @@ fn echo() -> Vec<u8> {
 }
 
 /// Writes `plugin.wasm` and a sidecar to the folder. `members` are added to the descriptor and `sidecar` to the sidecar.
-fn write_plugin(folder: &Path, members: &Value, sidecar: &Value) {
+pub(crate) fn write_plugin(folder: &Path, members: &Value, sidecar: &Value) {
     let mut descriptor = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
         "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]
@@ -35,13 +35,15 @@ fn merge(into: &mut Value, members: &Value) {
     into.as_object_mut().expect("an object").extend(members.clone());
 }
 
-fn watch(members: &Value) -> Value {
+/// Returns a descriptor with one watch, to which `members` are added.
+pub(crate) fn watch(members: &Value) -> Value {
     let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": "self"});
     merge(&mut watch, members);
     json!({"watches": [watch]})
 }
 
-fn crd(scope: &str) -> Value {
+/// Returns the CRD of the kind `Thing`.
+pub(crate) fn crd(scope: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com"},
@@ -51,7 +53,8 @@ fn crd(scope: &str) -> Value {
     })
 }
 
-fn report(folder: &Path) -> Value {
+/// Returns the report of `check --json` on `plugin.wasm`.
+pub(crate) fn report(folder: &Path) -> Value {
     let output = run(folder, &["check", "plugin.wasm", "--json"]);
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:#?}"))
 }

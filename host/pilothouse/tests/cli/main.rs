@@ -1,4 +1,5 @@
-//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, dev --build.
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, dev --build. `surfaces` compares the
+//! public surfaces with `tests/snapshots`.
 //!
 //! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
 //! `examples/target`. `tests/e2e/templates.rs` builds the templates of all languages.
@@ -7,6 +8,9 @@ mod binary;
 mod build;
 mod check;
 mod dev;
+mod host;
 mod new;
 mod project;
 mod rbac;
+mod snapshot;
+mod surfaces;
