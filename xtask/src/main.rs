@@ -37,6 +37,9 @@ enum Command {
         /// Keep the host running afterwards until Ctrl-C.
         #[arg(long)]
         stay: bool,
+        /// Write a picture of the output to this file, such as docs/demo.svg.
+        #[arg(long, value_name = "FILE")]
+        picture: Option<PathBuf>,
     },
     /// Run all tests: guests, host, end to end.
     Test,
@@ -112,7 +115,7 @@ fn main() -> ExitCode {
 
 fn run(root: &Path, command: Command) -> Result<()> {
     match command {
-        Command::Demo { stay } => demo::run(root, stay),
+        Command::Demo { stay, picture } => demo::run(root, stay, picture.as_deref()),
         Command::Test => test::run(root),
         Command::BuildGuests { packages, small } => {
             let packages: Vec<&str> = packages.iter().map(String::as_str).collect();

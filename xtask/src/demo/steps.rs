@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::process::Dev;
+use super::transcript::Transcript;
 use crate::guests;
 
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/example-foo";
@@ -22,14 +23,21 @@ pub(crate) struct Demo<'a> {
     folder: &'a Path,
     binary: &'a Path,
     dev: &'a Dev,
+    transcript: &'a Transcript,
     api: Api,
     host: Api,
 }
 
 impl<'a> Demo<'a> {
-    pub(crate) fn new(root: &'a Path, folder: &'a Path, binary: &'a Path, dev: &'a Dev) -> Result<Self> {
+    pub(crate) fn new(
+        root: &'a Path,
+        folder: &'a Path,
+        binary: &'a Path,
+        dev: &'a Dev,
+        transcript: &'a Transcript,
+    ) -> Result<Self> {
         let api = Api::of_kubeconfig(&dev.kubeconfig)?;
-        Ok(Self { root, folder, binary, dev, api, host: Api::new(&dev.status) })
+        Ok(Self { root, folder, binary, dev, transcript, api, host: Api::new(&dev.status) })
     }
 
     pub(crate) fn run(&self) -> Result<()> {
@@ -44,20 +52,24 @@ impl<'a> Demo<'a> {
     }
 
     fn server_is_up(&self) -> Result<()> {
-        step(1, "A Kubernetes API server is running in the same process as the host");
+        self.transcript.step(1, "A Kubernetes API server is running in the same process as the host");
         let version = self.api.get("/version")?.context("the API server has no /version")?;
-        detail(&format!("{} listens on {}", text(&version, "/gitVersion"), self.dev.api));
-        detail(&format!("kubeconfig: {}", self.dev.kubeconfig.display()));
-        detail(&format!("status page: {}/", self.dev.status));
+        self.transcript.detail(&format!("{} listens on {}", text(&version, "/gitVersion"), self.dev.api));
+        self.transcript.detail(&format!("kubeconfig: {}", self.dev.kubeconfig.display()));
+        self.transcript.detail(&format!("status page: {}/", self.dev.status));
         Ok(())
     }
 
     fn plugin_is_loaded(&self) -> Result<()> {
-        step(2, "A plugin is copied into the plugins directory and starts automatically");
+        self.transcript.step(2, "A plugin is copied into the plugins directory and starts automatically");
         let wasm = self.root.join("examples/target/guests/sample-controller.wasm");
         self.install_plugin(&wasm)?;
         let plugin = self.wait_for_generation(1)?;
-        detail(&format!("{PLUGIN} {} is {}", text(&plugin, "/version"), text(&plugin, "/state")));
+        self.transcript.detail(&format!(
+            "{PLUGIN} {} is {}",
+            text(&plugin, "/version"),
+            text(&plugin, "/state")
+        ));
         let check = Command::new(self.binary)
             .arg("check")
             .arg(self.folder.join("plugins").join(format!("{PLUGIN}.wasm")))
@@ -72,19 +84,19 @@ impl<'a> Demo<'a> {
         for line in report.lines().filter(|line| {
             ["watches", "writes", "installs"].iter().any(|label| line.trim_start().starts_with(label))
         }) {
-            detail(line.trim());
+            self.transcript.detail(line.trim());
         }
         Ok(())
     }
 
     fn foo_is_applied(&self) -> Result<()> {
-        step(3, "A Foo is applied; the plugin creates its Deployment");
+        self.transcript.step(3, "A Foo is applied; the plugin creates its Deployment");
         let manifest = self.root.join("examples/sample-controller/manifests/foo.yaml");
         let manifest =
             fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
         self.api.apply(FOO, &manifest)?;
         let deployment = self.api.wait("the Deployment", |api| api.get(DEPLOYMENT))?;
-        detail(&format!(
+        self.transcript.detail(&format!(
             "Deployment default/example-foo: {} replica(s) of {}, owned by Foo {}",
             number(&deployment, "/spec/replicas"),
             text(&deployment, "/spec/template/spec/containers/0/image"),
@@ -95,51 +107,55 @@ impl<'a> Demo<'a> {
     }
 
     fn deployment_is_recreated(&self) -> Result<()> {
-        step(4, "The Deployment is deleted; the plugin recreates it");
+        self.transcript.step(4, "The Deployment is deleted; the plugin recreates it");
         let before = self.api.get(DEPLOYMENT)?.context("the Deployment is gone already")?;
         self.api.delete(DEPLOYMENT)?;
         let old = text(&before, "/metadata/uid");
         let after = self.api.wait("a new Deployment", |api| {
             Ok(api.get(DEPLOYMENT)?.filter(|deployment| text(deployment, "/metadata/uid") != old))
         })?;
-        detail(&format!("the UID was {old} and is now {}", text(&after, "/metadata/uid")));
+        self.transcript.detail(&format!("the UID was {old} and is now {}", text(&after, "/metadata/uid")));
         Ok(())
     }
 
     fn replicas_are_scaled(&self) -> Result<()> {
-        step(5, "The Foo is edited to 3 replicas; the plugin scales the Deployment");
+        self.transcript.step(5, "The Foo is edited to 3 replicas; the plugin scales the Deployment");
         self.api.merge(FOO, &json!({"spec": {"replicas": 3}}))?;
         self.api.wait("3 replicas in the Deployment", |api| {
             Ok(api.get(DEPLOYMENT)?.filter(|deployment| number(deployment, "/spec/replicas") == 3))
         })?;
-        detail("Deployment default/example-foo: spec.replicas is 3");
+        self.transcript.detail("Deployment default/example-foo: spec.replicas is 3");
         self.wait_for_status(3)
     }
 
     fn plugin_is_reloaded(&self) -> Result<()> {
-        step(6, "One line of the plugin is changed; it is rebuilt and reloaded without a restart");
+        self.transcript
+            .step(6, "One line of the plugin is changed; it is rebuilt and reloaded without a restart");
         let workspace = self.root.join("examples/target/demo");
         let copy = guests::copy_example(self.root, PLUGIN, &workspace)?;
-        edit(&copy.join("src/lib.rs"), "\"nginx:1.29\"", &format!("{NEW_IMAGE:?}"))?;
+        let (old, new) = ("\"nginx:1.29\"", format!("{NEW_IMAGE:?}"));
+        edit(&copy.join("src/lib.rs"), old, &new)?;
+        self.transcript.detail(&format!("src/lib.rs: {old} → {new}"));
         let built = guests::build_rust(self.root, &workspace, &[PLUGIN.to_owned()], &[])?;
         let wasm = &built.first().context("no plugin was built")?.wasm;
         self.install_plugin(wasm)?;
         let plugin = self.wait_for_generation(2)?;
-        detail(&format!(
+        self.transcript.detail(&format!(
             "generation {} is {}; digest {}",
             plugin["generation"],
             text(&plugin, "/state"),
             text(&plugin, "/digest").get(..12).unwrap_or_default()
         ));
-        step(7, "The new version has reconciled every Foo and rolled out the new image");
+        self.transcript.step(7, "The new version has reconciled every Foo and rolled out the new image");
         self.api.wait("the new image in the Deployment", |api| {
             Ok(api
                 .get(DEPLOYMENT)?
                 .filter(|deployment| text(deployment, "/spec/template/spec/containers/0/image") == NEW_IMAGE))
         })?;
-        detail(&format!("Deployment default/example-foo now runs {NEW_IMAGE}"));
+        self.transcript.detail(&format!("Deployment default/example-foo now runs {NEW_IMAGE}"));
         let counters = self.plugin()?.map(|plugin| plugin["counters"].clone()).unwrap_or_default();
-        detail(&format!("{} reconciles so far, {} errors", counters["reconciles"], counters["errors"]));
+        self.transcript
+            .detail(&format!("{} reconciles so far, {} errors", counters["reconciles"], counters["errors"]));
         Ok(())
     }
 
@@ -189,25 +205,16 @@ impl<'a> Demo<'a> {
         self.api.wait("the Foo's status", |api| {
             Ok(api.get(FOO)?.filter(|found| number(found, "/status/availableReplicas") == available))
         })?;
-        detail(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
+        self.transcript.detail(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
         Ok(())
     }
 }
 
+/// Replaces text in a file.
 fn edit(file: &Path, from: &str, to: &str) -> Result<()> {
     let source = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     ensure!(source.contains(from), "{} has no {from} to change", file.display());
-    fs::write(file, source.replace(from, to)).with_context(|| format!("write {}", file.display()))?;
-    detail(&format!("src/lib.rs: {from} → {to}"));
-    Ok(())
-}
-
-fn step(number: u32, title: &str) {
-    println!("\n[{number}] {title}");
-}
-
-fn detail(text: &str) {
-    println!("    {text}");
+    fs::write(file, source.replace(from, to)).with_context(|| format!("write {}", file.display()))
 }
 
 fn text(value: &Value, pointer: &str) -> String {
