@@ -43,8 +43,8 @@ fn difference(recorded: &str, found: &str) -> String {
     marked('-', &recorded) + &marked('+', &found)
 }
 
-/// Returns the members of JSON documents with their types, a line each. A member that some objects lack is marked with `?`. Members whose
-/// own members are data, such as names that a user chose, are listed in `maps`; their members are shown as `*`.
+/// Returns the members of JSON documents with their types, a line each. A member that some objects lack is marked with `?`. The members of
+/// the objects in `maps` are data, such as the kinds of memory in use, and are left out.
 pub(crate) fn json_shape(documents: &[Value], maps: &[&str]) -> String {
     let mut lines = String::new();
     let documents: Vec<&Value> = documents.iter().collect();
@@ -58,18 +58,16 @@ fn describe(path: &str, values: &[&Value], maps: &[&str], lines: &mut String) {
         let types: Vec<&str> = types.into_iter().collect();
         *lines += &format!("{path}: {}\n", types.join(" | "));
     }
+    if maps.contains(&path) {
+        return;
+    }
     let member_path = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let objects: Vec<_> = values.iter().filter_map(|value| value.as_object()).collect();
-    if maps.contains(&path) {
-        let members: Vec<&Value> = objects.iter().flat_map(|object| object.values()).collect();
-        describe(&member_path("*"), &members, maps, lines);
-    } else {
-        let names: BTreeSet<&String> = objects.iter().flat_map(|object| object.keys()).collect();
-        for name in names {
-            let members: Vec<&Value> = objects.iter().filter_map(|object| object.get(name)).collect();
-            let mark = if members.len() < objects.len() { "?" } else { "" };
-            describe(&(member_path(name) + mark), &members, maps, lines);
-        }
+    let names: BTreeSet<&String> = objects.iter().flat_map(|object| object.keys()).collect();
+    for name in names {
+        let members: Vec<&Value> = objects.iter().filter_map(|object| object.get(name)).collect();
+        let mark = if members.len() < objects.len() { "?" } else { "" };
+        describe(&(member_path(name) + mark), &members, maps, lines);
     }
     let items: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
     if !items.is_empty() {
@@ -102,7 +100,7 @@ fn a_shape_has_each_member_once_with_all_its_types() {
         "empty": [],
         "counts": {"x": 1, "y": 2},
     })];
-    let expected = "counts: object\ncounts.*: number\nempty: array\nitems: array\nitems[]: object\nitems[].name: null | string\n\
+    let expected = "counts: object\nempty: array\nitems: array\nitems[]: object\nitems[].name: null | string\n\
                     items[].size?: number\n";
     assert_eq!(json_shape(&documents, &["counts"]), expected);
 }
