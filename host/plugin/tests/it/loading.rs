@@ -161,7 +161,8 @@ async fn a_plugin_for_a_compatible_version_of_the_contract_runs_in_every_form() 
         for (form, file) in
             [(Form::CoreModule, module), (Form::CoreModule, with_type), (Form::Component, component)]
         {
-            let code = engine().load(file).await.unwrap_or_else(|error| panic!("{version}, {form:?}: {error}"));
+            let code =
+                engine().load(file).await.unwrap_or_else(|error| panic!("{version}, {form:?}: {error}"));
             assert_eq!((code.form(), code.package_version()), (form, version));
             let host = Arc::new(FakeHost::default());
             host.put_wish("a", "done");
