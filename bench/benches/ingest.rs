@@ -40,7 +40,7 @@ fn ingest(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(json.len() as u64));
     group.bench_function("parse one pod", |bencher| {
         let transform = Transform::standard();
-        let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+        let options = ParseOptions::default().with_transform(&transform);
         bencher.iter(|| Object::parse(black_box(json.as_bytes()), &options).expect("a pod"));
     });
 

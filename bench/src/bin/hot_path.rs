@@ -41,7 +41,7 @@ fn usage() -> ExitCode {
 fn parse(count: usize) {
     let json = pod_json(1, 1);
     let transform = Transform::standard();
-    let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+    let options = ParseOptions::default().with_transform(&transform);
     for _ in 0..count {
         let _ = black_box(Object::parse(black_box(json.as_bytes()), &options));
     }
