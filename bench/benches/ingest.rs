@@ -14,7 +14,7 @@ const OBJECTS: usize = 1000;
 const EVENTS: usize = 1000;
 
 fn subscribe(server: Arc<CannedServer>) -> Subscription {
-    let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false).with_seed(1);
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
     let subscription = InformerRegistry::new(factory, options)
         .subscribe(pods(), SubscribeOptions::default())

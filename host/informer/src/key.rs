@@ -23,6 +23,7 @@ pub(crate) type FastHash = foldhash::fast::RandomState;
 /// assert!(narrow.restriction_for(&all).is_none(), "but not the other way round");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct InformerKey {
     /// The resource, in one API version.
     pub resource: ResourceType,

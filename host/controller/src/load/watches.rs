@@ -127,7 +127,7 @@ fn subscription(
     key: &InformerKey,
     resync: Option<Duration>,
 ) -> Result<Subscription, LoadProblem> {
-    let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
+    let options = SubscribeOptions::default().with_resync(resync);
     services
         .informers
         .subscribe(key.clone(), options)

@@ -20,10 +20,11 @@ use crate::store::{IndexError, IndexFn, StoreReader};
 /// use pilothouse_informer::SubscribeOptions;
 ///
 /// // One notification at a time, merged as soon as one is pending: for a subscriber that only wants the newest state.
-/// let newest = SubscribeOptions { batch: 1, backlog: 1, ..SubscribeOptions::default() };
+/// let newest = SubscribeOptions::default().with_batch(1).with_backlog(1);
 /// assert_eq!(newest.resync, None);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SubscribeOptions {
     /// Period after which every cached object is delivered again as an update without change; `None` (the default) disables
     /// resync. Periods below one second are raised to one second.
@@ -33,6 +34,29 @@ pub struct SubscribeOptions {
     /// Pending notifications above which those of one object are merged. After merging, at most two are pending for each
     /// object that exists or that the subscriber was notified of. Default: 1024.
     pub backlog: usize,
+}
+
+impl SubscribeOptions {
+    /// Sets [`resync`](Self::resync).
+    #[must_use]
+    pub fn with_resync(mut self, period: impl Into<Option<Duration>>) -> Self {
+        self.resync = period.into();
+        self
+    }
+
+    /// Sets [`batch`](Self::batch).
+    #[must_use]
+    pub fn with_batch(mut self, notifications: usize) -> Self {
+        self.batch = notifications;
+        self
+    }
+
+    /// Sets [`backlog`](Self::backlog).
+    #[must_use]
+    pub fn with_backlog(mut self, notifications: usize) -> Self {
+        self.backlog = notifications;
+        self
+    }
 }
 
 impl Default for SubscribeOptions {
@@ -59,7 +83,7 @@ impl Default for SubscribeOptions {
 /// };
 /// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
 /// let only_default = InformerKey::new(namespaces).with_fields(FieldSelector::parse("metadata.name=default").unwrap());
-/// let options = SubscribeOptions { resync: Some(std::time::Duration::from_secs(600)), ..SubscribeOptions::default() };
+/// let options = SubscribeOptions::default().with_resync(std::time::Duration::from_secs(600));
 /// let subscription = registry.subscribe(only_default, options).unwrap();
 ///
 /// let batch = subscription.next_batch().await.expect("the informer runs");
