@@ -75,14 +75,15 @@ impl Default for SubscribeOptions {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
-/// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
-/// use pilothouse_model::{FieldSelector, Notification, ObjectKey, ResourceType};
-///
-/// let namespaces = ResourceType {
-///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use pilothouse_informer::{
+///     FieldSelector, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, Notification, ObjectKey,
+///     SubscribeOptions,
 /// };
+///
 /// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// let only_default = InformerKey::new(namespaces).with_fields(FieldSelector::parse("metadata.name=default").unwrap());
+/// let only_default =
+///     InformerKey::of::<Namespace>().with_fields(FieldSelector::parse("metadata.name=default").unwrap());
 /// let options = SubscribeOptions::default().with_resync(std::time::Duration::from_secs(600));
 /// let subscription = registry.subscribe(only_default, options).unwrap();
 ///
@@ -203,18 +204,13 @@ impl fmt::Debug for Subscription {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
-/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
-/// # use pilothouse_model::ResourceType;
+/// # use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
 /// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// # let subscribe = |kind: &str, plural: &str| {
-/// #     let resource = ResourceType {
-/// #         group: String::new(), version: "v1".into(), kind: kind.into(), plural: plural.into(), namespaced: true,
-/// #     };
-/// #     registry.subscribe(InformerKey::new(resource), SubscribeOptions::default()).unwrap()
-/// # };
-/// use pilothouse_informer::wait_for_cache_sync;
+/// use k8s_openapi::api::core::v1::{Pod, Secret};
+/// use pilothouse_informer::{InformerKey, SubscribeOptions, wait_for_cache_sync};
 ///
-/// let (pods, secrets) = (subscribe("Pod", "pods"), subscribe("Secret", "secrets"));
+/// let pods = registry.subscribe(InformerKey::of::<Pod>(), SubscribeOptions::default()).unwrap();
+/// let secrets = registry.subscribe(InformerKey::of::<Secret>(), SubscribeOptions::default()).unwrap();
 /// let synced = tokio::select! {
 ///     synced = wait_for_cache_sync([&pods, &secrets]) => synced,
 ///     // Your loops over the notifications. They run until the informers stop.
