@@ -14,7 +14,7 @@ const OBJECTS: usize = 1000;
 const EVENTS: usize = 1000;
 
 fn subscribe(server: Arc<CannedServer>) -> Subscription {
-    let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false).with_seed(1);
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
     let subscription = InformerRegistry::new(factory, options)
         .subscribe(pods(), SubscribeOptions::default())
@@ -40,7 +40,7 @@ fn ingest(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(json.len() as u64));
     group.bench_function("parse one pod", |bencher| {
         let transform = Transform::standard();
-        let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+        let options = ParseOptions::default().with_transform(&transform);
         bencher.iter(|| Object::parse(black_box(json.as_bytes()), &options).expect("a pod"));
     });
 

@@ -115,11 +115,11 @@ async fn run(scenario: String, with_stuck: bool) {
             Arc::new(ScenarioServer { scenario: scenario.clone(), begin: Arc::clone(&begin) })
         }
     };
-    let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false).with_seed(1);
     let registry = InformerRegistry::new(factory, options);
     let healthy = registry.subscribe(pods(), SubscribeOptions::default()).expect("a runtime");
     let stuck = with_stuck.then(|| {
-        let options = SubscribeOptions { batch: OBJECTS / 3, ..SubscribeOptions::default() };
+        let options = SubscribeOptions::default().with_batch(OBJECTS / 3);
         registry.subscribe(pods(), options).expect("a runtime")
     });
     take(&healthy, OBJECTS).await;

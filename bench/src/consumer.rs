@@ -93,14 +93,14 @@ fn print_line(line: &str) {
 
 async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> Result<Subscription, String> {
     let compression = (consumer.compression == CacheCompression::Zstd).then(Compression::default);
-    let options = InformerOptions { runtime: Some(runtime), compression, ..InformerOptions::default() };
+    let options = InformerOptions::default().with_runtime(runtime).with_compression(compression);
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
     let backlog = match consumer.mode {
         Mode::Merge => 1,
         // Longer than all events together, so that nothing is merged.
         _ => consumer.objects + consumer.events,
     };
-    let options = SubscribeOptions { backlog, ..SubscribeOptions::default() };
+    let options = SubscribeOptions::default().with_backlog(backlog);
     let subscription = registry.subscribe(pods(), options).map_err(|error| error.to_string())?;
     subscription.add_index("namespace", IndexFn::namespace()).map_err(|error| error.to_string())?;
     let stopped = || "the informer stopped".to_owned();

@@ -62,7 +62,7 @@ fn time_of(version: usize) -> String {
 #[must_use]
 pub fn pod(number: usize, version: usize) -> Object {
     let transform = Transform::standard();
-    let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+    let options = ParseOptions::default().with_transform(&transform);
     Object::parse(pod_json(number, version).as_bytes(), &options).expect("the pod is well formed")
 }
 

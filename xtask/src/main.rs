@@ -1,5 +1,6 @@
 //! The development commands of this repository: `cargo xtask demo`, `cargo xtask test` and others.
 
+mod api;
 mod bench;
 mod bindings;
 mod demo;
@@ -92,6 +93,12 @@ enum Command {
         #[arg(long)]
         update: bool,
     },
+    /// Compare the public API of the published crates with host/*/public-api.txt.
+    Api {
+        /// Update the snapshots instead of comparing.
+        #[arg(long)]
+        update: bool,
+    },
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
     /// Measure the cost of each guest language and write docs/languages.md.
@@ -134,6 +141,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Hostile { seconds } => hostile::run(root, seconds),
         Command::Bench { quick, only } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
+        Command::Api { update } => api::run(root, update),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{guests, host, tidy};
+use crate::{api, guests, host, tidy};
 
-/// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's.
+/// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
+/// published crates.
 pub(crate) fn run(root: &Path) -> Result<()> {
     tidy::run(root)?;
     // Compiles everything with the tests' features from the start, so that nothing is compiled twice.
@@ -20,5 +21,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         .status()
         .context("start cargo to test the host")?;
     ensure!(status.success(), "tests of the host failed (see above): {status}");
-    Ok(())
+    api::run(root, false)?;
+    api::package(root)
 }

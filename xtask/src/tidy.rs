@@ -89,13 +89,7 @@ fn unsafe_code(file: &Path, text: &str) -> Option<String> {
 }
 
 fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> {
-    // Tests may depend on any crate.
-    let dependencies = manifest.split("[dev-dependencies]").next().unwrap_or_default();
-    let names: Vec<&str> = dependencies
-        .lines()
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter(|name| !name.is_empty())
-        .collect();
+    let names = dependencies(manifest);
     let siblings = names
         .iter()
         .filter_map(|dependency| dependency.strip_prefix("pilothouse-"))
@@ -138,6 +132,20 @@ fn development_packages(tree: &str) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Returns the names of a manifest's dependencies, except those of its tests, which may depend on any crate.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut is_listed = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_listed = line.ends_with("dependencies]") && !line.ends_with("dev-dependencies]");
+        } else if is_listed {
+            names.extend(line.split(['.', '=', ' ']).next().filter(|name| !name.is_empty()));
+        }
+    }
+    names
 }
 
 fn committed_binaries(files: &[PathBuf]) -> Vec<String> {
@@ -205,11 +213,13 @@ mod tests {
 
     #[test]
     fn dependencies_in_the_wrong_direction_are_found() {
-        let manifest = "[dependencies]\npilothouse-plugin.workspace = true\ntokio = \"1\"\n\
-                        [dev-dependencies]\npilothouse-apiserver.workspace = true\n";
+        let manifest = "[features]\nkube = [\"dep:kube-core\"]\n\
+                        [dependencies]\npilothouse-plugin.workspace = true\ntokio = \"1\"\n\
+                        [dev-dependencies]\npilothouse-apiserver.workspace = true\n\
+                        [target.'cfg(unix)'.dependencies]\npilothouse-toolchain.workspace = true\n";
         let found = wrong_direction("model", &[], manifest);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(wrong_direction("controller", &["plugin"], manifest), Vec::<String>::new());
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(wrong_direction("controller", &["plugin", "toolchain"], manifest), Vec::<String>::new());
     }
 
     #[test]

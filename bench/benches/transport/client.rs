@@ -34,11 +34,7 @@ async fn read(task: &Value, ingest: tokio::runtime::Handle) -> Result<(), String
     let case = Case::named(task["case"].as_str().unwrap_or_default()).ok_or("the case is unknown")?;
     let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(number("port")).unwrap_or_default()));
     let client = client(&case, address, task["ca"].as_str().unwrap_or_default())?;
-    let options = InformerOptions {
-        runtime: Some(ingest),
-        streaming_list: case.streaming,
-        ..InformerOptions::default()
-    };
+    let options = InformerOptions::default().with_runtime(ingest).with_streaming_list(case.streaming);
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
     let (objects, events) = (number("objects"), number("events"));
     let meter = Meter::start();
@@ -93,7 +89,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 fn subscribe(registry: &InformerRegistry, key: InformerKey, backlog: usize) -> Result<Subscription, String> {
-    let options = SubscribeOptions { backlog, ..SubscribeOptions::default() };
+    let options = SubscribeOptions::default().with_backlog(backlog);
     registry.subscribe(key, options).map_err(|error| error.to_string())
 }
 

@@ -41,7 +41,7 @@ fn usage() -> ExitCode {
 fn parse(count: usize) {
     let json = pod_json(1, 1);
     let transform = Transform::standard();
-    let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+    let options = ParseOptions::default().with_transform(&transform);
     for _ in 0..count {
         let _ = black_box(Object::parse(black_box(json.as_bytes()), &options));
     }
@@ -50,7 +50,7 @@ fn parse(count: usize) {
 /// Delivers a first list of `count` objects to one subscriber.
 async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender<bytes::Bytes>) {
     let (server, feed) = CannedServer::with_pods(count);
-    let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false).with_seed(1);
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
     let subscription = InformerRegistry::new(factory, options).subscribe(pods(), SubscribeOptions::default());
     let subscription = subscription.expect("a runtime is running");

@@ -156,7 +156,8 @@ fn object(input: &[u8]) {
 
 /// Checks that a reader that knows the version `known` accepts and refuses `next` as a parser does.
 fn next_version(known: &str, next: &str) {
-    let options = ParseOptions { transform: &Transform::standard(), ..ParseOptions::default() };
+    let transform = Transform::standard();
+    let options = ParseOptions::default().with_transform(&transform);
     let Ok(stored) = Object::parse(known.as_bytes(), &options) else { return };
     let mut reader = ObjectReader::default();
     let _ = reader.read(known.as_bytes(), &options, |_| None);

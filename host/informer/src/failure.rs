@@ -239,7 +239,8 @@ impl Failure {
 /// Truncates a server's message before it is kept and logged: an ERROR event could contain megabytes.
 fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_BYTES {
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        let end = (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or_default());
         message.push('…');
         message.shrink_to_fit();
     }

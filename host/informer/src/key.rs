@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, Transform};
+use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, StaticScope, Transform};
 
 /// The hasher for object keys. Keys are hashed several times for each event, so it has to be fast. Its seed is random for
 /// each process, so a user who can only choose object names cannot provoke collisions.
@@ -11,18 +11,16 @@ pub(crate) type FastHash = foldhash::fast::RandomState;
 /// What a shared informer watches. Subscribers with equal keys share one reflector and one cache.
 ///
 /// ```
-/// use pilothouse_informer::InformerKey;
-/// use pilothouse_model::{LabelSelector, ResourceType};
+/// use k8s_openapi::api::core::v1::Pod;
+/// use pilothouse_informer::{InformerKey, LabelSelector};
 ///
-/// let pods = ResourceType {
-///     group: String::new(), version: "v1".into(), kind: "Pod".into(), plural: "pods".into(), namespaced: true,
-/// };
-/// let all = InformerKey::new(pods);
+/// let all = InformerKey::of::<Pod>();
 /// let narrow = all.clone().in_namespace("default").with_labels(LabelSelector::parse("app=web").unwrap());
 /// assert!(all.restriction_for(&narrow).is_some(), "the wide informer can serve the narrow request");
 /// assert!(narrow.restriction_for(&all).is_none(), "but not the other way round");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct InformerKey {
     /// The resource, in one API version.
     pub resource: ResourceType,
@@ -55,6 +53,25 @@ impl InformerKey {
             field_selector: FieldSelector::everything(),
             transform: Transform::standard(),
         }
+    }
+
+    /// Selects all objects of a Rust type, with [`Transform::standard`]: a type of `k8s_openapi`, or a custom resource that kube
+    /// derives.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use pilothouse_informer::InformerKey;
+    ///
+    /// let key = InformerKey::of::<Deployment>().in_namespace("shop");
+    /// assert_eq!(key.url_path(), "/apis/apps/v1/namespaces/shop/deployments");
+    /// ```
+    #[must_use]
+    pub fn of<K>() -> Self
+    where
+        K: kube::Resource<DynamicType = ()>,
+        K::Scope: StaticScope,
+    {
+        Self::new(ResourceType::of::<K>())
     }
 
     /// Restricts the key to one namespace. Ignored for cluster-scoped resources; "" stands for all namespaces.
@@ -207,6 +224,11 @@ mod tests {
         let db = key().with_labels(LabelSelector::parse("app=db").expect("labels"));
         assert_eq!(web.restriction_for(&db), None);
         assert_eq!(key().in_namespace("a").restriction_for(&key().in_namespace("b")), None);
+    }
+
+    #[test]
+    fn the_key_of_a_type_is_that_of_its_resource() {
+        assert_eq!(InformerKey::of::<k8s_openapi::api::apps::v1::Deployment>(), key());
     }
 
     #[test]

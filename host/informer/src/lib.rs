@@ -1,42 +1,101 @@
-//! List-watch, reflector, delta queue, indexed store, shared informers and work queue: a Rust counterpart of client-go's
-//! `tools/cache` and `util/workqueue`.
+//! Shared informers for Kubernetes controllers: list-watch, reflector, indexed store, subscriptions and a work queue, like
+//! client-go's `tools/cache` and `util/workqueue`.
 //!
-//! ```text
-//! ListWatch → Reflector → DeltaQueue → Store and indexes → subscribers' backlogs → your code → WorkQueue → workers
-//! └───────────────────── one task for each shared informer ────────────────────┘
-//! ```
+//! # How do I watch Pods and look them up by node?
 //!
-//! Start with [`InformerRegistry`]: it returns a [`Subscription`], which delivers notifications in order and has a
-//! [`StoreReader`] over the cache. Add the keys that need work to a [`WorkQueue`]. A complete program is
-//! `examples/informer.rs`: `cargo run -p pilothouse-informer --example informer` prints every change of the ConfigMaps in
-//! the cluster that `$KUBECONFIG` names.
+//! Subscribe to the Pods with an [`InformerRegistry`]. The [`Subscription`] delivers every change and has a
+//! [store](Subscription::store) of all Pods. Add an index over the field that you look up.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! # // The embedded API server; with a real one this would be `kube::Client::try_default().await?`.
 //! # let server = pilothouse_apiserver::ApiServer::builder().build();
 //! # let client = kube::Client::new(server.service(), "default");
+//! # let web = r#"{"metadata":{"name":"web"},"spec":{"nodeName":"node-7","containers":[{"name":"web","image":"web"}]}}"#;
+//! # let web: Pod = serde_json::from_str(web).unwrap();
+//! # let api = kube::Api::<Pod>::default_namespaced(client.clone());
+//! # api.create(&kube::api::PostParams::default(), &web).await.unwrap();
+//! use futures::StreamExt;
+//! use k8s_openapi::api::core::v1::Pod;
 //! use pilothouse_informer::{
-//!     IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, Priority, SubscribeOptions,
-//!     WorkQueue, WorkQueueOptions,
+//!     IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
 //! };
-//! use pilothouse_model::ResourceType;
 //!
-//! let namespaces = ResourceType {
-//!     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
-//! };
+//! // `client` is a `kube::Client`, such as that of `kube::Client::try_default()`.
 //! let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-//! let subscription = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
-//! subscription.add_index("name", IndexFn::label("kubernetes.io/metadata.name")).unwrap();
+//! let pods = registry.subscribe(InformerKey::of::<Pod>(), SubscribeOptions::default()).unwrap();
+//! pods.add_index("node", IndexFn::field(".spec.nodeName").unwrap()).unwrap();
 //!
+//! let mut changes = pods.stream();
+//! while let Some(change) = changes.next().await {
+//!     let Some(node) = change.object().text("/spec/nodeName") else { continue };
+//!     for pod in pods.store().by_index_as::<Pod>("node", &node).unwrap() {
+//!         println!("{:?} runs on {node}", pod.metadata.name);
+//!         # assert_eq!((pod.metadata.name.as_deref(), &*node), (Some("web"), "node-7"));
+//!     }
+//!     # break;
+//! }
+//! # });
+//! ```
+//!
+//! A complete program is `examples/informer.rs`: `cargo run -p pilothouse-informer --example informer` prints every change of
+//! the ConfigMaps in the cluster that `$KUBECONFIG` names.
+//!
+//! # How do I reconcile objects in several workers?
+//!
+//! Add the keys that need work to a [`WorkQueue`]. No two workers hold the same key, and a key that is added while a worker
+//! holds it is handed out once more afterwards.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! # let server = pilothouse_apiserver::ApiServer::builder().build();
+//! # let client = kube::Client::new(server.service(), "default");
+//! use k8s_openapi::api::core::v1::Namespace;
+//! use pilothouse_informer::{
+//!     InformerKey, InformerOptions, InformerRegistry, KubeListWatches, Priority, SubscribeOptions, WorkQueue,
+//!     WorkQueueOptions,
+//! };
+//!
+//! let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+//! let namespaces = registry.subscribe(InformerKey::of::<Namespace>(), SubscribeOptions::default()).unwrap();
 //! let queue = WorkQueue::new(WorkQueueOptions::default());
-//! for notification in subscription.next_batch().await.expect("the informer runs") {
+//! for notification in namespaces.next_batch().await.expect("the informer runs") {
 //!     queue.add(notification.key().clone(), Priority::Normal);
 //! }
+//!
 //! let item = queue.get().await.expect("the queue is open");
-//! let namespace = subscription.store().get(item.key()).expect("the cache is at least as new as the notification");
-//! assert_eq!(subscription.store().by_index("name", namespace.name()).unwrap(), [namespace]);
+//! let namespace = namespaces.store().get(item.key()).expect("the cache is at least as new as the notification");
+//! println!("reconciling {}", namespace.name());
+//! queue.forget(item.key());
+//! item.done();
 //! # });
+//! ```
+//!
+//! # How do I …
+//!
+//! - watch only some of the objects? Narrow the [`InformerKey`]: [`in_namespace`](InformerKey::in_namespace),
+//!   [`with_labels`](InformerKey::with_labels), [`with_fields`](InformerKey::with_fields).
+//! - watch a kind without a Rust type? Create a [`ResourceType`] and pass it to [`InformerKey::new`]. An [`Object`] is the
+//!   server's JSON text; its fields are looked up by JSON pointer.
+//! - use less memory? Drop fields with [`InformerKey::with_transform`], or [compress](InformerOptions::compression) the caches.
+//! - wait until the caches are complete? See [`wait_for_cache_sync`].
+//! - have a change delivered again when my code fails? Use [`handler::run_handler`].
+//! - find out why nothing arrives? See [`Subscription::status`], [`InformerRegistry::metrics`] for metrics, and
+//!   [`InformerRegistry::informers`] for a bug report.
+//! - test without a cluster? Implement [`ListWatch`].
+//!
+//! # Which features of kube and k8s-openapi do I need?
+//!
+//! This crate uses kube's client without TLS. Add `kube` to your own dependencies with the TLS implementation that you want;
+//! its default features are enough. The feature `latest`, which is enabled by default, selects the newest version of the
+//! Kubernetes API in `k8s-openapi`. To select another one, disable the default features and enable that version's feature of
+//! `k8s-openapi`. The crates whose types are part of this crate's interface are re-exported.
+//!
+//! # How does it work?
+//!
+//! ```text
+//! ListWatch → Reflector → DeltaQueue → Store and indexes → subscribers' backlogs → your code → WorkQueue → workers
+//! └───────────────────── one task for each shared informer ────────────────────┘
 //! ```
 //!
 //! The components, in the order in which an event passes through them:
@@ -47,12 +106,7 @@
 //! - [`Subscription`] is one subscriber's notifications and its view of the store.
 //! - [`WorkQueue`] hands out keys to workers; no two workers hold the same key.
 //!
-//! Objects are [`pilothouse_model::Object`]s: the server's JSON bytes, immutable, with their metadata parsed once. The
-//! [`Transform`](pilothouse_model::Transform) in the [`InformerKey`] says which fields are removed before an object is
-//! cached.
-//!
-//! [`metrics`] defines the counters and gauges; [`InformerRegistry::informers`] dumps the state of every informer for a
-//! bug report.
+//! Objects are immutable, with their metadata parsed once.
 //!
 //! # Errors and cancellation
 //! No server failure ends an informer: it retries until it is stopped, and [`InformerStatus::error`] holds the current
@@ -103,12 +157,24 @@ pub use metrics::{HistogramSnapshot, InformerMetrics};
 pub use options::{Compression, InformerOptions};
 pub use reflector::Reflector;
 pub use shared::{
-    FailureDump, IndexHandle, InformerDump, InformerRegistry, StoreDump, SubscribeError, SubscribeOptions,
-    SubscriberDump, Subscription, wait_for_cache_sync,
+    FailureDump, IndexHandle, InformerDump, InformerRegistry, NotificationStream, StoreDump, SubscribeError,
+    SubscribeOptions, SubscriberDump, Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
-pub use store::{IndexError, IndexFn, Store, StoreReader};
+pub use store::{IndexError, IndexFn, ReadError, Store, StoreReader};
 pub use work_queue::{
     NoMetrics, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
     WorkQueue, WorkQueueOptions,
 };
+
+pub use pilothouse_model as model;
+pub use pilothouse_model::{
+    DecodeError, Deletion, Delta, FieldSelector, JsonPathError, LabelSelector, Notification, Object,
+    ObjectKey, Projection, Replacement, ResourceType, StaticScope, Transform,
+};
+pub use {async_trait::async_trait, bytes, futures, k8s_openapi, kube, serde, tokio, tokio_util};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -8,10 +8,11 @@ use std::time::Duration;
 /// use pilothouse_informer::InformerOptions;
 ///
 /// // Smaller pages and a shorter delta queue, for a host with little memory.
-/// let options = InformerOptions { page_size: 100, delta_capacity: 128, ..InformerOptions::default() };
+/// let options = InformerOptions::default().with_page_size(100).with_delta_capacity(128);
 /// assert!(options.streaming_list);
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct InformerOptions {
     /// Whether to try a streaming list (`WatchList`) first. With a server that does not support it, this costs one
     /// rejected request. Default: true.
@@ -41,10 +42,100 @@ pub struct InformerOptions {
 }
 
 /// How caches are compressed: each object separately, by zstd with a dictionary trained on the objects of the cache.
+///
+/// ```
+/// use pilothouse_informer::{Compression, InformerOptions};
+///
+/// let compression = Compression::default().with_training_bytes(256 * 1024);
+/// let options = InformerOptions::default().with_compression(compression);
+/// assert_eq!(options.compression, Some(compression));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Compression {
     /// Bytes of JSON that the dictionary is trained on. A smaller cache stays uncompressed. Default: 1 MiB.
     pub training_bytes: usize,
+}
+
+impl InformerOptions {
+    /// Sets [`streaming_list`](Self::streaming_list).
+    #[must_use]
+    pub fn with_streaming_list(mut self, streaming_list: bool) -> Self {
+        self.streaming_list = streaming_list;
+        self
+    }
+
+    /// Sets [`page_size`](Self::page_size).
+    #[must_use]
+    pub fn with_page_size(mut self, items: u32) -> Self {
+        self.page_size = items;
+        self
+    }
+
+    /// Sets [`delta_capacity`](Self::delta_capacity).
+    #[must_use]
+    pub fn with_delta_capacity(mut self, deltas: usize) -> Self {
+        self.delta_capacity = deltas;
+        self
+    }
+
+    /// Sets [`idle_timeout`](Self::idle_timeout).
+    #[must_use]
+    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets [`initial_events_timeout`](Self::initial_events_timeout).
+    #[must_use]
+    pub fn with_initial_events_timeout(mut self, timeout: Duration) -> Self {
+        self.initial_events_timeout = timeout;
+        self
+    }
+
+    /// Sets [`max_object_bytes`](Self::max_object_bytes).
+    #[must_use]
+    pub fn with_max_object_bytes(mut self, bytes: usize) -> Self {
+        self.max_object_bytes = bytes;
+        self
+    }
+
+    /// Sets [`max_list_items`](Self::max_list_items).
+    #[must_use]
+    pub fn with_max_list_items(mut self, items: usize) -> Self {
+        self.max_list_items = items;
+        self
+    }
+
+    /// Sets [`compression`](Self::compression).
+    #[must_use]
+    pub fn with_compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
+        self.compression = compression.into();
+        self
+    }
+
+    /// Sets [`runtime`](Self::runtime).
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: impl Into<Option<tokio::runtime::Handle>>) -> Self {
+        self.runtime = runtime.into();
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+impl Compression {
+    /// Sets [`training_bytes`](Self::training_bytes).
+    #[must_use]
+    pub fn with_training_bytes(mut self, bytes: usize) -> Self {
+        self.training_bytes = bytes;
+        self
+    }
 }
 
 impl Default for Compression {

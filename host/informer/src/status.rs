@@ -8,6 +8,7 @@ use crate::failure::Failure;
 /// What an informer is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum InformerPhase {
     /// Not started yet.
     #[default]
@@ -27,10 +28,12 @@ pub enum InformerPhase {
 /// ```
 /// use pilothouse_informer::{InformerPhase, InformerStatus};
 ///
-/// let status = InformerStatus { phase: InformerPhase::Listing, ..InformerStatus::default() };
+/// let mut status = InformerStatus::default();
+/// status.phase = InformerPhase::Listing;
 /// assert_eq!(status.to_string(), "listing, not synced");
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct InformerStatus {
     /// What the informer is doing.
     pub phase: InformerPhase,

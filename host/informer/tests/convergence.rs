@@ -53,26 +53,20 @@ async fn converge(seed: u64) -> Counts {
         let server = server.clone();
         move |_: &InformerKey| -> Arc<dyn ListWatch> { Arc::new(server.clone()) }
     };
-    let options = InformerOptions {
-        seed: Some(seed),
-        page_size: 3,
-        delta_capacity: 1 + rng.random_range(0..8),
-        // Trains the dictionary on the first object, or only on the second list.
-        compression: seed
-            .is_multiple_of(4)
-            .then_some(Compression { training_bytes: if seed.is_multiple_of(8) { 1 } else { 700 } }),
-        ..InformerOptions::default()
-    };
+    // Trains the dictionary on the first object, or only on the second list.
+    let training_bytes = if seed.is_multiple_of(8) { 1 } else { 700 };
+    let compression = Compression::default().with_training_bytes(training_bytes);
+    let options = InformerOptions::default()
+        .with_seed(seed)
+        .with_page_size(3)
+        .with_delta_capacity(1 + rng.random_range(0..8))
+        .with_compression(seed.is_multiple_of(4).then_some(compression));
     let registry = InformerRegistry::new(factory, options);
     let narrow = pods().with_labels(LabelSelector::parse("app=app1").expect("labels"));
     let mut replayers: Vec<_> = [pods(), narrow, pods()]
         .into_iter()
         .map(|key| {
-            let options = SubscribeOptions {
-                backlog: rng.random_range(1..10),
-                batch: 3,
-                ..SubscribeOptions::default()
-            };
+            let options = SubscribeOptions::default().with_backlog(rng.random_range(1..10)).with_batch(3);
             Replayer::new(registry.subscribe(key, options).expect("open"))
         })
         .collect();

@@ -39,7 +39,7 @@ struct Cluster {
 fn cluster(streaming_list: bool) -> Cluster {
     let server = ApiServer::builder().build();
     let client = kube::Client::new(server.service(), "default");
-    let options = InformerOptions { streaming_list, seed: Some(1), ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(streaming_list).with_seed(1);
     let registry = InformerRegistry::new(KubeListWatches::new(client.clone()), options);
     Cluster { server, api: Api::default_namespaced(client), registry }
 }

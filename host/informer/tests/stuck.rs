@@ -125,7 +125,7 @@ async fn run_scenario(scenario: Scenario, steps: usize) {
     // No idle timeout during the test.
     let idle_timeout = Duration::from_secs(1_000_000);
     let options =
-        InformerOptions { streaming_list: false, seed: Some(1), idle_timeout, ..InformerOptions::default() };
+        InformerOptions::default().with_streaming_list(false).with_seed(1).with_idle_timeout(idle_timeout);
     let registry = InformerRegistry::new(factory, options);
     let pods = InformerKey::new(ResourceType {
         group: String::new(),
@@ -135,10 +135,9 @@ async fn run_scenario(scenario: Scenario, steps: usize) {
         namespaced: true,
     });
     let subscribe = |options| Replayer::new(registry.subscribe(pods.clone(), options).expect("open"));
-    let mut stuck =
-        subscribe(SubscribeOptions { backlog: BACKLOG, batch: TAKEN, ..SubscribeOptions::default() });
+    let mut stuck = subscribe(SubscribeOptions::default().with_backlog(BACKLOG).with_batch(TAKEN));
     // Room for the first list and the events of the same turn, which it cannot have taken yet.
-    let mut lively = subscribe(SubscribeOptions { backlog: 2 * OBJECTS, ..SubscribeOptions::default() });
+    let mut lively = subscribe(SubscribeOptions::default().with_backlog(2 * OBJECTS));
 
     // It takes some of the objects, then gets stuck.
     let first = stuck.subscription.next_batch().await.expect("the informer runs");

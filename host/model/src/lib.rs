@@ -34,7 +34,15 @@
 //! A reflector produces a [`Delta`] for each change that it observes, and a subscriber receives a [`Notification`]. Objects are identified by an
 //! [`ObjectKey`] within a [`ResourceType`].
 //!
-//! This crate does no I/O and depends on neither tokio, kube nor wasmtime, so every other crate of Pilothouse may depend on it.
+//! # How do I use the types of k8s-openapi and kube?
+//!
+//! [`Object::decode`] turns an object into a Rust type of its kind. With the feature `kube`, `ResourceType::of::<Pod>()` returns the resource of
+//! a type. A binary selects the version of the Kubernetes API with a feature of `k8s-openapi`; the feature `latest` selects the newest one.
+//!
+//! # What does the crate depend on?
+//!
+//! It does no I/O, and without the feature `kube` it depends on neither tokio, kube nor wasmtime. The crates whose types are part of this crate's
+//! interface are re-exported.
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]
@@ -55,12 +63,17 @@ mod version;
 pub use delta::*;
 pub use json_path::{JsonPath, JsonPathError, MAX_JSON_PATH_LENGTH, MAX_JSON_PATH_STEPS};
 pub use key::ObjectKey;
+#[cfg(feature = "kube")]
+pub use kube_core;
 pub use names::{GroupVersionKind, TypeNameError};
 pub use notification::Notification;
 pub use object::{
-    Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
-    Transform, prefetch, unquote_json,
+    DecodeError, Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions,
+    Projection, Transform, prefetch, unquote_json,
 };
 pub use resource::ResourceType;
+#[cfg(feature = "kube")]
+pub use resource::StaticScope;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};
 pub use version::{ResourceVersion, Uid};
+pub use {serde, serde_json};

@@ -190,7 +190,7 @@ async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_forbidden_to_the_host_withholds_the_version() {
     let script = Script::default();
-    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false);
     let informers = InformerRegistry::new(KubeListWatches::new(script.client()), options);
     script.fail(403);
     let pods = informers.subscribe(InformerKey::new(pods()), SubscribeOptions::default()).expect("open");

@@ -37,9 +37,8 @@ impl WriteOutcome {
 
 /// Parses the object in a response.
 pub(crate) fn parse_object(body: &[u8], resource: &ResourceType) -> Result<Object, ApiError> {
-    let api_version = resource.api_version();
-    let options =
-        ParseOptions { api_version: &api_version, kind: &resource.kind, transform: &Transform::standard() };
+    let (api_version, transform) = (resource.api_version(), Transform::standard());
+    let options = ParseOptions::default().with_type(&api_version, &resource.kind).with_transform(&transform);
     Object::parse(body, &options).map_err(|error| invalid_response(resource, &error))
 }
 
@@ -50,9 +49,8 @@ pub(crate) fn parse_creation(
     resource: ResourceType,
     subresource: bool,
 ) -> Result<WriteOutcome, ApiError> {
-    let api_version = resource.api_version();
-    let options =
-        ParseOptions { api_version: &api_version, kind: &resource.kind, transform: &Transform::standard() };
+    let (api_version, transform) = (resource.api_version(), Transform::standard());
+    let options = ParseOptions::default().with_type(&api_version, &resource.kind).with_transform(&transform);
     if !subresource && let Ok(object) = Object::parse(body, &options) {
         return Ok(from_object(object, resource));
     }

@@ -117,12 +117,10 @@ impl PluginHost {
         let Clients { requests, watches } = clients.into();
         let measure = |client| metrics.rest.measure(client, &options.api_server);
         let server = ApiClient::new(measure(requests));
-        let informer_options = InformerOptions {
-            runtime: options.informer_runtime.clone(),
-            streaming_list: options.streaming_lists,
-            compression: options.compress_caches.then(Compression::default),
-            ..InformerOptions::default()
-        };
+        let informer_options = InformerOptions::default()
+            .with_runtime(options.informer_runtime.clone())
+            .with_streaming_list(options.streaming_lists)
+            .with_compression(options.compress_caches.then(Compression::default));
         let informers = InformerRegistry::new(KubeListWatches::new(measure(watches)), informer_options);
         let services = LoadServices {
             engine,

@@ -127,7 +127,7 @@ fn subscription(
     key: &InformerKey,
     resync: Option<Duration>,
 ) -> Result<Subscription, LoadProblem> {
-    let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
+    let options = SubscribeOptions::default().with_resync(resync);
     services
         .informers
         .subscribe(key.clone(), options)
@@ -176,7 +176,7 @@ fn selectors(watch: &Watch) -> Result<(LabelSelector, FieldSelector), LoadProble
 
 fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerKey>, LoadProblem> {
     let (labels, fields) = selectors(watch)?;
-    let transform = Transform { projection: watch.projection.into(), ..Transform::standard() };
+    let transform = Transform::standard().with_projection(watch.projection.into());
     let key =
         InformerKey::new(resource.clone()).with_labels(labels).with_fields(fields).with_transform(transform);
     if watch.namespaces.is_empty() {

@@ -139,7 +139,7 @@ impl Value {
                 None => Ok(()),
             },
             Histogram(read) => {
-                let HistogramSnapshot { sum, count, buckets } = read(informer);
+                let HistogramSnapshot { sum, count, buckets, .. } = read(informer);
                 encoder.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
             }
         }

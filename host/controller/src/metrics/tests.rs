@@ -65,7 +65,7 @@ async fn scrape() -> String {
         )))
     });
     let client = metrics.rest.measure(kube::Client::new(server, "default"), "cluster:6443");
-    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false);
     let informers = InformerRegistry::new(KubeListWatches::new(client), options);
     registry.register_collector(Box::new(InformerCollector(informers.clone())));
     let engine = pilothouse_plugin::Engine::new(Default::default()).expect("an engine");

@@ -105,7 +105,7 @@ impl Reasons {
 
 impl PluginQueue {
     pub(crate) fn new(metrics: Arc<dyn QueueMetrics>, memory: HostMemory) -> Self {
-        let options = WorkQueueOptions { metrics, ..WorkQueueOptions::default() };
+        let options = WorkQueueOptions::default().with_metrics(metrics);
         Self { queue: WorkQueue::with_notes(options), in_flight: InFlight::default(), memory }
     }
 

@@ -115,7 +115,7 @@ impl ObjectFormat {
     }
 
     fn options(&self) -> ParseOptions<'_> {
-        ParseOptions { api_version: &self.api_version, kind: &self.kind, transform: &self.transform }
+        ParseOptions::default().with_type(&self.api_version, &self.kind).with_transform(&self.transform)
     }
 
     fn check_type(&self, object: &Object) -> Result<(), DecodeError> {

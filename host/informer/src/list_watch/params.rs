@@ -6,6 +6,7 @@ use crate::key::InformerKey;
 
 /// The parameters of a list that the reflector varies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListParams {
     /// The required freshness: `Some("0")` accepts any cached state, another version accepts a state at least as new, and `None`
     /// requests a consistent read.
@@ -18,6 +19,7 @@ pub struct ListParams {
 
 /// The parameters of a watch that the reflector varies. Bookmarks are always requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchParams {
     /// The version to watch from; `None` only for a streaming list that has to be a consistent read.
     pub resource_version: Option<String>,

@@ -10,6 +10,7 @@ const ITEMS: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
 
 /// A histogram at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct HistogramSnapshot {
     /// The sum of all observations.
     pub sum: f64,

@@ -103,6 +103,7 @@ pub mod names {
 /// # });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct InformerMetrics {
     /// Group, version and plural, such as `apps/v1/deployments` or `v1/pods`.
     pub resource: String,

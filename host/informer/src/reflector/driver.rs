@@ -33,15 +33,13 @@ use crate::status::{InformerPhase, InformerStatus};
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
 /// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::Namespace;
 /// use pilothouse_informer::{
-///     DeltaQueue, InformerKey, InformerOptions, InformerStatus, KubeListWatch, Reflector, Store,
+///     Delta, DeltaQueue, InformerKey, InformerOptions, InformerStatus, KubeListWatch, ObjectKey, Reflector, Store,
 /// };
-/// use pilothouse_model::{Delta, ObjectKey, ResourceType};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// let key = InformerKey::new(ResourceType {
-///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
-/// });
+/// let key = InformerKey::of::<Namespace>();
 /// let store = Arc::new(Store::new());
 /// let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), 1024));
 /// let status = tokio::sync::watch::Sender::new(InformerStatus::default());

@@ -44,10 +44,16 @@ impl Backlog {
         newly_synced
     }
 
+    /// Takes the first pending notification.
+    pub(super) fn pop(&mut self) -> Option<Notification> {
+        self.queue.pop()
+    }
+
+    /// Takes up to `limit` notifications.
     pub(super) fn take(&mut self, limit: usize) -> Vec<Notification> {
         let mut batch = Vec::with_capacity(self.queue.len().min(limit));
         while batch.len() < limit {
-            let Some(notification) = self.queue.pop() else { break };
+            let Some(notification) = self.pop() else { break };
             batch.push(notification);
         }
         batch

@@ -14,6 +14,7 @@ use crate::status::InformerPhase;
 /// `serde_json` print all of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct InformerDump {
     /// What is watched, in the form of `kubectl` arguments.
     pub key: String,
@@ -52,6 +53,7 @@ pub struct InformerDump {
 /// The state of an informer's cache.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct StoreDump {
     /// Cached objects.
     pub objects: usize,
@@ -68,6 +70,7 @@ pub struct StoreDump {
 /// A failed request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FailureDump {
     /// The kind of failure.
     pub kind: FailureKind,
@@ -80,6 +83,7 @@ pub struct FailureDump {
 /// The state of one subscriber.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct SubscriberDump {
     /// What the subscriber requested, in the form of `kubectl` arguments.
     pub key: String,

@@ -11,6 +11,7 @@ mod observe;
 mod registration;
 mod registry;
 mod run;
+mod stream;
 mod subscriber;
 mod subscription;
 #[cfg(test)]
@@ -19,4 +20,5 @@ mod tests;
 pub use dump::{FailureDump, InformerDump, StoreDump, SubscriberDump};
 pub use index_handle::IndexHandle;
 pub use registry::{InformerRegistry, SubscribeError};
+pub use stream::NotificationStream;
 pub use subscription::{SubscribeOptions, Subscription, wait_for_cache_sync};

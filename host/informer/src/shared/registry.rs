@@ -32,16 +32,13 @@ const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
+/// use k8s_openapi::api::core::v1::Namespace;
 /// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
-/// use pilothouse_model::ResourceType;
 ///
-/// let namespaces = ResourceType {
-///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
-/// };
 /// // `client` is a `kube::Client`, such as that of `kube::Client::try_default()`.
 /// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// let all = registry.subscribe(InformerKey::new(namespaces.clone()), SubscribeOptions::default()).unwrap();
-/// let others = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
+/// let all = registry.subscribe(InformerKey::of::<Namespace>(), SubscribeOptions::default()).unwrap();
+/// let others = registry.subscribe(InformerKey::of::<Namespace>(), SubscribeOptions::default()).unwrap();
 /// assert_eq!(registry.informers().len(), 1, "both share one watch and one cache");
 /// assert_eq!(all.next_batch().await.unwrap().len(), others.next_batch().await.unwrap().len());
 ///

@@ -89,34 +89,46 @@ impl Subscriber {
         self.publish_synced(&mut backlog);
     }
 
+    /// Waits for notifications and takes a batch of them. Returns `None` once the subscription has ended.
     pub(crate) async fn next_batch(&self) -> Option<Vec<Notification>> {
+        self.wait_for(|backlog| {
+            let batch = backlog.take(self.batch);
+            (!batch.is_empty()).then_some(batch)
+        })
+        .await
+    }
+
+    /// Waits for a notification and takes only that. Returns `None` once the subscription has ended.
+    pub(crate) async fn next_notification(&self) -> Option<Notification> {
+        self.wait_for(Backlog::pop).await
+    }
+
+    async fn wait_for<T>(&self, take: impl Fn(&mut Backlog) -> Option<T>) -> Option<T> {
         loop {
             let filled = self.filled.notified();
             tokio::pin!(filled);
             filled.as_mut().enable();
-            if let Some(batch) = self.try_take() {
-                return batch;
+            if let Some(taken) = self.try_take(&take) {
+                return taken;
             }
             filled.await;
         }
     }
 
-    /// Takes a batch: `None` if there is none yet, `Some(None)` once the subscription has ended.
-    fn try_take(&self) -> Option<Option<Vec<Notification>>> {
+    /// Calls `take`. Returns `None` if it found nothing, `Some(None)` once the subscription has ended.
+    fn try_take<T>(&self, take: impl Fn(&mut Backlog) -> Option<T>) -> Option<Option<T>> {
         let mut backlog = self.backlog.lock();
         if backlog.is_closed() {
             return Some(None);
         }
-        let batch = backlog.take(self.batch);
+        let taken = take(&mut backlog);
         self.has_unseen.store(false, Ordering::Relaxed);
-        if batch.is_empty() {
-            return None;
-        }
+        let taken = taken?;
         if backlog.len() > 0 {
             self.filled.notify_one();
         }
         self.publish_synced(&mut backlog);
-        Some(Some(batch))
+        Some(Some(taken))
     }
 
     /// Takes all pending notifications without waiting for more.

@@ -20,10 +20,11 @@ use crate::store::{IndexError, IndexFn, StoreReader};
 /// use pilothouse_informer::SubscribeOptions;
 ///
 /// // One notification at a time, merged as soon as one is pending: for a subscriber that only wants the newest state.
-/// let newest = SubscribeOptions { batch: 1, backlog: 1, ..SubscribeOptions::default() };
+/// let newest = SubscribeOptions::default().with_batch(1).with_backlog(1);
 /// assert_eq!(newest.resync, None);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SubscribeOptions {
     /// Period after which every cached object is delivered again as an update without change; `None` (the default) disables
     /// resync. Periods below one second are raised to one second.
@@ -33,6 +34,29 @@ pub struct SubscribeOptions {
     /// Pending notifications above which those of one object are merged. After merging, at most two are pending for each
     /// object that exists or that the subscriber was notified of. Default: 1024.
     pub backlog: usize,
+}
+
+impl SubscribeOptions {
+    /// Sets [`resync`](Self::resync).
+    #[must_use]
+    pub fn with_resync(mut self, period: impl Into<Option<Duration>>) -> Self {
+        self.resync = period.into();
+        self
+    }
+
+    /// Sets [`batch`](Self::batch).
+    #[must_use]
+    pub fn with_batch(mut self, notifications: usize) -> Self {
+        self.batch = notifications;
+        self
+    }
+
+    /// Sets [`backlog`](Self::backlog).
+    #[must_use]
+    pub fn with_backlog(mut self, notifications: usize) -> Self {
+        self.backlog = notifications;
+        self
+    }
 }
 
 impl Default for SubscribeOptions {
@@ -51,15 +75,16 @@ impl Default for SubscribeOptions {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
-/// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
-/// use pilothouse_model::{FieldSelector, Notification, ObjectKey, ResourceType};
-///
-/// let namespaces = ResourceType {
-///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use pilothouse_informer::{
+///     FieldSelector, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, Notification, ObjectKey,
+///     SubscribeOptions,
 /// };
+///
 /// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// let only_default = InformerKey::new(namespaces).with_fields(FieldSelector::parse("metadata.name=default").unwrap());
-/// let options = SubscribeOptions { resync: Some(std::time::Duration::from_secs(600)), ..SubscribeOptions::default() };
+/// let only_default =
+///     InformerKey::of::<Namespace>().with_fields(FieldSelector::parse("metadata.name=default").unwrap());
+/// let options = SubscribeOptions::default().with_resync(std::time::Duration::from_secs(600));
 /// let subscription = registry.subscribe(only_default, options).unwrap();
 ///
 /// let batch = subscription.next_batch().await.expect("the informer runs");
@@ -179,18 +204,13 @@ impl fmt::Debug for Subscription {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let server = pilothouse_apiserver::ApiServer::builder().build();
 /// # let client = kube::Client::new(server.service(), "default");
-/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
-/// # use pilothouse_model::ResourceType;
+/// # use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
 /// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// # let subscribe = |kind: &str, plural: &str| {
-/// #     let resource = ResourceType {
-/// #         group: String::new(), version: "v1".into(), kind: kind.into(), plural: plural.into(), namespaced: true,
-/// #     };
-/// #     registry.subscribe(InformerKey::new(resource), SubscribeOptions::default()).unwrap()
-/// # };
-/// use pilothouse_informer::wait_for_cache_sync;
+/// use k8s_openapi::api::core::v1::{Pod, Secret};
+/// use pilothouse_informer::{InformerKey, SubscribeOptions, wait_for_cache_sync};
 ///
-/// let (pods, secrets) = (subscribe("Pod", "pods"), subscribe("Secret", "secrets"));
+/// let pods = registry.subscribe(InformerKey::of::<Pod>(), SubscribeOptions::default()).unwrap();
+/// let secrets = registry.subscribe(InformerKey::of::<Secret>(), SubscribeOptions::default()).unwrap();
 /// let synced = tokio::select! {
 ///     synced = wait_for_cache_sync([&pods, &secrets]) => synced,
 ///     // Your loops over the notifications. They run until the informers stop.

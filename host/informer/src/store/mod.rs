@@ -20,6 +20,7 @@ mod state;
 mod stored_object;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,7 @@ pub use reader::StoreReader;
 pub(crate) use reader::{ReaderSource, StoreView};
 use state::{IndexId, State};
 pub(crate) use stored_object::StoredObject;
+pub use typed::ReadError;
 
 /// The namespace of index names: each subscriber of a shared informer has its own.
 pub(crate) type ScopeId = u64;

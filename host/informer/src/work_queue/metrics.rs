@@ -40,7 +40,7 @@ pub mod names {
 /// }
 ///
 /// let adds = Arc::new(Adds::default());
-/// let queue = WorkQueue::new(WorkQueueOptions { metrics: adds.clone(), ..WorkQueueOptions::default() });
+/// let queue = WorkQueue::new(WorkQueueOptions::default().with_metrics(adds.clone()));
 /// queue.add("a", Priority::Normal);
 /// queue.add("a", Priority::Normal);
 /// assert_eq!((adds.0.load(Ordering::Relaxed), queue.snapshot().depth), (1, 1));
@@ -64,6 +64,7 @@ impl QueueMetrics for NoMetrics {}
 
 /// The gauges of a queue at one point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueueSnapshot {
     /// Ready keys of both priorities ([`names::DEPTH`]).
     pub depth: usize,

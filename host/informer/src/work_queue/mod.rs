@@ -33,12 +33,37 @@ pub enum Priority {
 }
 
 /// Options of a work queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use pilothouse_informer::{RateLimit, WorkQueueOptions};
+///
+/// let options = WorkQueueOptions::default().with_rate_limit(RateLimit::default().with_max(Duration::from_secs(60)));
+/// assert_eq!(options.rate_limit.per_key(20), Duration::from_secs(60));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct WorkQueueOptions {
     /// The delays of retries.
     pub rate_limit: RateLimit,
     /// Receives the queue's events; [`NoMetrics`] by default.
     pub metrics: Arc<dyn QueueMetrics>,
+}
+
+impl WorkQueueOptions {
+    /// Sets [`rate_limit`](Self::rate_limit).
+    #[must_use]
+    pub fn with_rate_limit(mut self, rate_limit: RateLimit) -> Self {
+        self.rate_limit = rate_limit;
+        self
+    }
+
+    /// Sets [`metrics`](Self::metrics).
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
 }
 
 impl Default for WorkQueueOptions {

@@ -12,11 +12,12 @@ use tokio::time::Instant;
 /// use std::time::Duration;
 /// use pilothouse_informer::{RateLimit, TokenBucket};
 ///
-/// let limit = RateLimit { overall: Some(TokenBucket::new(10, 100)), ..RateLimit::default() };
+/// let limit = RateLimit::default().with_overall(TokenBucket::new(10, 100));
 /// assert_eq!(limit.per_key(0), Duration::from_millis(5));
 /// assert_eq!(limit.per_key(3), Duration::from_millis(40));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RateLimit {
     /// The delay of a key's first retry. Default: 5 ms.
     pub base: Duration,
@@ -33,6 +34,27 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
+    /// Sets [`base`](Self::base).
+    #[must_use]
+    pub fn with_base(mut self, delay: Duration) -> Self {
+        self.base = delay;
+        self
+    }
+
+    /// Sets [`max`](Self::max).
+    #[must_use]
+    pub fn with_max(mut self, delay: Duration) -> Self {
+        self.max = delay;
+        self
+    }
+
+    /// Sets [`overall`](Self::overall).
+    #[must_use]
+    pub fn with_overall(mut self, bucket: impl Into<Option<TokenBucket>>) -> Self {
+        self.overall = bucket.into();
+        self
+    }
+
     /// Returns a key's delay after `failures` earlier retries.
     #[must_use]
     pub fn per_key(&self, failures: u32) -> Duration {

@@ -14,6 +14,7 @@ use crate::ObjectKey;
 /// An owner of an object, as in `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct OwnerReference {
     /// The owner's `apiVersion`.
     pub api_version: String,

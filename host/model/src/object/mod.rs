@@ -1,5 +1,6 @@
 //! [`Object`]: a Kubernetes object as immutable JSON text, whose metadata is found once.
 
+mod decode;
 mod json;
 mod metadata;
 mod packed;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use decode::DecodeError;
 pub use metadata::OwnerReference;
 pub use packed::{Dictionary, PackedObject};
 pub use parse::{ObjectError, ObjectReader, ParseOptions, Projection, Transform};

@@ -11,6 +11,7 @@ pub use label::{LabelRequirement, LabelSelector, Operator};
 /// Why a selector was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("selector {selector:?}: {problem} at column {column}; {remedy}")]
+#[non_exhaustive]
 pub struct SelectorError {
     /// The whole selector as it was given.
     pub selector: String,

@@ -126,9 +126,9 @@ impl View {
         if self.projection == Projection::Full {
             return object;
         }
-        let transform = Transform { projection: self.projection, ..Transform::standard() };
+        let transform = Transform::standard().with_projection(self.projection);
         let options =
-            ParseOptions { api_version: object.api_version(), kind: object.kind(), transform: &transform };
+            ParseOptions::default().with_type(object.api_version(), object.kind()).with_transform(&transform);
         Object::parse(object.json().as_bytes(), &options).unwrap_or_else(|_| object.clone())
     }
 

@@ -101,11 +101,9 @@ impl LiveClient {
         };
         let list: List<'_> = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
         let api_version = resource.api_version();
-        let options = ParseOptions {
-            api_version: &api_version,
-            kind: &resource.kind,
-            transform: &Transform::standard(),
-        };
+        let transform = Transform::standard();
+        let options =
+            ParseOptions::default().with_type(&api_version, &resource.kind).with_transform(&transform);
         let items = list
             .items
             .iter()

@@ -87,7 +87,7 @@ impl Drop for Observer {
 
 /// The delay after so many failures in a row, at most 30 s.
 fn backoff(failures: u32) -> Duration {
-    RateLimit { max: Duration::from_secs(30), ..RateLimit::default() }.per_key(failures)
+    RateLimit::default().with_max(Duration::from_secs(30)).per_key(failures)
 }
 
 impl Observer {

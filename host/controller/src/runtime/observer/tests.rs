@@ -65,7 +65,7 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
     let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
     let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
     let pool = InstancePool::new(code, host, Limits::default());
-    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let options = InformerOptions::default().with_streaming_list(false);
     let others = InformerRegistry::new(KubeListWatches::new(client.clone()), options.clone());
     let informers = InformerRegistry::new(KubeListWatches::new(client), options);
     let maps = ResourceType {
@@ -236,7 +236,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
 
 /// A feed that resyncs every five minutes, between which nothing happens.
 fn with_resync(stateful: bool) -> FixtureOptions {
-    let feed = SubscribeOptions { resync: Some(Duration::from_secs(300)), ..SubscribeOptions::default() };
+    let feed = SubscribeOptions::default().with_resync(Duration::from_secs(300));
     FixtureOptions { stateful, feed, ..FixtureOptions::default() }
 }
 

@@ -4,6 +4,7 @@ mod delivery;
 mod lifecycle;
 mod observing;
 mod sharing;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -164,7 +164,7 @@ fn only_the_first_list_changes_the_status() {
 async fn counters_outlive_informers_and_have_no_namespace_or_selector_labels() {
     let cluster = Cluster::new();
     let labels = |text: &str| LabelSelector::parse(text).expect("a selector");
-    let trimmed = Transform { keep: vec!["spec".into()], ..Transform::standard() };
+    let trimmed = Transform::standard().with_keep(["spec"]);
     let keys = [
         pods_key().in_namespace("one"),
         pods_key().in_namespace("two"),

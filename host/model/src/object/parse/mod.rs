@@ -72,8 +72,17 @@ impl ObjectError {
     }
 }
 
-/// Options of [`Object::parse`](super::Object::parse).
+/// Options of [`Object::parse`](super::Object::parse). By default, an object must have its own type, and nothing is removed from it.
+///
+/// ```
+/// use pilothouse_model::{ParseOptions, Transform};
+///
+/// let transform = Transform::standard();
+/// let options = ParseOptions::default().with_type("v1", "Pod").with_transform(&transform);
+/// assert_eq!((options.api_version, options.kind), ("v1", "Pod"));
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ParseOptions<'a> {
     /// The `apiVersion` of an object that has none, as in a list of a built-in type. If this is empty too, that is an error.
     pub api_version: &'a str,
@@ -83,7 +92,24 @@ pub struct ParseOptions<'a> {
     pub transform: &'a Transform,
 }
 
+impl<'a> ParseOptions<'a> {
+    /// Sets the type of objects that have none: [`api_version`](Self::api_version) and [`kind`](Self::kind).
+    #[inline]
+    #[must_use]
+    pub fn with_type(self, api_version: &'a str, kind: &'a str) -> Self {
+        Self { api_version, kind, ..self }
+    }
+
+    /// Sets what is removed from the object: [`transform`](Self::transform).
+    #[inline]
+    #[must_use]
+    pub fn with_transform(self, transform: &'a Transform) -> Self {
+        Self { transform, ..self }
+    }
+}
+
 impl Default for ParseOptions<'_> {
+    #[inline]
     fn default() -> Self {
         static KEEP_ALL: Transform = Transform {
             drop_managed_fields: false,

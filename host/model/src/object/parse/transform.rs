@@ -21,17 +21,18 @@ pub enum Projection {
 ///
 /// let pod = br#"{"metadata":{"name":"web","managedFields":[{}]},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
 /// let read = |transform: Transform| {
-///     let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &transform };
+///     let options = ParseOptions::default().with_type("v1", "Pod").with_transform(&transform);
 ///     Object::parse(pod, &options).unwrap().json().to_owned()
 /// };
 /// let whole = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
 /// assert_eq!(read(Transform::standard()), whole);
-/// let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
+/// let metadata = Transform::standard().with_projection(Projection::Metadata);
 /// assert_eq!(read(metadata), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}"#);
-/// let spec = Transform { keep: vec!["spec".into()], ..Transform::standard() };
+/// let spec = Transform::standard().with_keep(["spec"]);
 /// assert_eq!(read(spec), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n"}}"#);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Transform {
     /// Drop `metadata.managedFields`, which often is half of an object and is only used by the server.
     pub drop_managed_fields: bool,
@@ -50,6 +51,34 @@ impl Transform {
     #[must_use]
     pub fn standard() -> Self {
         Self { drop_managed_fields: true, ..Self::default() }
+    }
+
+    /// Sets [`drop_managed_fields`](Self::drop_managed_fields).
+    #[must_use]
+    pub fn with_drop_managed_fields(mut self, drop: bool) -> Self {
+        self.drop_managed_fields = drop;
+        self
+    }
+
+    /// Sets [`drop_last_applied`](Self::drop_last_applied).
+    #[must_use]
+    pub fn with_drop_last_applied(mut self, drop: bool) -> Self {
+        self.drop_last_applied = drop;
+        self
+    }
+
+    /// Sets [`projection`](Self::projection).
+    #[must_use]
+    pub fn with_projection(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// Sets [`keep`](Self::keep).
+    #[must_use]
+    pub fn with_keep(mut self, members: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.keep = members.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Returns whether the top-level member `name` (other than type and metadata) is kept.

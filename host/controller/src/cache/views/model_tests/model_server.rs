@@ -143,7 +143,7 @@ impl TestWatch {
                 Ok::<_, Infallible>(http::Response::new(body))
             }
         });
-        let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+        let options = InformerOptions::default().with_streaming_list(false);
         let informers = InformerRegistry::new(KubeListWatches::new(kube::Client::new(service, "n")), options);
         let key = InformerKey::new(resource()).with_labels(selector.clone());
         let subscription =

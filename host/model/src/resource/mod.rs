@@ -1,10 +1,31 @@
 //! [`ResourceType`]: a kind in one API version, with its plural name and scope.
 
+#[cfg(feature = "kube")]
+mod typed;
+
 use std::fmt;
+
+#[cfg(feature = "kube")]
+pub use typed::StaticScope;
 
 use crate::names::path_segment;
 
 /// A resource that an API server serves: a kind in one API version, with what its URLs consist of.
+///
+/// With the feature `kube`, `ResourceType::of::<Pod>()` returns the resource of a Rust type.
+///
+/// ```
+/// use pilothouse_model::{ObjectKey, ResourceType};
+///
+/// let widgets = ResourceType {
+///     group: "example.com".into(),
+///     version: "v1".into(),
+///     kind: "Widget".into(),
+///     plural: "widgets".into(),
+///     namespaced: true,
+/// };
+/// assert_eq!(widgets.object_path(&ObjectKey::new("shop", "a")), "/apis/example.com/v1/namespaces/shop/widgets/a");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceType {
     /// The API group, "" for core.
