@@ -4,6 +4,7 @@
 //! that were made for the new version end with it.
 
 pub(crate) mod authority;
+mod describe;
 pub(crate) mod files;
 mod new_crds;
 mod problem;
@@ -23,10 +24,13 @@ use tokio::time::sleep;
 
 use authority::Authority;
 pub(crate) use authority::not_granted;
+use describe::describe;
+pub(crate) use describe::{check_exports, unused_exports};
 use files::{FileInfo, read, wasm};
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
 use speculative_compile::{SpeculativeCompile, SpeculativeCompiler};
+use watches::PreparedWatches;
 pub(crate) use watches::type_of;
 
 use crate::access::Access;
@@ -37,7 +41,7 @@ use crate::client::grants::Grants;
 use crate::client::writer::Writer;
 use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::descriptor::Descriptor;
-use crate::config::limits;
+use crate::config::limits::{self, EffectiveLimits};
 use crate::config::operator::TermsWriter;
 use crate::config::sidecar::{GrantMode, Sidecar};
 use crate::directory::PluginFiles;
@@ -80,7 +84,6 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
 /// right, an unreachable server), and reports that through `report`.
-#[expect(clippy::too_many_lines, reason = "the steps of a load, one after the other")]
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
@@ -89,98 +92,47 @@ pub(crate) async fn load(
     running: Option<Arc<Version>>,
     report: Report,
 ) -> Result<LoadOutcome, LoadProblem> {
+    let running = running.as_deref();
     let speculative = services.speculative_compiler.take(&guest.name, &files);
     // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, terms) =
-        sidecar_file::apply(&services, &guest.name, &operator, &files, running.as_deref()).await?;
+        sidecar_file::apply(&services, &guest.name, &operator, &files, running).await?;
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
-    let turn = services.engine.acquire_load_permit().await;
+
+    let permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    let running_under = (&operator, &*terms);
-    let authority = Authority::new(&services, &guest, &sidecar, running_under, running.as_deref(), &report);
-    if running.as_ref().is_some_and(|running| running.is_built_from(&read.digest, &read.sidecar_text)) {
+    if running.is_some_and(|running| running.is_built_from(&read.digest, &read.sidecar_text)) {
         return Ok(LoadOutcome::Unchanged);
     }
-    let running_code = running.as_ref().map(|running| running.pool.code());
+    let running_code = running.map(|running| running.pool.code());
     let code = code(&services.engine, running_code, speculative, &files.wasm, &read, &report).await?;
-    drop(turn);
+    drop(permit);
+
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
-    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-    let limits = limits::effective(None, &sidecar.limits)?.guest;
-    guest.log.set_limits(&limits);
-    let described = code.describe(host, &limits).await;
-    let text = described.map_err(|source| LoadProblem::from_describe(source, &sidecar, &files.sidecar))?;
-    let mark = services.engine.create_crash_marker(&read.digest)?;
-    let descriptor = Descriptor::parse(&text)?;
-    drop(mark);
-    check_exports(&descriptor, &code)?;
-    if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
-        let name = &descriptor.name;
-        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
-        guest.log.host(LogLevel::Warn, text, &[]);
-    }
-    for warning in unused_exports(&descriptor, code.exports()) {
-        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
-    }
-    let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
-    for clipped in &limits.clipped {
-        guest.log.host(LogLevel::Warn, format_args!("{clipped}"), &[]);
-    }
-    let mut crds = NewCrds::new(running.as_deref());
-    // Until the new version is installed, the indexes of two versions are held.
-    let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
-    guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
-    let put = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
-    put.map_err(|problem| crds.with_applied_crds(problem))?;
+    let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
+    let limits = apply_limits(&guest, &descriptor, &sidecar)?;
+
+    let mut crds = NewCrds::new(running);
+    let applied = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
+    applied.map_err(|problem| crds.with_applied_crds(problem))?;
+
     let access = Arc::<Access>::default();
     let health = Health::new(Arc::clone(&access));
-    let has_computed = descriptor.computed_indexes().next().is_some();
-    let indexer = has_computed.then(|| {
-        let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-        let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
-        Indexer::start(instances, guest.clone(), health.clone())
-    });
+    let indexer = start_indexer(&guest, &descriptor, &code, &config, &limits, &health);
     let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
-    let prepared = watches::subscribe(&authority, &descriptor, running.as_deref(), views, &report)
-        .await
-        .map_err(|problem| crds.with_applied_crds(problem))?;
-    if has_computed {
-        // The indexes are complete before the plugin is called for anything else.
-        report(PluginState::Waiting, "its computed indexes, which are being filled");
-        let indexed = prepared.views.index_all().await;
-        indexed.map_err(|problem| crds.with_applied_crds(problem.into()))?;
-    }
+    let authority = Authority::new(&services, &guest, &sidecar, (&operator, &*terms), running, &report);
+    let prepared = prepare_watches(&authority, &descriptor, running, views, &report).await;
+    let PreparedWatches { views, routes, feeds } =
+        prepared.map_err(|problem| crds.with_applied_crds(problem))?;
+
     let fence = Fence::default();
-    let grants = Grants::new(descriptor.writes.clone(), guest.operator.clone());
-    // Reads, writes, and the reads that resolve an unknown write outcome are all sent as the service account.
-    let server = match &sidecar.service_account {
-        Some(account) => services.server.acting_as(account),
-        None => services.server.clone(),
-    };
-    let client = LiveClient::new(
-        server.clone(),
-        services.discovery.clone(),
-        grants,
-        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
-        guest.name.to_shared(),
-    )
-    .with_max_response_size(limits.guest.message_size);
-    let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
-    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
-    let views = prepared.views;
-    let capabilities = Capabilities {
-        views: Arc::clone(&views),
-        client,
-        http,
-        rate_limits: RateLimits::new(&limits.quotas),
-    };
-    let host = Arc::new(GuestHost::new(guest, config, capabilities));
-    let configured = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
-    let workers = if code.exports().reconcile { configured } else { 0 };
-    let pool = InstancePool::new(code, host, limits.guest);
+    let capabilities =
+        capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
+    let workers = workers(&descriptor, &sidecar, code.exports());
+    let pool = InstancePool::new(code, Arc::new(GuestHost::new(guest, config, capabilities)), limits.guest);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
@@ -189,11 +141,11 @@ pub(crate) async fn load(
         sidecar_text: read.sidecar_text,
         terms,
         workers,
-        dedicated_instance: DedicatedInstance::new(pool.clone(), !prepared.feeds.is_empty()),
+        dedicated_instance: DedicatedInstance::new(pool.clone(), !feeds.is_empty()),
         pool,
         views,
-        routes: prepared.routes,
-        feeds: prepared.feeds,
+        routes,
+        feeds,
         fence,
         health,
         renamed_watches: Mutex::default(),
@@ -230,46 +182,21 @@ async fn code(
     Ok(engine.compile(wasm, read.sum, place).await?)
 }
 
-/// Errors if the plugin does not export a function that its descriptor needs.
-pub(crate) fn check_exports(descriptor: &Descriptor, code: &CompiledPlugin) -> Result<(), LoadProblem> {
-    let exports = code.exports();
-    let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
-    if starts_work && !exports.reconcile {
-        return Err(LoadProblem::NoReconcile);
+/// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
+/// requests of the descriptor are not granted in full.
+fn apply_limits(
+    guest: &GuestServices,
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+) -> Result<EffectiveLimits, LoadProblem> {
+    let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
+    for clipped in &limits.clipped {
+        guest.log.host(LogLevel::Warn, format_args!("{clipped}"), &[]);
     }
-    let notifies = descriptor.watches.iter().find(|watch| watch.notify);
-    if let Some(watch) = notifies.filter(|_| !exports.observe) {
-        return Err(LoadProblem::NoObserve { watch: watch.name.clone() });
-    }
-    let computed = descriptor.computed_indexes().next();
-    if let Some((watch, index)) = computed.filter(|_| !exports.index) {
-        return Err(LoadProblem::NoIndex { watch: watch.name.clone(), index: index.name.clone() });
-    }
-    if !starts_work && notifies.is_none() && computed.is_none() {
-        let remedy = if exports.reconcile { "trigger: self" } else { "notify: true" };
-        return Err(LoadProblem::NeverCalled { remedy });
-    }
-    Ok(())
-}
-
-/// Returns a warning for each export that the descriptor has no use for. These are allowed, because SDKs may
-/// export more than a plugin needs, but they are probably a mistake.
-pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
-    let unused = [
-        (
-            exports.reconcile && !descriptor.watches.iter().any(|watch| watch.trigger.is_some()),
-            "the plugin exports reconcile, but no watch has a trigger: it is never called",
-        ),
-        (
-            exports.observe && !descriptor.watches.iter().any(|watch| watch.notify),
-            "the plugin exports observe, but no watch has notify: true: it is never called",
-        ),
-        (
-            exports.index && descriptor.computed_indexes().next().is_none(),
-            "the plugin exports index, but no index is computed: it is never called",
-        ),
-    ];
-    unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
+    // Until the new version is installed, the indexes of two versions are held.
+    let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
+    guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
+    Ok(limits)
 }
 
 /// Applies the plugin's CRDs, if it is granted that, and waits until they are established.
@@ -301,6 +228,75 @@ async fn apply_crds_and_wait(
             Err(error) => report(PluginState::Waiting, &error.to_string()),
         }
         sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Starts the task that computes index values, if the descriptor has computed indexes.
+fn start_indexer(
+    guest: &GuestServices,
+    descriptor: &Descriptor,
+    code: &CompiledPlugin,
+    config: &Arc<str>,
+    limits: &EffectiveLimits,
+    health: &Health,
+) -> Option<Indexer> {
+    descriptor.computed_indexes().next()?;
+    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
+    let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
+    Some(Indexer::start(instances, guest.clone(), health.clone()))
+}
+
+/// Subscribes to the watches, waits until they are synced, and fills the computed indexes.
+async fn prepare_watches(
+    authority: &Authority<'_>,
+    descriptor: &Descriptor,
+    running: Option<&Version>,
+    views: Views,
+    report: &Report,
+) -> Result<PreparedWatches, LoadProblem> {
+    let prepared = watches::subscribe(authority, descriptor, running, views, report).await?;
+    if prepared.views.indexer.is_some() {
+        // The indexes are complete before the plugin is called for anything else.
+        report(PluginState::Waiting, "its computed indexes, which are being filled");
+        prepared.views.index_all().await?;
+    }
+    Ok(prepared)
+}
+
+/// Creates what the version's guests may use when they reconcile or observe.
+fn capabilities(
+    services: &LoadServices,
+    guest: &GuestServices,
+    sidecar: &Sidecar,
+    descriptor: &Descriptor,
+    limits: &EffectiveLimits,
+    views: Arc<Views>,
+    fence: &Fence,
+) -> Result<Capabilities, LoadProblem> {
+    // Reads, writes, and the reads that resolve an unknown write outcome are all sent as the service account.
+    let server = match &sidecar.service_account {
+        Some(account) => services.server.acting_as(account),
+        None => services.server.clone(),
+    };
+    let client = LiveClient::new(
+        server.clone(),
+        services.discovery.clone(),
+        Grants::new(descriptor.writes.clone(), guest.operator.clone()),
+        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
+        guest.name.to_shared(),
+    )
+    .with_max_response_size(limits.guest.message_size);
+    let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
+    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
+    Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.quotas) })
+}
+
+/// Returns the number of keys that the version reconciles at the same time.
+fn workers(descriptor: &Descriptor, sidecar: &Sidecar, exports: Exports) -> usize {
+    match (exports.reconcile, descriptor.stateful) {
+        (false, _) => 0,
+        (true, true) => 1,
+        (true, false) => usize::from(sidecar.workers.unwrap_or(1)),
     }
 }
 

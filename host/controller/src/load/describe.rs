@@ -1,0 +1,84 @@
+//! Calls a plugin's `describe`, and compares the descriptor with what the plugin exports.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::{CompiledPlugin, Engine, Exports, LogLevel};
+
+use super::LoadProblem;
+use crate::config::descriptor::Descriptor;
+use crate::config::limits;
+use crate::config::sidecar::Sidecar;
+use crate::directory::PluginFiles;
+use crate::guest_host::{GuestHost, GuestServices};
+
+/// Returns the descriptor. Errors if the plugin lacks an export that the descriptor needs. Logs a warning for
+/// what is probably a mistake.
+pub(super) async fn describe(
+    engine: &Engine,
+    guest: &GuestServices,
+    code: &CompiledPlugin,
+    config: &Arc<str>,
+    files: &PluginFiles,
+    sidecar: &Sidecar,
+) -> Result<Descriptor, LoadProblem> {
+    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
+    let limits = limits::effective(None, &sidecar.limits)?.guest;
+    guest.log.set_limits(&limits);
+    let described = code.describe(host, &limits).await;
+    let text = described.map_err(|source| LoadProblem::from_describe(source, sidecar, &files.sidecar))?;
+    let marker = engine.create_crash_marker(code.digest())?;
+    let descriptor = Descriptor::parse(&text)?;
+    drop(marker);
+    check_exports(&descriptor, code)?;
+    if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
+        let name = &descriptor.name;
+        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
+        guest.log.host(LogLevel::Warn, text, &[]);
+    }
+    for warning in unused_exports(&descriptor, code.exports()) {
+        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
+    }
+    Ok(descriptor)
+}
+
+/// Errors if the plugin does not export a function that its descriptor needs.
+pub(crate) fn check_exports(descriptor: &Descriptor, code: &CompiledPlugin) -> Result<(), LoadProblem> {
+    let exports = code.exports();
+    let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
+    if starts_work && !exports.reconcile {
+        return Err(LoadProblem::NoReconcile);
+    }
+    let notifies = descriptor.watches.iter().find(|watch| watch.notify);
+    if let Some(watch) = notifies.filter(|_| !exports.observe) {
+        return Err(LoadProblem::NoObserve { watch: watch.name.clone() });
+    }
+    let computed = descriptor.computed_indexes().next();
+    if let Some((watch, index)) = computed.filter(|_| !exports.index) {
+        return Err(LoadProblem::NoIndex { watch: watch.name.clone(), index: index.name.clone() });
+    }
+    if !starts_work && notifies.is_none() && computed.is_none() {
+        let remedy = if exports.reconcile { "trigger: self" } else { "notify: true" };
+        return Err(LoadProblem::NeverCalled { remedy });
+    }
+    Ok(())
+}
+
+/// Returns a warning for each export that the descriptor has no use for. These are allowed, because SDKs may
+/// export more than a plugin needs, but they are probably a mistake.
+pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
+    let unused = [
+        (
+            exports.reconcile && !descriptor.watches.iter().any(|watch| watch.trigger.is_some()),
+            "the plugin exports reconcile, but no watch has a trigger: it is never called",
+        ),
+        (
+            exports.observe && !descriptor.watches.iter().any(|watch| watch.notify),
+            "the plugin exports observe, but no watch has notify: true: it is never called",
+        ),
+        (
+            exports.index && descriptor.computed_indexes().next().is_none(),
+            "the plugin exports index, but no index is computed: it is never called",
+        ),
+    ];
+    unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
+}
