@@ -3,6 +3,7 @@
 mod bench;
 mod bindings;
 mod demo;
+mod documented_paths;
 mod documented_tests;
 mod excerpts;
 mod fuzz;

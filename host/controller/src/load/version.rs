@@ -128,7 +128,7 @@ impl WatchSubscription {
         for notification in &*held {
             match notification {
                 Notification::Deleted { last, .. } => drop(present.remove(last.key())),
-                told => drop(present.insert(told.key().clone())),
+                added_or_updated => drop(present.insert(added_or_updated.key().clone())),
             }
         }
         present
