@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
+use crate::lifecycle::WaitingFor;
+
 /// Whether a version may work now. Loading creates it and the version's monitor keeps it up to date. It is
 /// checked before an object is shown to the plugin: while a right is missing, nothing is reconciled, observed
 /// or indexed, and the cache cannot be read.
@@ -23,7 +25,7 @@ pub(crate) struct Missing {
     /// The watch whose objects are withheld; `None` for all watches.
     pub(crate) watch: Option<Arc<str>>,
     /// What is missing, and what to do about it.
-    pub(crate) text: String,
+    pub(crate) reason: WaitingFor,
 }
 
 /// The state of an [`Access`]; public only so that its changes can be awaited.
@@ -54,7 +56,7 @@ impl Access {
         let state = self.state.borrow();
         let missing =
             state.missing().find(|missing| missing.watch.as_deref().is_none_or(|of| of == watch))?;
-        Some(missing.text.clone())
+        Some(missing.reason.to_string())
     }
 
     /// What the operator took away. The host must then refuse requests itself, because the API server would
@@ -63,7 +65,7 @@ impl Access {
         if !self.is_withheld() {
             return None;
         }
-        self.state.borrow().operator.as_ref().map(|missing| missing.text.clone())
+        self.state.borrow().operator.as_ref().map(|missing| missing.reason.to_string())
     }
 
     /// Whether a right is missing, so that no work may start.
@@ -111,8 +113,8 @@ impl Access {
     }
 
     /// Withholds everything for a reason of the operator's, until it is called with `None`.
-    pub(crate) fn set_operator_reason(&self, reason: Option<String>) {
-        let missing = reason.map(|text| Missing { watch: None, text });
+    pub(crate) fn set_operator_reason(&self, reason: Option<WaitingFor>) {
+        let missing = reason.map(|reason| Missing { watch: None, reason });
         self.change(|state| {
             let changed = state.operator != missing;
             state.operator = missing;
@@ -139,7 +141,7 @@ impl Access {
 /// Several missing rights in one line, of which only the first few are listed.
 pub(super) fn summary<'a>(missing: impl Iterator<Item = &'a Missing> + Clone) -> impl fmt::Display {
     const MAX_LISTED: usize = 3;
-    let listed: Vec<_> = missing.clone().take(MAX_LISTED).map(|missing| missing.text.as_str()).collect();
+    let listed: Vec<_> = missing.clone().take(MAX_LISTED).map(|missing| missing.reason.to_string()).collect();
     let more = missing.count().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     listed.join("; ") + &more
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     fn missing(watch: Option<&str>, text: &str) -> Missing {
-        Missing { watch: watch.map(Arc::from), text: text.into() }
+        Missing { watch: watch.map(Arc::from), reason: WaitingFor::AccountPermission(text.into()) }
     }
 
     #[test]
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn a_withdrawal_by_the_operator_withholds_everything_until_it_ends() {
         let access = Access::default();
-        access.set_operator_reason(Some("another account".into()));
+        access.set_operator_reason(Some(WaitingFor::VersionForAccount("another account".into())));
         access.set_rights(vec![missing(Some("pods"), "no pods")]);
         assert_eq!(access.missing("nodes").as_deref(), Some("another account"));
         assert_eq!(access.withdrawn().as_deref(), Some("another account"));

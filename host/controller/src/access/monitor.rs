@@ -13,6 +13,7 @@ use super::access_state::{Access, Missing};
 use super::rbac_command;
 use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
 use super::reviewer::{ReviewOutcome, Reviewer};
+use crate::lifecycle::WaitingFor;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
@@ -77,8 +78,8 @@ impl AccessMonitor {
             if error.kind != FailureKind::Forbidden {
                 return None;
             }
-            let text = forbidden(watch, &error, &self.plugin);
-            Some(Missing { watch: Some(Arc::clone(watch)), text })
+            let reason = forbidden(watch, &error, &self.plugin);
+            Some(Missing { watch: Some(Arc::clone(watch)), reason })
         })
     }
 
@@ -97,9 +98,9 @@ impl AccessMonitor {
     }
 }
 
-/// The message for a watch that the API server forbids the host.
-pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> String {
-    format!("watch {watch:?}: {error}, with {}", rbac_command(plugin))
+/// The reason for a watch that the API server forbids the host.
+pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> WaitingFor {
+    WaitingFor::HostPermission(format!("watch {watch:?}: {error}, with {}", rbac_command(plugin)))
 }
 
 fn jitter() -> f64 {

@@ -134,12 +134,13 @@ async fn a_missing_right_is_reported_with_its_remedy() {
         (&["impersonate"], "the host may not impersonate the service account bots/a"),
     ] {
         script.deny(denied);
-        let problem = reviewer(&script).review().await.problem().expect("something is missing");
+        let waiting_for = reviewer(&script).review().await.waiting_for().expect("something is missing");
+        let problem = waiting_for.to_string();
         assert!(problem.contains(expected), "{problem}");
         assert!(problem.contains("`pilothouse rbac mine.wasm | kubectl apply -f -`"), "{problem}");
     }
     script.fail(403);
-    let problem = reviewer(&script).review().await.problem().expect("the host may not ask");
+    let problem = reviewer(&script).review().await.waiting_for().expect("the host may not ask").to_string();
     assert!(problem.contains("may not ask what the service account bots/a may read"), "{problem}");
     script.fail(503);
     assert!(matches!(reviewer(&script).review().await, ReviewOutcome::Unknown(_)));

@@ -207,9 +207,10 @@ impl PluginTask {
         self.lifecycle.apply(cause);
         let (lifecycle, log, load_number) =
             (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
-        let report: Report = Arc::new(move |state, waiting_for| {
+        let report: Report = Arc::new(move |step| {
             let before = lifecycle.error();
-            lifecycle.apply(&Input::Step { load: load_number, state, waiting_for });
+            let (state, waiting_for) = (step.state(), step.waiting_for());
+            lifecycle.apply(&Input::Step { load: load_number, state, waiting_for: &waiting_for });
             if state == PluginState::Waiting && lifecycle.error() != before {
                 log.state(LogLevel::Info, format_args!("waiting: {waiting_for}"));
             }
