@@ -89,10 +89,10 @@ impl AccessMonitor {
         }
         match self.access.reason() {
             Some(reason) => {
-                self.log.state(LogLevel::Warn, format_args!("waiting: a right was revoked: {reason}"));
+                self.log.state(LogLevel::Warn, format_args!("waiting: a permission was revoked: {reason}"));
             }
             None => {
-                self.log.state(LogLevel::Info, format_args!("all rights are granted again; work continues"));
+                self.log.state(LogLevel::Info, format_args!("all permissions are granted again; work continues"));
             }
         }
     }

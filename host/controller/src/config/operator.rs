@@ -1,6 +1,6 @@
-//! What the operator allows a plugin now, by its sidecar. The terms belong to the plugin's name: they apply
-//! to whatever version runs, not only to versions that are loaded later. So what a sidecar takes away takes
-//! effect as soon as the sidecar is read, whatever becomes of the load that follows.
+//! The current grants of a plugin, from its sidecar. They belong to the plugin's name: they apply to whatever
+//! version runs, not only to versions that are loaded later. So what a sidecar takes away takes effect as soon
+//! as the sidecar is read, whatever becomes of the load that follows.
 
 use std::sync::Arc;
 

@@ -33,8 +33,8 @@ pub(super) struct PreparedWatches {
 }
 
 /// Subscribes to the granted watches of the descriptor. Subscriptions of the running version that are the
-/// same are taken over: they are neither listed again nor replayed. `views` comes with the access and the
-/// indexer; the watches are added to it.
+/// same are taken over: they are neither listed again nor replayed. `views` contains the access and the
+/// indexer; this function adds the watches.
 pub(super) async fn subscribe(
     authority: &Authority<'_>,
     descriptor: &Descriptor,

@@ -250,16 +250,16 @@ impl PluginTask {
                     // The limit was raised for the version that failed to load.
                     self.guest.host_memory.set_limit(installed.host_memory);
                 }
-                let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
+                let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
                 let text = problem.to_string();
                 if problem.is_transient() {
                     let wait = pending.schedule_retry(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
-                    let again = format_args!("tried again in {wait:.1?}{goes_on}");
+                    let again = format_args!("tried again in {wait:.1?}{continues}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
                     self.lifecycle.apply(&Input::Refused { problem: &text });
-                    log.state(LogLevel::Error, format_args!("not loaded{goes_on}: {text}"));
+                    log.state(LogLevel::Error, format_args!("not loaded{continues}: {text}"));
                 }
             }
         }
