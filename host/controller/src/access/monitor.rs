@@ -17,7 +17,7 @@ use crate::lifecycle::WaitingFor;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
-/// How often the host's own watches are checked: a right that the host loses does not end an open watch.
+/// How often the host's own watches are checked: a permission that the host loses does not end an open watch.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the access of one version up to date, in a task of its own.
@@ -39,7 +39,7 @@ impl AccessMonitor {
             let mut monitor = self;
             let plugin = monitor.plugin.clone();
             let report =
-                |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
+                |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its permissions {panic}");
             supervise(&mut monitor, |monitor| Box::pin(monitor.run()), report).await;
         }))
     }
@@ -62,7 +62,7 @@ impl AccessMonitor {
                 // Boxed: every plugin has this task, and most have nothing to review.
                 let outcome = Box::pin(reviewer.review()).await;
                 if let ReviewOutcome::Unknown(error) = &outcome {
-                    tracing::debug!(plugin = %self.plugin, "its rights cannot be reviewed: {error}");
+                    tracing::debug!(plugin = %self.plugin, "its permissions cannot be reviewed: {error}");
                 }
                 let step = schedule.step(outcome, Instant::now(), jitter());
                 missing_rights = step.missing.unwrap_or(missing_rights);

@@ -1,4 +1,4 @@
-//! When the rights of a service account are reviewed, and what follows from the answer. Pure.
+//! When the permissions of a service account are reviewed, and what follows from the answer. Pure.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::access_state::Missing;
 use super::reviewer::ReviewOutcome;
 use crate::lifecycle::WaitingFor;
 
-/// How soon a missing right is checked again.
+/// How soon a missing permission is checked again.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an answer remains valid while the server cannot be asked. kube-apiserver caches the answers of an
 /// authorization webhook for as long.
@@ -25,7 +25,7 @@ pub(super) struct ReviewSchedule {
 /// What to do after a review.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The missing rights from now on; `None` leaves them unchanged.
+    /// The missing permissions from now on; `None` leaves them unchanged.
     pub(super) missing: Option<Vec<Missing>>,
     pub(super) next: Duration,
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_reviewed_again_soon() {
+    fn a_missing_permission_is_reviewed_again_soon() {
         let now = Instant::now();
         let missing = vec![Missing { watch: None, reason: WaitingFor::AccountPermission("gone".into()) }];
         let step = ReviewSchedule::new(INTERVAL, now).step(ReviewOutcome::Missing(missing.clone()), now, 0.0);

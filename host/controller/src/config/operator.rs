@@ -16,7 +16,7 @@ use crate::name::PluginName;
 use crate::outgoing::{Pattern, PatternError, parse_patterns};
 use crate::{GrantMode, ServiceAccount};
 
-/// The rights that a sidecar gives its plugin.
+/// The grants that a sidecar gives its plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     /// `None` allows all that the descriptor declares.
@@ -105,7 +105,7 @@ impl TermsWriter {
         self.set(None, running, Some(WaitingFor::ValidSidecar(reason)));
     }
 
-    /// Withholds all access from the running version while its successor waits.
+    /// Suspends the running version while the new version waits.
     pub(crate) fn suspend(&self, reason: WaitingFor, running: &Version) {
         let newest = self.operator.0.newest.lock();
         if *newest == self.number {

@@ -60,7 +60,7 @@ pub(crate) struct LoadServices {
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
-    /// How often the rights of a service account are reviewed.
+    /// How often the permissions of a service account are reviewed.
     pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
     pub(crate) speculative_compiler: SpeculativeCompiler,
@@ -110,7 +110,7 @@ pub(crate) type Report = Arc<dyn Fn(LoadStep) + Send + Sync>;
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
-/// right, an unreachable server), and reports that through `report`.
+/// permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,

@@ -27,7 +27,7 @@ pub(crate) struct Version {
     pub(crate) digest: String,
     /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
-    /// The rights in that sidecar. While the version runs, the operator's current terms apply instead.
+    /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
     pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
     /// Bytes that the host may hold for the plugin while this version runs.

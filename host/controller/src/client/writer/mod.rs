@@ -108,7 +108,7 @@ enum Outcome {
 /// The result of a live get.
 enum LiveState {
     Known(WriteOutcome),
-    /// It cannot be found out: the right is missing, or no running version needs to know.
+    /// It cannot be found out: the permission is missing, or no running version needs to know.
     Undecidable,
     Unknown(String),
 }
