@@ -55,7 +55,6 @@ impl Deletion {
         Self { last, final_state_unknown: false }
     }
 
-
     /// Merges two consecutive deletions under one key into the one with more information: an observed deletion is preferred to a tombstone,
     /// otherwise the newer one is kept.
     ///

@@ -38,8 +38,7 @@ impl AccessMonitor {
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut monitor = self;
             let plugin = monitor.plugin.clone();
-            let report =
-                |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its permissions {panic}");
+            let report = |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its permissions {panic}");
             supervise(&mut monitor, |monitor| Box::pin(monitor.run()), report).await;
         }))
     }
@@ -92,7 +91,8 @@ impl AccessMonitor {
                 self.log.state(LogLevel::Warn, format_args!("waiting: a permission was revoked: {reason}"));
             }
             None => {
-                self.log.state(LogLevel::Info, format_args!("all permissions are granted again; work continues"));
+                self.log
+                    .state(LogLevel::Info, format_args!("all permissions are granted again; work continues"));
             }
         }
     }

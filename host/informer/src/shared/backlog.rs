@@ -87,9 +87,7 @@ impl Coalesce for Notification {
                 One(newer(updated, present))
             }
             (One(Self::Updated { .. }), deleted @ Self::Deleted { .. }) => One(deleted),
-            (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => {
-                Two(Self::tombstone(old), added)
-            }
+            (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => Two(Self::tombstone(old), added),
             (One(deleted @ Self::Deleted { .. }), again @ Self::Deleted { .. }) => {
                 One(better_deletion(deleted, again))
             }
