@@ -1,5 +1,5 @@
-//! Measures what a stuck subscriber costs in memory: resident memory before and after a million updates, and after a million creations and
-//! deletions of one name and of distinct names, with a healthy subscriber alone and with a stuck one beside it.
+//! Measures the memory that a stuck subscriber costs. It compares resident memory before and after a million updates, a million recreations
+//! of one name, and a million creations and deletions of distinct names; each with a healthy subscriber alone and with a stuck one beside it.
 //!
 //! `cargo bench -p pilothouse-bench --bench stuck` prints a table. Each line is measured in its own process, so that no line includes the
 //! memory of another.
@@ -143,7 +143,7 @@ fn main() {
         // In a task, as real subscribers run, so that it takes turns with the informer.
         return runtime.block_on(async { tokio::spawn(run(scenario, with_stuck)).await.expect("no panic") });
     }
-    println!("      scenario |      subscribers | before, kB |  after, kB | waiting");
+    println!("      scenario |      subscribers | before, kB |  after, kB | backlog");
     for scenario in SCENARIOS {
         for with_stuck in [false, true] {
             let mut child = Command::new(std::env::current_exe().expect("this program"));

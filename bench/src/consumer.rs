@@ -32,7 +32,7 @@ pub struct Consumer {
     /// What to do with the events.
     #[arg(long, default_value = "every")]
     mode: Mode,
-    /// Measure the latency of each event from the time in it at which it was sent.
+    /// Measure the latency of each event from the send time in its annotation.
     #[arg(long)]
     latency: bool,
     /// How to compress the cache.
@@ -96,6 +96,7 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
     let options = InformerOptions::default().with_runtime(runtime).with_compression(compression);
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
     let backlog = match consumer.mode {
+        // A backlog of one merges all pending notifications of an object.
         Mode::Merge => 1,
         // Longer than all events together, so that nothing is merged.
         _ => consumer.objects + consumer.events,
@@ -145,8 +146,8 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
     Ok(subscription)
 }
 
-/// Measures the mean time to get an object from the cache and to read its text, in nanoseconds. This runs while the runner waits for the
-/// process to settle.
+/// Measures the mean time to get an object from the cache and to read its text, in nanoseconds. The runner measures memory later, so this
+/// does not distort it.
 fn read_nanos(subscription: &Subscription) -> Result<u128, String> {
     let store = subscription.store();
     let (keys, begun) = (store.list_keys(), now());

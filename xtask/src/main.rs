@@ -4,6 +4,7 @@ mod api;
 mod bench;
 mod bindings;
 mod demo;
+mod documented_paths;
 mod documented_tests;
 mod excerpts;
 mod fuzz;

@@ -1,4 +1,4 @@
-//! Measures how long an idle plugin takes to wake.
+//! Measures the time to check out an instance of an idle plugin, with unmapped code and with a pooled instance.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 pub(crate) struct Times {
     /// To check out an instance when the code is not mapped.
     pub(crate) asleep: f64,
-    /// To check out an instance that was kept.
+    /// To check out a pooled instance.
     pub(crate) kept: f64,
 }
 
 const REPETITIONS: usize = 51;
 
 pub(crate) async fn measure(guest: &Path, folder: &Path) -> Result<Times, String> {
-    let cache = CacheDirectory { path: folder.join("woken"), max_bytes: 1 << 30 };
+    let cache = CacheDirectory { path: folder.join("cache"), max_bytes: 1 << 30 };
     let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
     let engine = Engine::new(options).map_err(|error| error.to_string())?;
     let wasm = std::fs::read(guest).map_err(|error| format!("{}: {error}", guest.display()))?;

@@ -1,4 +1,4 @@
-//! The consumers of events that are compared: a native subscriber, and a host with one plugin. Each has its own runtime on the same thread, so
+//! The two consumers that are compared: a native subscriber, and a host with one plugin. Each has its own runtime on the same thread, so
 //! that one does not run while the other is measured.
 
 use std::time::Duration;
@@ -45,26 +45,26 @@ impl Native {
             (subscribe(client), feed)
         });
         let mut native = Self { runtime, subscription: subscription?, feed };
-        native.take(objects + COMMAND_OBJECTS)?;
+        native.take(Some(objects + COMMAND_OBJECTS))?;
         Ok(native)
     }
 
     /// Sends a round and takes notifications until that of `mark`.
     pub(crate) fn round(&mut self, chunks: &[Bytes]) -> Result<(), String> {
         send(&self.feed, chunks)?;
-        self.take(usize::MAX)
+        self.take(None)
     }
 
-    /// Takes `count` notifications; with `usize::MAX`, takes notifications until that of `mark`.
-    fn take(&mut self, count: usize) -> Result<(), String> {
-        let mut left = count;
+    /// Takes `count` notifications; without a count, takes notifications until that of `mark`.
+    fn take(&mut self, count: Option<usize>) -> Result<(), String> {
         let taken = async {
-            while left > 0 {
+            let mut notifications = 0;
+            while count.is_none_or(|count| notifications < count) {
                 let Some(batch) = self.subscription.next_batch().await else {
                     return Err("the informer has ended".to_owned());
                 };
-                left = left.saturating_sub(batch.len());
-                if count == usize::MAX && batch.last().is_some_and(|last| last.key().name() == "mark") {
+                notifications += batch.len();
+                if count.is_none() && batch.last().is_some_and(|last| last.key().name() == "mark") {
                     return Ok(());
                 }
             }
@@ -167,7 +167,8 @@ impl Plugin {
     /// Makes the plugin queue all keys.
     pub(crate) fn fill(&mut self) -> Result<(), String> {
         self.change("fill", 0)?;
-        // The worker continues until tokio's cooperative budget makes it yield, after some dozens of keys.
+        // The worker continues until tokio's cooperative budget makes it yield, after some dozens of keys, so some keys may be reconciled
+        // before this returns.
         self.wait_for("filled").map(drop)
     }
 

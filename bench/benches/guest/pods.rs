@@ -7,7 +7,7 @@ use pilothouse_bench::{pod_json, watch_chunks};
 
 /// The number of objects that the guest reads in turn.
 pub(crate) const READ_KEYS: usize = 1000;
-/// The number of objects that command the guest: `fill`, `read` and `mark`.
+/// The number of objects whose changes are commands to the guest: `fill`, `read` and `mark`.
 pub(crate) const COMMAND_OBJECTS: usize = 3;
 /// The size of a chunk, as a connection would deliver it, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -27,9 +27,10 @@ pub(crate) fn change(name: &str, reads: usize) -> Bytes {
     Bytes::from(event("MODIFIED", &command_object(name, version, version, reads)))
 }
 
-/// Returns the JSON of a command object. `reads` is the number of reads that `read` asks for.
+/// Returns the JSON of a command object. For `read`, `reads` is the number of objects to read.
 pub(crate) fn command_object(name: &str, generation: usize, version: usize, reads: usize) -> String {
     let uid = name.bytes().fold(900_000_000, |uid, byte| uid + usize::from(byte));
+    // The object has the size and the fields of the Pods: it is the first of them with the name, UID and annotation of the command.
     pod_json(0, version)
         .replace(r#""name":"web-0""#, &format!(r#""name":"{name}","generation":{generation}"#))
         .replace(r#""annotations":{"#, &format!(r#""annotations":{{"bench/reads":"{reads}","#))

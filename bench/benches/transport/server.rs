@@ -87,7 +87,7 @@ impl Served {
         })
     }
 
-    /// Returns the events of the watch, one at a time or in chunks.
+    /// Returns the events of the watch, one in each chunk or in chunks of equal size.
     fn events(&self, single_events: bool) -> BoxStream<'static, Bytes> {
         if !single_events {
             return chunks(self.watch.clone());
@@ -181,7 +181,7 @@ async fn connection(stream: CountedStream, acceptor: Option<TlsAcceptor>, handle
         async move { Ok::<_, Infallible>(response) }
     });
     let http = auto::Builder::new(TokioExecutor::new());
-    // Each run ends with an error, when the client disconnects.
+    // Every connection ends with an error, because the client disconnects.
     let _ = match acceptor {
         None => http.serve_connection(TokioIo::new(stream), service).await,
         Some(acceptor) => match acceptor.accept(stream).await {

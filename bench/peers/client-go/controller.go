@@ -18,7 +18,7 @@ type controller struct {
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	pods     corelisters.PodLister
 	progress *progress
-	// initial is the number of listed objects that are still to be reconciled. Later reconciles are those of events.
+	// initial is the number of listed objects that are still to be reconciled. Reconciles after that are caused by events.
 	initial atomic.Int64
 	// settled is closed when all listed objects have been reconciled.
 	settled chan struct{}

@@ -46,18 +46,18 @@ def reconcile(request: Request):
 
 @plugin.observe
 def observe(notifications: list[Notification]):
-    for told in notifications:
-        after = told.after_raw("/data/value")
+    for notification in notifications:
+        after = notification.after_raw("/data/value")
         if after == '"trap"':
-            raise RuntimeError(f"{told.key} says trap")
-        before = told.before
+            raise RuntimeError(f"{notification.key} says trap")
+        before = notification.before
         log.info(
             "observed",
-            watch=told.watch,
-            key=told.key,
-            change=told.change,
-            initial=str(told.initial).lower(),
-            unknown=str(told.final_state_unknown).lower(),
+            watch=notification.watch,
+            key=notification.key,
+            change=notification.change,
+            initial=str(notification.initial).lower(),
+            unknown=str(notification.final_state_unknown).lower(),
             before="-" if before is None else or_dash(before.text("/data/value")),
             after=or_dash(after),
         )

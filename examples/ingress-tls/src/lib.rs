@@ -1,4 +1,4 @@
-//! Reports on each Ingress whether its TLS Secrets exist and are usable. Without it a misspelt Secret name goes unnoticed.
+//! Reports on each Ingress whether its TLS Secrets exist and are usable. Without it a misspelled Secret name goes unnoticed.
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;

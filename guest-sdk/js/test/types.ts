@@ -56,7 +56,9 @@ const plugin = definePlugin({
     return { requeueAfter: 30_000 };
   },
   observe(_, notifications) {
-    for (const told of notifications) if (told.change === "updated") log.debug(told.field<string>("/data/value"));
+    for (const notification of notifications) {
+      if (notification.change === "updated") log.debug(notification.field<string>("/data/value"));
+    }
   },
   indexes: {
     byWord: (object) => object.text("/data/words")?.split(" "),

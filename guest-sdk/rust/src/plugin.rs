@@ -179,7 +179,7 @@ pub struct WriteRule {
 
 impl WriteRule {
     /// Allows these verbs on a kind: `WriteRule::of::<Deployment>(&[Verb::Create, Verb::Update])`. The names of verbs as strings are
-    /// accepted too, but misspelt ones are found only when the host loads the plugin.
+    /// accepted too, but misspelled ones are found only when the host loads the plugin.
     #[must_use]
     pub fn of<K: Resource>(verbs: &[impl AsRef<str>]) -> Self {
         Self::untyped(&K::group(&()), &K::plural(&()), verbs)

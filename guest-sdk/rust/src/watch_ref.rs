@@ -8,7 +8,7 @@ use crate::Object;
 
 /// A watch by its name, with the Rust type of its objects.
 ///
-/// Declare one constant per watch and use it wherever the watch is meant: a misspelt name does not compile, and reads have the right
+/// Declare one constant per watch and use it wherever the watch is meant: a misspelled name does not compile, and reads have the right
 /// type.
 ///
 /// ```

@@ -55,12 +55,6 @@ impl Deletion {
         Self { last, final_state_unknown: false }
     }
 
-    /// Creates a deletion that the watch missed.
-    #[must_use]
-    pub fn tombstone(last: Object) -> Self {
-        Self { last, final_state_unknown: true }
-    }
-
     /// Merges two consecutive deletions under one key into the one with more information: an observed deletion is preferred to a tombstone,
     /// otherwise the newer one is kept.
     ///
@@ -86,9 +80,10 @@ mod tests {
 
     #[test]
     fn an_observed_deletion_replaces_a_tombstone_in_either_order() {
-        let merged = Deletion::observed(pod("1")).merge(Deletion::tombstone(pod("2")));
+        let tombstone = |version| Deletion { last: pod(version), final_state_unknown: true };
+        let merged = Deletion::observed(pod("1")).merge(tombstone("2"));
         assert_eq!((merged.last.resource_version(), merged.final_state_unknown), ("1", false));
-        let merged = Deletion::tombstone(pod("1")).merge(Deletion::observed(pod("2")));
+        let merged = tombstone("1").merge(Deletion::observed(pod("2")));
         assert_eq!((merged.last.resource_version(), merged.final_state_unknown), ("2", false));
     }
 

@@ -23,12 +23,19 @@ pub enum Notification {
     Deleted {
         /// The last known version.
         last: Object,
-        /// Whether the watch missed the deletion, so that `last` may not be the final version (client-go's `DeletedFinalStateUnknown`).
+        /// Whether the watch missed the deletion, so that `last` may not be the final version (see [`Notification::tombstone`]).
         final_state_unknown: bool,
     },
 }
 
 impl Notification {
+    /// Creates the notification of a deletion that the watch missed, with the last known version (a tombstone, client-go's
+    /// `DeletedFinalStateUnknown`).
+    #[must_use]
+    pub fn tombstone(last: Object) -> Self {
+        Self::Deleted { last, final_state_unknown: true }
+    }
+
     /// Returns the object's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {

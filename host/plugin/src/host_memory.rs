@@ -1,8 +1,8 @@
-//! Accounting of the host's own memory that a plugin causes.
+//! Accounting of host memory that is used on behalf of a plugin.
 //!
 //! `limits.memory` bounds only a plugin's linear memory. What the host itself keeps because of a plugin (versions of objects behind
 //! handles, index values, queued keys, …) is charged here, in bytes and by kind, and bounded by `limits.hostMemory`. A charge is made where
-//! something is stored and released where it is removed; nothing is counted by iteration.
+//! something is stored and released where it is removed; usage is never computed by iterating over what is stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ struct Account {
     by_kind: [AtomicUsize; KINDS],
 }
 
-/// A number of bytes that is charged until this is dropped.
+/// A charge of a number of bytes, which is released when this is dropped.
 #[must_use = "dropping it releases the bytes"]
 pub struct HostMemoryCharge {
     memory: HostMemory,
@@ -112,7 +112,9 @@ impl HostMemoryKind {
             }
             Self::IndexValues => "compute fewer or shorter index values",
             Self::QueuedKeys => "queue objects that exist, or fewer keys at a time",
-            Self::OwnWrites => "write less before the watch has caught up",
+            Self::OwnWrites => {
+                "send fewer writes at a time; own writes are released when the watch delivers them"
+            }
             Self::Events => "publish fewer Events",
             Self::Metrics => "use fewer metrics and label values",
             Self::LogLines => "log less",
@@ -203,7 +205,7 @@ impl HostMemory {
         self.0.by_kind[kind.position()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Errors while the limit is exceeded. The error names this kind.
+    /// Returns an error if the account exceeds its limit. `kind` is named in the error.
     pub fn check(&self, kind: HostMemoryKind) -> Result<(), HostMemoryExceeded> {
         let (allowed, wanted) = (self.limit(), self.used());
         if wanted > allowed { Err(HostMemoryExceeded { allowed, wanted, kind }) } else { Ok(()) }

@@ -13,8 +13,8 @@ use kube::runtime::watcher;
 use crate::progress::Progress;
 use crate::{Arguments, Error, done, listed};
 
-/// Runs until the last event has been reconciled; the controller keeps running. The list counts as read when every object of it has been
-/// reconciled once, so that the controller is idle when the events start.
+/// Runs until the last event has been reconciled; the controller keeps running. Reports the list as read once every object was reconciled, so
+/// that the controller is idle when the events start.
 pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>) -> Result<(), Error> {
     let controller = Controller::new(pods, watcher::Config::default());
     let reader = controller.store();

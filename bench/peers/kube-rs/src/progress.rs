@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// Returns the time at the start of a handler or a reconcile; 0 if latency is not measured.
+    /// Returns the Unix time in nanoseconds, for the start of a handler or a reconcile; 0 if latency is not measured.
     pub fn now(&self) -> i64 {
         if !self.latency {
             return 0;

@@ -1,4 +1,4 @@
-// Package host is the interface between the SDK and the host's functions. In a plugin the bindings implement it, in a test a fake.
+// Package host is the interface between the SDK and the host's functions. In a plugin, the generated bindings implement it; in a test, a fake does.
 package host
 
 import (
@@ -55,7 +55,7 @@ type Batch interface {
 	AfterField(position uint32, pointer string) types.Option[string]
 }
 
-// Host has every function of the contract. A missing object is nil.
+// Host declares the host functions of the contract. Functions that return an Object return nil if there is none.
 type Host interface {
 	CacheGet(watch string, key Key) Object
 	CacheList(watch string, filter Filter) ([]Object, string)
@@ -85,13 +85,13 @@ type Host interface {
 // Current is the implementation that the SDK calls.
 var Current Host = absent{}
 
-// absent is the implementation without a host. Every call but Log panics, because the embedded interface is nil.
+// absent is the Host that is used when the code does not run in a plugin. Every call but Log panics, because the embedded interface is nil.
 type absent struct{ Host }
 
 // Log does nothing. It is the only call that works without a host.
 func (absent) Log(uint8, string, []Pair) {}
 
-// The longest delay of the contract, in milliseconds.
+// longestDelay is the longest delay that the contract allows.
 const longestDelay = 1<<31 - 1
 
 // Milliseconds converts a delay to milliseconds, rounding up, so that a non-zero delay never becomes 0. Delays above the maximum become the

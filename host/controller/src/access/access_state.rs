@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
+use crate::lifecycle::WaitingFor;
+
 /// Whether a version may work now. Loading creates it and the version's monitor keeps it up to date. It is
-/// checked before an object is shown to the plugin: while a right is missing, nothing is reconciled, observed
-/// or indexed, and the cache cannot be read.
+/// checked before an object is shown to the plugin: while the version is suspended, nothing is reconciled,
+/// observed or indexed, and the cache cannot be read.
 #[derive(Default)]
 pub(crate) struct Access {
     /// A copy of `AccessState::is_withheld`: the cache is read often, and mostly nothing is missing.
@@ -17,13 +19,13 @@ pub(crate) struct Access {
     state: watch::Sender<AccessState>,
 }
 
-/// A missing right.
+/// A reason for which a version is suspended, such as a missing permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// The watch whose objects are withheld; `None` for all watches.
+    /// The watch whose objects are not shown to the plugin; `None` for all watches.
     pub(crate) watch: Option<Arc<str>>,
-    /// What is missing, and what to do about it.
-    pub(crate) text: String,
+    /// What is missing, and what to do about it; the version waits for it.
+    pub(crate) reason: WaitingFor,
 }
 
 /// The state of an [`Access`]; public only so that its changes can be awaited.
@@ -46,7 +48,7 @@ impl AccessState {
 }
 
 impl Access {
-    /// Why this watch's objects are withheld from the plugin; `None` if they are not.
+    /// Why this watch's objects are not shown to the plugin; `None` if they are.
     pub(crate) fn missing(&self, watch: &str) -> Option<String> {
         if !self.is_withheld() {
             return None;
@@ -54,24 +56,24 @@ impl Access {
         let state = self.state.borrow();
         let missing =
             state.missing().find(|missing| missing.watch.as_deref().is_none_or(|of| of == watch))?;
-        Some(missing.text.clone())
+        Some(missing.reason.to_string())
     }
 
-    /// What the operator took away. The host must then refuse requests itself, because the API server would
-    /// allow them.
+    /// The operator's reason to suspend the version. The host must then refuse requests itself, because the API
+    /// server would allow them.
     pub(crate) fn withdrawn(&self) -> Option<String> {
         if !self.is_withheld() {
             return None;
         }
-        self.state.borrow().operator.as_ref().map(|missing| missing.text.clone())
+        self.state.borrow().operator.as_ref().map(|missing| missing.reason.to_string())
     }
 
-    /// Whether a right is missing, so that no work may start.
+    /// Whether no work may start, because a grant or a permission is missing.
     pub(crate) fn is_withheld(&self) -> bool {
         self.withheld.load(Ordering::Relaxed)
     }
 
-    /// All missing rights in one line; `None` if nothing is missing.
+    /// All reasons in one line; `None` if nothing is missing.
     pub(crate) fn reason(&self) -> Option<String> {
         let state = self.state.borrow();
         state.is_withheld().then(|| summary(state.missing()).to_string())
@@ -89,19 +91,19 @@ impl Access {
         settled.is_ok_and(|state| !state.retired)
     }
 
-    /// Waits until a right is missing; forever for a version that was retired. Cancellation safe.
+    /// Waits until a grant or a permission is missing; forever for a version that was retired. Cancellation safe.
     pub(crate) async fn wait_until_lost(&self) {
         let mut state = self.state.subscribe();
         // Cannot fail: `self` owns the sender.
         let _ = state.wait_for(|state| !state.retired && state.is_withheld()).await;
     }
 
-    /// Notified when the answer of [`reason`](Self::reason) changes.
+    /// Notified when the result of [`reason`](Self::reason) changes.
     pub(crate) fn changes(&self) -> watch::Receiver<AccessState> {
         self.state.subscribe()
     }
 
-    /// Sets the rights that the API server denies. Returns whether they have changed.
+    /// Sets the permissions that the API server denies. Returns whether they have changed.
     pub(crate) fn set_rights(&self, rights: Vec<Missing>) -> bool {
         self.change(|state| {
             let changed = state.rights != rights;
@@ -110,9 +112,9 @@ impl Access {
         })
     }
 
-    /// Withholds everything for a reason of the operator's, until it is called with `None`.
-    pub(crate) fn set_operator_reason(&self, reason: Option<String>) {
-        let missing = reason.map(|text| Missing { watch: None, text });
+    /// Suspends the version for a reason of the operator's, until this is called with `None`.
+    pub(crate) fn set_operator_reason(&self, reason: Option<WaitingFor>) {
+        let missing = reason.map(|reason| Missing { watch: None, reason });
         self.change(|state| {
             let changed = state.operator != missing;
             state.operator = missing;
@@ -128,7 +130,7 @@ impl Access {
     fn change(&self, change: impl FnOnce(&mut AccessState) -> bool) -> bool {
         self.state.send_if_modified(|state| {
             let changed = change(state);
-            // A retired version never gets back a right that it lacked.
+            // A retired version is never resumed.
             self.withheld.store(state.is_withheld(), Ordering::Relaxed);
             self.retired.store(state.retired, Ordering::Relaxed);
             changed
@@ -136,10 +138,10 @@ impl Access {
     }
 }
 
-/// Several missing rights in one line, of which only the first few are listed.
+/// Several reasons in one line, of which only the first few are listed.
 pub(super) fn summary<'a>(missing: impl Iterator<Item = &'a Missing> + Clone) -> impl fmt::Display {
     const MAX_LISTED: usize = 3;
-    let listed: Vec<_> = missing.clone().take(MAX_LISTED).map(|missing| missing.text.as_str()).collect();
+    let listed: Vec<_> = missing.clone().take(MAX_LISTED).map(|missing| missing.reason.to_string()).collect();
     let more = missing.count().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     listed.join("; ") + &more
@@ -152,11 +154,11 @@ mod tests {
     use super::*;
 
     fn missing(watch: Option<&str>, text: &str) -> Missing {
-        Missing { watch: watch.map(Arc::from), text: text.into() }
+        Missing { watch: watch.map(Arc::from), reason: WaitingFor::AccountPermission(text.into()) }
     }
 
     #[test]
-    fn a_missing_right_withholds_its_watch_and_all_work() {
+    fn a_missing_permission_suspends_its_watch_and_all_work() {
         let access = Access::default();
         assert_eq!((access.is_withheld(), access.missing("pods"), access.reason()), (false, None, None));
         assert!(access.set_rights(vec![missing(Some("pods"), "no pods")]));
@@ -169,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn a_withdrawal_by_the_operator_withholds_everything_until_it_ends() {
+    fn the_operator_suspends_everything_until_the_reason_ends() {
         let access = Access::default();
-        access.set_operator_reason(Some("another account".into()));
+        access.set_operator_reason(Some(WaitingFor::VersionForAccount("another account".into())));
         access.set_rights(vec![missing(Some("pods"), "no pods")]);
         assert_eq!(access.missing("nodes").as_deref(), Some("another account"));
         assert_eq!(access.withdrawn().as_deref(), Some("another account"));

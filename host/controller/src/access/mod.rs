@@ -1,4 +1,4 @@
-//! The rights that a plugin acts and reads under, and what happens while one is missing.
+//! The permissions that a plugin acts and reads under, and what happens while one is missing.
 //!
 //! A plugin with a service account sends its requests as that account, and the API server authorizes them.
 //! The cache is the host's and shared. So before a version runs, and periodically afterwards, the host asks
@@ -23,12 +23,12 @@ pub(crate) use reviewer::{RequiredRead, Reviewer, only_name};
 
 use crate::name::PluginName;
 
-/// The command that grants a plugin its missing rights.
+/// The command that grants a plugin its missing permissions.
 pub(crate) fn rbac_command(plugin: &PluginName) -> String {
     format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
 }
 
-/// What an operator does about a missing right.
+/// What an operator does about a missing permission.
 pub(crate) fn remedy(plugin: &PluginName) -> String {
     format!("grant it: {}", rbac_command(plugin))
 }

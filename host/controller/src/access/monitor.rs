@@ -13,10 +13,11 @@ use super::access_state::{Access, Missing};
 use super::rbac_command;
 use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
 use super::reviewer::{ReviewOutcome, Reviewer};
+use crate::lifecycle::WaitingFor;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
 
-/// How often the host's own watches are checked: a right that the host loses does not end an open watch.
+/// How often the host's own watches are checked: a permission that the host loses does not end an open watch.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the access of one version up to date, in a task of its own.
@@ -37,8 +38,7 @@ impl AccessMonitor {
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut monitor = self;
             let plugin = monitor.plugin.clone();
-            let report =
-                |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its rights {panic}");
+            let report = |panic: &TaskPanic| tracing::error!(%plugin, "the task that monitors its permissions {panic}");
             supervise(&mut monitor, |monitor| Box::pin(monitor.run()), report).await;
         }))
     }
@@ -61,7 +61,7 @@ impl AccessMonitor {
                 // Boxed: every plugin has this task, and most have nothing to review.
                 let outcome = Box::pin(reviewer.review()).await;
                 if let ReviewOutcome::Unknown(error) = &outcome {
-                    tracing::debug!(plugin = %self.plugin, "its rights cannot be reviewed: {error}");
+                    tracing::debug!(plugin = %self.plugin, "its permissions cannot be reviewed: {error}");
                 }
                 let step = schedule.step(outcome, Instant::now(), jitter());
                 missing_rights = step.missing.unwrap_or(missing_rights);
@@ -77,8 +77,8 @@ impl AccessMonitor {
             if error.kind != FailureKind::Forbidden {
                 return None;
             }
-            let text = forbidden(watch, &error, &self.plugin);
-            Some(Missing { watch: Some(Arc::clone(watch)), text })
+            let reason = forbidden(watch, &error, &self.plugin);
+            Some(Missing { watch: Some(Arc::clone(watch)), reason })
         })
     }
 
@@ -88,18 +88,19 @@ impl AccessMonitor {
         }
         match self.access.reason() {
             Some(reason) => {
-                self.log.state(LogLevel::Warn, format_args!("waiting: a right was revoked: {reason}"));
+                self.log.state(LogLevel::Warn, format_args!("waiting: a permission was revoked: {reason}"));
             }
             None => {
-                self.log.state(LogLevel::Info, format_args!("all rights are granted again; work continues"));
+                self.log
+                    .state(LogLevel::Info, format_args!("all permissions are granted again; work continues"));
             }
         }
     }
 }
 
-/// The message for a watch that the API server forbids the host.
-pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> String {
-    format!("watch {watch:?}: {error}, with {}", rbac_command(plugin))
+/// The reason for a watch that the API server forbids the host.
+pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> WaitingFor {
+    WaitingFor::HostPermission(format!("watch {watch:?}: {error}, with {}", rbac_command(plugin)))
 }
 
 fn jitter() -> f64 {

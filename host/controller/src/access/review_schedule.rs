@@ -1,4 +1,4 @@
-//! When the rights of a service account are reviewed, and what follows from the answer. Pure.
+//! When the permissions of a service account are reviewed, and what follows from the answer. Pure.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::access_state::Missing;
 use super::reviewer::ReviewOutcome;
+use crate::lifecycle::WaitingFor;
 
-/// How soon a missing right is checked again.
+/// How soon a missing permission is checked again.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an answer remains valid while the server cannot be asked. kube-apiserver caches the answers of an
 /// authorization webhook for as long.
@@ -24,7 +25,7 @@ pub(super) struct ReviewSchedule {
 /// What to do after a review.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The missing rights from now on; `None` leaves them unchanged.
+    /// The missing permissions from now on; `None` leaves them unchanged.
     pub(super) missing: Option<Vec<Missing>>,
     pub(super) next: Duration,
 }
@@ -53,8 +54,9 @@ impl ReviewSchedule {
             }
             ReviewOutcome::Unknown(error) => {
                 let minutes = MAX_ANSWER_AGE.as_secs() / 60;
-                let text = format!("its rights could not be reviewed for {minutes} min: {error}");
-                Step { missing: Some(vec![Missing { watch: None, text }]), next: soon }
+                let text = format!("its permissions could not be reviewed for {minutes} min: {error}");
+                let missing = Missing { watch: None, reason: WaitingFor::AccessReview(text) };
+                Step { missing: Some(vec![missing]), next: soon }
             }
         }
     }
@@ -87,9 +89,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_reviewed_again_soon() {
+    fn a_missing_permission_is_reviewed_again_soon() {
         let now = Instant::now();
-        let missing = vec![Missing { watch: None, text: "gone".into() }];
+        let missing = vec![Missing { watch: None, reason: WaitingFor::AccountPermission("gone".into()) }];
         let step = ReviewSchedule::new(INTERVAL, now).step(ReviewOutcome::Missing(missing.clone()), now, 0.0);
         assert_eq!(step, Step { missing: Some(missing.clone()), next: RETRY_INTERVAL });
         let often = Duration::from_millis(100);
@@ -104,7 +106,7 @@ mod tests {
         let almost = start + MAX_ANSWER_AGE - Duration::from_millis(1);
         assert_eq!(schedule.step(away(), almost, 0.0), Step { missing: None, next: RETRY_INTERVAL });
         let step = schedule.step(away(), start + MAX_ANSWER_AGE, 0.0);
-        assert!(step.missing.is_some_and(|missing| missing[0].text.contains("refused")));
+        assert!(step.missing.is_some_and(|missing| missing[0].reason.to_string().contains("refused")));
         // An answer restarts the time.
         schedule.step(ReviewOutcome::Allowed, start + MAX_ANSWER_AGE, 0.0);
         assert_eq!(schedule.step(away(), start + MAX_ANSWER_AGE + INTERVAL, 0.0).missing, None);

@@ -7,6 +7,7 @@ use pilothouse_model::{FieldSelector, ResourceType};
 use super::access_state::{Missing, summary};
 use super::{ResourceAttributes, ServiceAccount, is_allowed, remedy};
 use crate::client::{ApiClient, RequestError};
+use crate::lifecycle::WaitingFor;
 use crate::name::PluginName;
 
 /// The verbs that reading a watch's objects needs: a cache answers `get` and `list`, and delivers what
@@ -138,7 +139,7 @@ impl Reviewer {
             "the service account {account} may not {verbs} {plural}{dot}{group}{one} {place}, which watch {watch:?} needs; \
              {remedy}"
         );
-        Missing { watch: Some(Arc::clone(watch)), text }
+        Missing { watch: Some(Arc::clone(watch)), reason: WaitingFor::AccountPermission(text) }
     }
 
     fn missing_impersonation(&self) -> Missing {
@@ -147,7 +148,7 @@ impl Reviewer {
         let text = format!(
             "the host may not impersonate the service account {account}, as which the plugin writes; {remedy}"
         );
-        Missing { watch: None, text }
+        Missing { watch: None, reason: WaitingFor::AccountPermission(text) }
     }
 
     fn missing_review_right(&self, error: &RequestError) -> ReviewOutcome {
@@ -155,17 +156,21 @@ impl Reviewer {
         let remedy = remedy(plugin);
         let text =
             format!("the host may not ask what the service account {account} may read: {error}; {remedy}");
-        ReviewOutcome::Missing(vec![Missing { watch: None, text }])
+        ReviewOutcome::Missing(vec![Missing { watch: None, reason: WaitingFor::AccountPermission(text) }])
     }
 }
 
 impl ReviewOutcome {
-    /// What keeps the plugin from running; `None` if nothing does.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// What the plugin waits for; `None` if it may run.
+    pub(crate) fn waiting_for(&self) -> Option<WaitingFor> {
         match self {
             Self::Allowed => None,
-            Self::Missing(missing) => Some(summary(missing.iter()).to_string()),
-            Self::Unknown(error) => Some(format!("its rights cannot be reviewed: {error}")),
+            Self::Missing(missing) => {
+                Some(WaitingFor::AccountPermission(summary(missing.iter()).to_string()))
+            }
+            Self::Unknown(error) => {
+                Some(WaitingFor::AccessReview(format!("its permissions cannot be reviewed: {error}")))
+            }
         }
     }
 }

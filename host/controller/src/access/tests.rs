@@ -124,7 +124,7 @@ async fn a_review_names_the_account_with_its_groups() {
 }
 
 #[tokio::test]
-async fn a_missing_right_is_reported_with_its_remedy() {
+async fn a_missing_permission_is_reported_with_its_remedy() {
     let script = Script::default();
     for (denied, expected) in [
         (
@@ -134,12 +134,13 @@ async fn a_missing_right_is_reported_with_its_remedy() {
         (&["impersonate"], "the host may not impersonate the service account bots/a"),
     ] {
         script.deny(denied);
-        let problem = reviewer(&script).review().await.problem().expect("something is missing");
+        let waiting_for = reviewer(&script).review().await.waiting_for().expect("something is missing");
+        let problem = waiting_for.to_string();
         assert!(problem.contains(expected), "{problem}");
         assert!(problem.contains("`pilothouse rbac mine.wasm | kubectl apply -f -`"), "{problem}");
     }
     script.fail(403);
-    let problem = reviewer(&script).review().await.problem().expect("the host may not ask");
+    let problem = reviewer(&script).review().await.waiting_for().expect("the host may not ask").to_string();
     assert!(problem.contains("may not ask what the service account bots/a may read"), "{problem}");
     script.fail(503);
     assert!(matches!(reviewer(&script).review().await, ReviewOutcome::Unknown(_)));
@@ -147,18 +148,18 @@ async fn a_missing_right_is_reported_with_its_remedy() {
 
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Waits until access is withheld or granted, and returns how long that took.
-async fn until(access: &Access, withheld: bool) -> Duration {
+/// Waits until the version is suspended or resumed, and returns how long that took.
+async fn until(access: &Access, suspended: bool) -> Duration {
     let start = Instant::now();
-    while access.is_withheld() != withheld {
-        assert!(start.elapsed() < Duration::from_secs(3600), "held: {}", access.is_withheld());
+    while access.is_withheld() != suspended {
+        assert!(start.elapsed() < Duration::from_secs(3600), "suspended: {}", access.is_withheld());
         sleep(Duration::from_millis(100)).await;
     }
     start.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
+async fn a_revoked_permission_suspends_the_version_until_it_is_granted_again() {
     let script = Script::default();
     let access = Arc::new(Access::default());
     let reviewer = reviewer(&script);
@@ -188,7 +189,7 @@ async fn a_revoked_right_withholds_the_version_until_it_is_granted_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_forbidden_to_the_host_withholds_the_version() {
+async fn a_watch_that_is_forbidden_to_the_host_suspends_the_version() {
     let script = Script::default();
     let options = InformerOptions::default().with_streaming_list(false);
     let informers = InformerRegistry::new(KubeListWatches::new(script.client()), options);

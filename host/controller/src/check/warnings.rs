@@ -10,15 +10,14 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     if !descriptor.name.is_empty() && descriptor.name != name.as_str() {
         let (own, file) = (&descriptor.name, name.as_str());
         warnings.push(format!(
-            "the descriptor calls the plugin {own:?}, but it runs under its file's name {file:?}"
+            "the descriptor names the plugin {own:?}, but the file name determines its name: {file:?}"
         ));
     }
     if sidecar.enabled == Some(false) {
         warnings.push("the sidecar has enabled: false, so the host does not run the plugin".to_owned());
     }
     if descriptor.stateful && sidecar.workers.is_some_and(|workers| workers > 1) {
-        warnings
-            .push("the plugin is stateful, so the sidecar's workers do not count: there is one".to_owned());
+        warnings.push("the sidecar's `workers` is ignored: a stateful plugin has one worker".to_owned());
     }
     warnings.extend(rules::warnings(descriptor, sidecar));
     warnings

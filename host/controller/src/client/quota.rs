@@ -25,7 +25,7 @@ impl TokenBucket {
     /// Takes a token.
     ///
     /// # Errors
-    /// Errors if no token is left, with the time after which there will be one unless somebody else takes it.
+    /// Errors if no token is left, with the time after which there will be one unless another client takes it.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);

@@ -1,6 +1,6 @@
-//! What the operator allows a plugin now, by its sidecar. The terms belong to the plugin's name: they apply
-//! to whatever version runs, not only to versions that are loaded later. So what a sidecar takes away takes
-//! effect as soon as the sidecar is read, whatever becomes of the load that follows.
+//! The current grants of a plugin, from its sidecar. They belong to the plugin's name: they apply to whatever
+//! version runs, not only to versions that are loaded later. So what a sidecar takes away takes effect as soon
+//! as the sidecar is read, whatever becomes of the load that follows.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use parking_lot::{Mutex, RwLock};
 use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{Grants, Sidecar, WatchRule};
+use crate::lifecycle::WaitingFor;
 use crate::load::not_granted;
 use crate::load::version::Version;
 use crate::name::PluginName;
 use crate::outgoing::{Pattern, PatternError, parse_patterns};
 use crate::{GrantMode, ServiceAccount};
 
-/// The rights that a sidecar gives its plugin.
+/// The grants that a sidecar gives its plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     /// `None` allows all that the descriptor declares.
@@ -54,23 +55,23 @@ impl Terms {
         Ok(Self { writes, watches, crds, http, service_account })
     }
 
-    /// Returns why these terms do not allow a running version to go on as it is; `None` if they do.
-    fn violation(&self, plugin: &PluginName, version: &Version) -> Option<String> {
+    /// Returns why these terms do not allow a running version to continue as it is; `None` if they do.
+    fn violation(&self, plugin: &PluginName, version: &Version) -> Option<WaitingFor> {
         if self.service_account != version.terms.service_account {
-            return Some(format!(
-                "{plugin}.yaml names another service account; the running version is held back until one is loaded for the new account"
-            ));
+            return Some(WaitingFor::VersionForAccount(format!(
+                "{plugin}.yaml names another service account; the running version is suspended until one is loaded for the new account"
+            )));
         }
         version.views.by_name.iter().find_map(|(name, view)| {
             let (kind, namespaces) = (&view.resource, &view.cache.namespaces);
             let asked = (kind.group.as_str(), kind.plural.as_str(), kind.namespaced);
             match granted_namespaces(self.watches.as_deref(), asked, namespaces) {
-                Ok(left) if left == *namespaces => None,
-                Ok(left) => Some(format!(
+                Ok(granted) if granted == *namespaces => None,
+                Ok(granted) => Some(WaitingFor::WatchGrant(format!(
                     "watch {name:?} is granted only in {}, but the running version watches more namespaces",
-                    left.join(", ")
-                )),
-                Err(missing) => Some(not_granted(name, plugin, &missing)),
+                    granted.join(", ")
+                ))),
+                Err(missing) => Some(WaitingFor::WatchGrant(not_granted(name, plugin, &missing))),
             }
         })
     }
@@ -101,18 +102,18 @@ impl TermsWriter {
 
     /// Allows nothing until the sidecar is valid again: the operator may have meant to take something away.
     pub(crate) fn withhold(&self, reason: String, running: Option<&Version>) {
-        self.set(None, running, Some(reason));
+        self.set(None, running, Some(WaitingFor::ValidSidecar(reason)));
     }
 
-    /// Withholds all access from the running version while its successor waits.
-    pub(crate) fn suspend(&self, reason: &str, running: &Version) {
+    /// Suspends the running version while the new version waits.
+    pub(crate) fn suspend(&self, reason: WaitingFor, running: &Version) {
         let newest = self.operator.0.newest.lock();
         if *newest == self.number {
-            running.views.access.set_operator_reason(Some(reason.to_owned()));
+            running.views.access.set_operator_reason(Some(reason));
         }
     }
 
-    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, reason: Option<String>) {
+    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, reason: Option<WaitingFor>) {
         let newest = self.operator.0.newest.lock();
         if *newest != self.number {
             return;

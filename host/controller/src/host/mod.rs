@@ -49,7 +49,7 @@ pub struct HostOptions {
     pub api_server: String,
     /// Whether the CRDs in plugins are applied, unless a sidecar decides otherwise.
     pub grant_crds: bool,
-    /// Whether a plugin gets rights that its sidecar does not mention.
+    /// Whether a plugin gets grants that its sidecar does not mention.
     pub grants: GrantMode,
     /// Identifies this process in Events: their `reportingInstance` ends with it.
     pub instance: String,

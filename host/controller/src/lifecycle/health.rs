@@ -13,7 +13,7 @@ use crate::access::Access;
 use super::fault_counter::{Activity, CallKind, DynHash, FaultCounter};
 
 /// Counts a version's faults and stops the calls while it backs off. A caller acquires a permit before each
-/// call of a guest and reports the outcome. No permits are given while the version's access is withheld.
+/// call of a guest and reports the outcome. No permits are given while the version is suspended.
 /// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Shared>);

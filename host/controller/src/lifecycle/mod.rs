@@ -11,10 +11,11 @@ mod reporting;
 mod state_machine;
 mod status;
 pub(crate) mod task_panics;
-
+mod waiting_for;
 pub(crate) use fault_counter::{Activity, DynHash};
 pub(crate) use health::Health;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};
 pub(crate) use reporting::Lifecycle;
 pub(crate) use state_machine::Input;
 pub use status::{HostMemoryStatus, PluginState, PluginStatus};
+pub(crate) use waiting_for::WaitingFor;

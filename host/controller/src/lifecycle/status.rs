@@ -15,7 +15,8 @@ pub enum PluginState {
     Compiling,
     /// `describe` is being called.
     Describing,
-    /// It waits for something: a CRD, a grant, a first list. `error` says for what.
+    /// It waits for a grant, a permission, a CRD or another kind, a first list or its computed indexes, or for the
+    /// API server. `error` says for what.
     Waiting,
     /// It reconciles.
     Running,

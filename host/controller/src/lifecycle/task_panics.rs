@@ -37,11 +37,11 @@ impl TaskPanics {
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
-    /// Where a test can make this task panic.
+    /// Does nothing in production: a point at which unit tests make a task panic.
     #[cfg(not(test))]
     pub(crate) fn panic_point(&self, _: &'static str) {}
 
-    /// Panics if a test has armed this task.
+    /// Panics if a unit test has armed this task.
     #[cfg(test)]
     pub(crate) fn panic_point(&self, task: &'static str) {
         if let Some(left) = self.armed.lock().get_mut(task).filter(|left| **left > 0) {

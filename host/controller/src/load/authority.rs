@@ -8,14 +8,14 @@ use pilothouse_plugin::LogLevel;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::{LoadServices, Report};
+use super::{LoadServices, LoadStep, Report};
 use crate::access::{RETRY_INTERVAL, RequiredRead, Reviewer};
 use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::operator::{Terms, TermsWriter};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::PluginState;
+use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
@@ -62,21 +62,21 @@ impl<'a> Authority<'a> {
                 resources: vec![plural],
                 namespaces: watch.namespaces.clone(),
             };
-            self.report_waiting(&self.missing_grant_text(watch, &missing));
+            self.report_waiting(self.missing_grant(watch, &missing));
             return pending().await;
         }
     }
 
-    fn missing_grant_text(&self, watch: &Watch, missing: &WatchRule) -> String {
+    fn missing_grant(&self, watch: &Watch, missing: &WatchRule) -> WaitingFor {
         let text = not_granted(&watch.name, self.plugin, missing);
-        match self.services.grants {
+        WaitingFor::WatchGrant(match self.services.grants {
             GrantMode::Declared => text,
             GrantMode::Explicit => {
                 format!(
                     "{text}; the host runs with --grants explicit: a plugin gets what its sidecar names, and nothing without one"
                 )
             }
-        }
+        })
     }
 
     /// Returns the watches, each restricted to its granted namespaces. Waits forever if one of them is not
@@ -89,7 +89,7 @@ impl<'a> Authority<'a> {
             match granted_namespaces(granted, kind, &watch.namespaces) {
                 Ok(namespaces) => granted_watches.push(Watch { namespaces, ..watch.clone() }),
                 Err(missing) => {
-                    self.report_waiting(&self.missing_grant_text(watch, &missing));
+                    self.report_waiting(self.missing_grant(watch, &missing));
                     return pending().await;
                 }
             }
@@ -110,8 +110,8 @@ impl<'a> Authority<'a> {
             reads,
             impersonates: !descriptor.writes.is_empty(),
         };
-        while let Some(problem) = reviewer.review().await.problem() {
-            self.report_waiting(&problem);
+        while let Some(waiting_for) = reviewer.review().await.waiting_for() {
+            self.report_waiting(waiting_for);
             sleep(RETRY_INTERVAL).await;
         }
         Some(reviewer)
@@ -129,11 +129,11 @@ impl<'a> Authority<'a> {
         }
     }
 
-    fn report_waiting(&self, what: &str) {
+    fn report_waiting(&self, waiting_for: WaitingFor) {
         if let Some(outdated) = self.outdated {
-            self.terms_writer.suspend(what, outdated);
+            self.terms_writer.suspend(waiting_for.clone(), outdated);
         }
-        (self.report)(PluginState::Waiting, what);
+        (self.report)(LoadStep::Waiting(waiting_for));
     }
 }
 

@@ -31,8 +31,10 @@ pub(super) async fn describe(
     drop(marker);
     check_exports(&descriptor, code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
-        let name = &descriptor.name;
-        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
+        let (name, file) = (&descriptor.name, guest.name.as_str());
+        let text = format_args!(
+            "the descriptor names the plugin {name:?}, but the file name determines its name: {file:?}"
+        );
         guest.log.host(LogLevel::Warn, text, &[]);
     }
     for warning in unused_exports(&descriptor, code.exports()) {

@@ -46,7 +46,7 @@ use crate::config::operator::TermsWriter;
 use crate::config::sidecar::{GrantMode, Sidecar};
 use crate::directory::PluginFiles;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
-use crate::lifecycle::{Health, PluginState};
+use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::Version;
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::runtime::dedicated_instance::DedicatedInstance;
@@ -60,7 +60,7 @@ pub(crate) struct LoadServices {
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
-    /// How often the rights of a service account are reviewed.
+    /// How often the permissions of a service account are reviewed.
     pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
     pub(crate) speculative_compiler: SpeculativeCompiler,
@@ -76,14 +76,41 @@ pub(crate) enum LoadOutcome {
     Version(Box<Version>),
 }
 
-/// Called at each step of a load, with the state and what it waits for ("" for nothing).
-pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
+/// A step of a load that the plugin's state shows.
+#[derive(Debug)]
+pub(crate) enum LoadStep {
+    Compiling,
+    Describing,
+    Waiting(WaitingFor),
+}
+
+impl LoadStep {
+    /// The state of a plugin without a running version in this step.
+    pub(crate) fn state(&self) -> PluginState {
+        match self {
+            Self::Compiling => PluginState::Compiling,
+            Self::Describing => PluginState::Describing,
+            Self::Waiting(_) => PluginState::Waiting,
+        }
+    }
+
+    /// What the load waits for, in words; "" for nothing.
+    pub(crate) fn waiting_for(&self) -> String {
+        match self {
+            Self::Compiling | Self::Describing => String::new(),
+            Self::Waiting(waiting_for) => waiting_for.to_string(),
+        }
+    }
+}
+
+/// Called at each step of a load.
+pub(crate) type Report = Arc<dyn Fn(LoadStep) + Send + Sync>;
 
 /// Interval between two checks of something that a load waits for.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
-/// right, an unreachable server), and reports that through `report`.
+/// permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
@@ -110,7 +137,7 @@ pub(crate) async fn load(
     let code = code(&services.engine, running_code, speculative, &files.wasm, &read, &report).await?;
     drop(permit);
 
-    report(PluginState::Describing, "");
+    report(LoadStep::Describing);
     let config: Arc<str> = sidecar.config_json().into();
     let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
     let limits = apply_limits(&guest, &descriptor, &sidecar)?;
@@ -168,7 +195,7 @@ async fn code(
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
     }
-    report(PluginState::Compiling, "");
+    report(LoadStep::Compiling);
     if let Some(speculative) = speculative
         && let Some(code) = speculative.code(read.sum).await
     {
@@ -213,7 +240,9 @@ async fn apply_crds_and_wait(
     loop {
         match new.apply(&services.server, &descriptor.crds).await {
             Ok(()) => break,
-            Err(error) if error.is_transient() => report(PluginState::Waiting, &error.to_string()),
+            Err(error) if error.is_transient() => {
+                report(LoadStep::Waiting(WaitingFor::CrdRequest(error.to_string())));
+            }
             Err(error) => return Err(error.into()),
         }
         sleep(RECHECK_INTERVAL).await;
@@ -224,8 +253,8 @@ async fn apply_crds_and_wait(
                 services.discovery.invalidate_crds(&descriptor.crds);
                 return Ok(());
             }
-            Ok(Some(waiting_for)) => report(PluginState::Waiting, &format!("the CRD {waiting_for}")),
-            Err(error) => report(PluginState::Waiting, &error.to_string()),
+            Ok(Some(crd)) => report(LoadStep::Waiting(WaitingFor::EstablishedCrd(crd))),
+            Err(error) => report(LoadStep::Waiting(WaitingFor::CrdRequest(error.to_string()))),
         }
         sleep(Duration::from_millis(50)).await;
     }
@@ -257,7 +286,7 @@ async fn prepare_watches(
     let prepared = watches::subscribe(authority, descriptor, running, views, report).await?;
     if prepared.views.indexer.is_some() {
         // The indexes are complete before the plugin is called for anything else.
-        report(PluginState::Waiting, "its computed indexes, which are being filled");
+        report(LoadStep::Waiting(WaitingFor::ComputedIndexes));
         prepared.views.index_all().await?;
     }
     Ok(prepared)
@@ -322,8 +351,8 @@ mod tests {
         let compiled = Arc::new(AtomicU32::new(0));
         let report: Report = Arc::new({
             let compiled = Arc::clone(&compiled);
-            move |state, _| {
-                compiled.fetch_add(u32::from(state == PluginState::Compiling), Ordering::Relaxed);
+            move |step| {
+                compiled.fetch_add(u32::from(matches!(step, LoadStep::Compiling)), Ordering::Relaxed);
             }
         });
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");

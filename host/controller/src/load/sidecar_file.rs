@@ -13,7 +13,7 @@ use crate::directory::plugin_file;
 use crate::load::version::Version;
 use crate::name::PluginName;
 
-/// Reads the sidecar and puts it into effect. The running version loses all rights if the sidecar is invalid.
+/// Reads the sidecar and puts it into effect. The running version loses all grants if the sidecar is invalid.
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,

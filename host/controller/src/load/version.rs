@@ -27,7 +27,7 @@ pub(crate) struct Version {
     pub(crate) digest: String,
     /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
-    /// The rights in that sidecar. While the version runs, the operator's current terms apply instead.
+    /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
     pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
     /// Bytes that the host may hold for the plugin while this version runs.
@@ -128,7 +128,7 @@ impl WatchSubscription {
         for notification in &*held {
             match notification {
                 Notification::Deleted { last, .. } => drop(present.remove(last.key())),
-                told => drop(present.insert(told.key().clone())),
+                added_or_updated => drop(present.insert(added_or_updated.key().clone())),
             }
         }
         present

@@ -12,14 +12,14 @@ use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
-use super::{LoadProblem, LoadServices, RECHECK_INTERVAL, Report};
+use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
 use crate::access::{AccessMonitor, RequiredRead, forbidden};
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::OwnWrites;
 use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
 use crate::client::{DiscoveryError, Freshness};
 use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
-use crate::lifecycle::PluginState;
+use crate::lifecycle::WaitingFor;
 use crate::load::version::{Feed, Route, Version, WatchSubscription, Work};
 use crate::name::PluginName;
 use crate::runtime::predicate::Predicate;
@@ -33,8 +33,8 @@ pub(super) struct PreparedWatches {
 }
 
 /// Subscribes to the granted watches of the descriptor. Subscriptions of the running version that are the
-/// same are taken over: they are neither listed again nor replayed. `views` comes with the access and the
-/// indexer; the watches are added to it.
+/// same are taken over: they are neither listed again nor replayed. `views` contains the access and the
+/// indexer; this function adds the watches.
 pub(super) async fn subscribe(
     authority: &Authority<'_>,
     descriptor: &Descriptor,
@@ -147,7 +147,10 @@ async fn resolve(
                 return Ok(resource);
             }
             Err(error @ DiscoveryError::InvalidList { .. }) => return Err(error.into()),
-            Err(error) => report(PluginState::Waiting, &format!("watch {:?}: {error}", watch.name)),
+            Err(error) => {
+                let (watch, problem) = (watch.name.clone(), error.to_string());
+                report(LoadStep::Waiting(WaitingFor::Kind { watch, problem }));
+            }
         }
         sleep(RECHECK_INTERVAL).await;
     }
@@ -301,11 +304,11 @@ async fn wait_for_sync(plugin: &PluginName, route: &Route, report: &Report) -> R
             continue;
         }
         let status = subscription.status();
-        let problem = match status.error {
+        let waiting_for = match status.error {
             Some(error) if error.kind == FailureKind::Forbidden => forbidden(watch, &error, plugin),
-            Some(error) => format!("watch {watch:?}: {error}"),
-            None => format!("watch {watch:?}: its first list is under way"),
+            Some(error) => WaitingFor::FailedList { watch: watch.to_owned(), problem: error.to_string() },
+            None => WaitingFor::FirstList { watch: watch.to_owned() },
         };
-        report(PluginState::Waiting, &problem);
+        report(LoadStep::Waiting(waiting_for));
     }
 }

@@ -136,7 +136,7 @@ impl Metrics {
             terminal_errors: registered(
                 registry,
                 "controller_runtime_terminal_reconcile_errors",
-                "Reconciles that failed permanently",
+                "Reconciles that failed with a terminal error",
                 Family::default(),
             ),
             panics: registered(

@@ -1,4 +1,5 @@
-//! The instance that a plugin's observer keeps, because its memory holds what it has observed. A stateful plugin also reconciles on it.
+//! A plugin's dedicated instance. The observer needs one, because its memory holds what it has observed; a stateful plugin also reconciles
+//! on it.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ struct Slot {
 }
 
 impl DedicatedInstance {
-    /// Creates the slot without an instance. `instances` creates them, but never gets them back.
+    /// Creates an empty slot. Instances are created by `instances` and are not returned to that pool.
     pub(crate) fn new(instances: InstancePool, has_observer: bool) -> Self {
         Self {
             instances,
@@ -121,7 +122,7 @@ impl DedicatedInstance {
         Ok(slot.instance.insert(instance))
     }
 
-    /// Drops an instance that trapped or leaks, or whose call was cancelled (then the next call comes here).
+    /// Drops an instance that trapped or leaks. A cancelled call leaves its instance in the slot; the next call discards it here.
     fn discard_unusable(&self, slot: &mut Slot) {
         if slot.instance.as_ref().is_some_and(|instance| !instance.is_usable()) {
             slot.instance = None;

@@ -174,7 +174,7 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
                 guest.log.failure(
                     LogLevel::Warn,
                     format_args!("predicate failed: {problem}"),
-                    &"taken for true",
+                    &"treated as true",
                     &[("watch", &route.watch), ("key", &notification.key())],
                 );
             }

@@ -38,7 +38,7 @@ pub(super) async fn wait_for_change(discovery: Discovery, version: Arc<Version>)
     }
 }
 
-/// Returns the resource that the watch's kind is served as now, if it is another than the version's.
+/// Returns the resource that the watch's kind is served as now, if it is a different resource than the one of the version.
 async fn changed_resource(discovery: &Discovery, version: &Version, watch: &str) -> Option<ResourceType> {
     let declared = version.descriptor.watch(watch)?;
     let loaded = &version.views.by_name.get(watch)?.resource;

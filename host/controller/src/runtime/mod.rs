@@ -207,9 +207,10 @@ impl PluginTask {
         self.lifecycle.apply(cause);
         let (lifecycle, log, load_number) =
             (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
-        let report: Report = Arc::new(move |state, waiting_for| {
+        let report: Report = Arc::new(move |step| {
             let before = lifecycle.error();
-            lifecycle.apply(&Input::Step { load: load_number, state, waiting_for });
+            let (state, waiting_for) = (step.state(), step.waiting_for());
+            lifecycle.apply(&Input::Step { load: load_number, state, waiting_for: &waiting_for });
             if state == PluginState::Waiting && lifecycle.error() != before {
                 log.state(LogLevel::Info, format_args!("waiting: {waiting_for}"));
             }
@@ -249,16 +250,16 @@ impl PluginTask {
                     // The limit was raised for the version that failed to load.
                     self.guest.host_memory.set_limit(installed.host_memory);
                 }
-                let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
+                let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
                 let text = problem.to_string();
                 if problem.is_transient() {
                     let wait = pending.schedule_retry(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
-                    let again = format_args!("tried again in {wait:.1?}{goes_on}");
+                    let again = format_args!("tried again in {wait:.1?}{continues}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
                     self.lifecycle.apply(&Input::Refused { problem: &text });
-                    log.state(LogLevel::Error, format_args!("not loaded{goes_on}: {text}"));
+                    log.state(LogLevel::Error, format_args!("not loaded{continues}: {text}"));
                 }
             }
         }

@@ -222,7 +222,7 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconc
             let Item { watch, key } = item.key();
             guest.log.failure(
                 LogLevel::Error,
-                format_args!("failed for good: {problem}"),
+                format_args!("failed with a terminal error: {problem}"),
                 &"not tried again until the object changes",
                 &[("watch", watch), ("key", key)],
             );

@@ -29,7 +29,7 @@ fn deleted(pod: &Pod) -> Delta {
 }
 
 fn tombstone(pod: &Pod) -> Delta {
-    Delta::Deleted(Deletion::tombstone(pod.object()))
+    Delta::Deleted(Deletion { last: pod.object(), final_state_unknown: true })
 }
 
 fn replaced(version: &str, pods: &[Pod]) -> Delta {

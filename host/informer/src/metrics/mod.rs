@@ -1,7 +1,7 @@
 //! The informers' metrics, as plain numbers for a metrics endpoint.
 //!
 //! This module does not depend on a metrics library. [`InformerRegistry::metrics`](crate::InformerRegistry::metrics) takes a
-//! snapshot; [`names`] defines the metric names that dashboards use.
+//! snapshot; [`names`] defines the metric names that dashboards use, and their help texts.
 //!
 //! # Cost per event
 //! Counting takes no lock and no allocation. Bytes and events are counted once for each chunk of a body, requests once. Merged
@@ -25,57 +25,79 @@ pub(crate) use measured_list_watch::MeasuredListWatch;
 
 use crate::key::InformerKey;
 
-/// The names of the metrics. Every metric has the labels `resource` and `name`, with the values in [`InformerMetrics`]. The
-/// `reflector_*` names are those of client-go's former reflector metrics.
+/// The name of a metric, and its help text for users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MetricInfo {
+    /// The name in the Prometheus format.
+    pub name: &'static str,
+    /// What the metric counts, as a phrase without a full stop.
+    pub help: &'static str,
+}
+
+/// The names and help texts of the metrics. Every metric has the labels `resource` and `name`, with the values in [`InformerMetrics`].
+/// The `reflector_*` names are those of client-go's former reflector metrics.
 pub mod names {
-    /// Counter: list requests; each page of a paged list counts.
-    pub const LISTS: &str = "reflector_lists_total";
-    /// Histogram: seconds from a list request to the end of its body.
-    pub const LIST_DURATION: &str = "reflector_list_duration_seconds";
-    /// Histogram: objects in a complete list, including streaming lists.
-    pub const ITEMS_PER_LIST: &str = "reflector_items_per_list";
-    /// Counter: watch requests, including streaming lists.
-    pub const WATCHES: &str = "reflector_watches_total";
-    /// Counter: watches that ended within a second without an event.
-    pub const SHORT_WATCHES: &str = "reflector_short_watches_total";
-    /// Histogram: seconds for which watches were open.
-    pub const WATCH_DURATION: &str = "reflector_watch_duration_seconds";
-    /// Histogram: events in a watch, including bookmarks.
-    pub const ITEMS_PER_WATCH: &str = "reflector_items_per_watch";
-    /// Gauge: the last resource version seen by the informer that is furthest behind.
-    pub const LAST_RESOURCE_VERSION: &str = "reflector_last_resource_version";
-    /// Counter: events read, including bookmarks.
-    pub const EVENTS: &str = "pilothouse_informer_events_total";
-    /// Counter: bytes received in list and watch bodies.
-    pub const RECEIVED_BYTES: &str = "pilothouse_informer_received_bytes_total";
-    /// Counter: lists and watches that failed or could not be decoded.
-    pub const FAILURES: &str = "pilothouse_informer_failures_total";
-    /// Counter: events that were ignored because the cached object is newer.
-    pub const STALE_EVENTS: &str = "pilothouse_informer_stale_events_total";
-    /// Counter: deltas that were merged with a later delta of the same object before they were applied to the store.
-    pub const MERGED_DELTAS: &str = "pilothouse_informer_merged_deltas_total";
-    /// Counter: deletions of objects that neither the delta queue nor the store knew.
-    pub const DROPPED_DELTAS: &str = "pilothouse_informer_dropped_deltas_total";
-    /// Counter: notifications that were merged with a later notification of the same object because a subscriber was behind.
-    pub const MERGED_NOTIFICATIONS: &str = "pilothouse_informer_merged_notifications_total";
-    /// Gauge: running informers with these labels.
-    pub const INFORMERS: &str = "pilothouse_informer_running";
-    /// Gauge: informers whose first list has been applied to the cache.
-    pub const SYNCED: &str = "pilothouse_informer_synced";
-    /// Gauge: informers that cannot watch because of a failure.
-    pub const FAILING: &str = "pilothouse_informer_failing";
-    /// Gauge: deltas that have not been applied to the store yet.
-    pub const QUEUE_DEPTH: &str = "pilothouse_informer_delta_queue_depth";
-    /// Gauge: cached objects.
-    pub const STORE_OBJECTS: &str = "pilothouse_informer_store_objects";
-    /// Gauge: heap bytes of the cached objects, approximately; indexes are not counted.
-    pub const STORE_BYTES: &str = "pilothouse_informer_store_bytes";
-    /// Gauge: subscribers.
-    pub const SUBSCRIBERS: &str = "pilothouse_informer_subscribers";
-    /// Gauge: pending notifications of all subscribers.
-    pub const BACKLOG: &str = "pilothouse_informer_backlog";
-    /// Gauge: pending notifications of the subscriber that is furthest behind.
-    pub const LONGEST_BACKLOG: &str = "pilothouse_informer_longest_backlog";
+    use super::MetricInfo;
+
+    /// Defines a constant for each metric. Its help text is also its documentation.
+    macro_rules! define {
+        ($($kind:ident $constant:ident $name:literal $help:literal;)*) => {$(
+            #[doc = concat!(stringify!($kind), ": ", $help, ".")]
+            pub const $constant: MetricInfo = MetricInfo { name: $name, help: $help };
+        )*};
+    }
+
+    define! {
+        Counter LISTS "reflector_lists_total"
+            "List requests; each page of a paged list counts";
+        Histogram LIST_DURATION "reflector_list_duration_seconds"
+            "Seconds from a list request to the end of its body";
+        Histogram ITEMS_PER_LIST "reflector_items_per_list"
+            "Objects in a complete list, including streaming lists";
+        Counter WATCHES "reflector_watches_total"
+            "Watch requests, including streaming lists";
+        Counter SHORT_WATCHES "reflector_short_watches_total"
+            "Watches that ended within a second without an event";
+        Histogram WATCH_DURATION "reflector_watch_duration_seconds"
+            "Seconds for which watches were open";
+        Histogram ITEMS_PER_WATCH "reflector_items_per_watch"
+            "Events in a watch, including bookmarks";
+        Gauge LAST_RESOURCE_VERSION "reflector_last_resource_version"
+            "Last resource version seen by the informer that is furthest behind";
+        Counter EVENTS "pilothouse_informer_events_total"
+            "Events read, including bookmarks";
+        Counter RECEIVED_BYTES "pilothouse_informer_received_bytes_total"
+            "Bytes received in list and watch bodies";
+        Counter FAILURES "pilothouse_informer_failures_total"
+            "Lists and watches that failed or could not be decoded";
+        Counter STALE_EVENTS "pilothouse_informer_stale_events_total"
+            "Events that were ignored because the cached object is newer";
+        Counter MERGED_DELTAS "pilothouse_informer_merged_deltas_total"
+            "Deltas that were merged with a later delta of the same object before they were applied to the store";
+        Counter DROPPED_DELTAS "pilothouse_informer_dropped_deltas_total"
+            "Deletions of objects that neither the delta queue nor the store knew";
+        Counter MERGED_NOTIFICATIONS "pilothouse_informer_merged_notifications_total"
+            "Notifications that were merged with a later notification of the same object because a subscriber was behind";
+        Gauge INFORMERS "pilothouse_informer_running"
+            "Running informers with these labels";
+        Gauge SYNCED "pilothouse_informer_synced"
+            "Informers whose first list has been applied to the cache";
+        Gauge FAILING "pilothouse_informer_failing"
+            "Informers that cannot watch because of a failure";
+        Gauge QUEUE_DEPTH "pilothouse_informer_delta_queue_depth"
+            "Deltas that have not been applied to the store yet";
+        Gauge STORE_OBJECTS "pilothouse_informer_store_objects"
+            "Cached objects";
+        Gauge STORE_BYTES "pilothouse_informer_store_bytes"
+            "Approximate heap bytes of the cached objects as they are stored, without indexes";
+        Gauge SUBSCRIBERS "pilothouse_informer_subscribers"
+            "Subscribers";
+        Gauge BACKLOG "pilothouse_informer_backlog"
+            "Pending notifications of all subscribers";
+        Gauge LONGEST_BACKLOG "pilothouse_informer_longest_backlog"
+            "Pending notifications of the subscriber that is furthest behind";
+    }
 }
 
 /// The metrics of all informers with the same `resource` and `name` labels. Counters never decrease, even when an informer
@@ -97,7 +119,7 @@ pub mod names {
 ///
 /// for metrics in registry.metrics() {
 ///     let labels = format!("resource={:?},name={:?}", metrics.resource, metrics.name);
-///     println!("{}{{{labels}}} {}", names::STORE_OBJECTS, metrics.store_objects);
+///     println!("{}{{{labels}}} {}", names::STORE_OBJECTS.name, metrics.store_objects);
 ///     # assert!(labels == r#"resource="v1/namespaces",name="all""# && metrics.store_objects > 0);
 /// }
 /// # });

@@ -19,8 +19,8 @@ const MIN_VERIFICATION_DELAY: Duration = Duration::from_secs(2);
 /// After this long without a failure, the backoff starts from the beginning.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
-/// Exponential backoff with jitter: the n-th wait is drawn from `[d, 2d)` with d = 800 ms · 2ⁿ, at most 15 s. The bounds are
-/// those of client-go's reflector (800 ms to 30 s, reset after 2 min).
+/// Exponential backoff with jitter: the n-th wait is drawn from `[d, 2d)` with d = min(800 ms · 2ⁿ, 15 s), so every wait is below
+/// 30 s. The bounds are those of client-go's reflector (800 ms to 30 s, reset after 2 min).
 #[derive(Debug)]
 pub(super) struct Backoff {
     failures: u32,

@@ -158,8 +158,8 @@ impl StateMachine {
         }
     }
 
-    /// Returns the version that the next list requests: any at first (`0`), then one not older than the last seen. `None`, a
-    /// consistent read, only after that was refused. client-go's `relistResourceVersion` decides alike.
+    /// Returns the version that the next list requests: `0` (any version) for the first list, then the last version seen. `None`, a
+    /// consistent read, only after that was refused. client-go's `relistResourceVersion` makes the same choice.
     fn list_version(&self) -> Option<String> {
         if self.version_unavailable {
             return None;

@@ -93,9 +93,7 @@ impl Coalesce for Notification {
                 One(newer(updated, present))
             }
             (One(Self::Updated { .. }), deleted @ Self::Deleted { .. }) => One(deleted),
-            (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => {
-                Two(Self::Deleted { last: old, final_state_unknown: true }, added)
-            }
+            (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => Two(Self::tombstone(old), added),
             (One(deleted @ Self::Deleted { .. }), again @ Self::Deleted { .. }) => {
                 One(better_deletion(deleted, again))
             }

@@ -33,14 +33,18 @@ pub(super) struct ListDifference<'a> {
 impl ListDifference<'_> {
     /// Returns the changes: deletions with unknown final state first, then the items in list order.
     pub(super) fn changes(&self, initial: bool) -> impl Iterator<Item = Change<'_>> {
-        let removed = self.removed.iter();
-        let removed = removed.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
+        let removed = self.removed.iter().map(Change::tombstone);
         let present = self.present.iter();
         removed.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
     }
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// A deletion that the watch missed.
+    fn tombstone(stored: &'a Object) -> Self {
+        Self::Deleted { stored, last: stored, final_state_unknown: true }
+    }
+
     /// Returns the notification for a subscriber with this restriction, or `None` if it does not see the object. An object that
     /// stops matching becomes a deletion, one that starts matching an addition.
     pub(super) fn notification_for(&self, restriction: Option<&Restriction>) -> Option<Notification> {
@@ -76,10 +80,7 @@ pub(super) fn transition<'a>(
     let (first, second) = match old {
         None => (Change::Added { object: new, initial }, None),
         Some(old) if same_uid(old, new) => (Change::Updated { old, new }, None),
-        Some(old) => (
-            Change::Deleted { stored: old, last: old, final_state_unknown: true },
-            Some(Change::Added { object: new, initial: false }),
-        ),
+        Some(old) => (Change::tombstone(old), Some(Change::Added { object: new, initial: false })),
     };
     std::iter::once(first).chain(second)
 }

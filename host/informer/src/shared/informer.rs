@@ -184,7 +184,7 @@ impl Informer {
             .lock()
             .registrations
             .retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
-        // Its indexes are in the store that it reads. That is still another informer's if a transfer has not been completed.
+        // Its indexes are in the store that it reads. If a transfer is not complete, that is still the store of the previous informer.
         subscriber.source.load().store.drop_scope(subscriber.id);
     }
 

@@ -22,7 +22,8 @@ impl Informer {
         self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
     }
 
-    /// Adds the counts of the queues and of the reflector to the shared counters. Must be called before any of them is dropped.
+    /// Adds what the queues and the reflector have counted since the last call to the shared counters. Call it before a subscriber or
+    /// the informer is dropped.
     pub(super) fn count_merged(&self) {
         let mut subscribers = self.subscribers.lock();
         for registration in &subscribers.registrations {

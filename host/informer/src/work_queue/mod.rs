@@ -72,7 +72,7 @@ impl Default for WorkQueueOptions {
     }
 }
 
-/// Data that accompanies a key, for the worker that takes the key. The notes of several adds are merged.
+/// Data that travels with a key to the worker that takes it. The notes of several adds are merged.
 pub trait Note: Default + Send + 'static {
     /// Merges the note of a further add of the same key.
     fn merge(&mut self, other: Self);
@@ -90,7 +90,8 @@ impl Note for () {
 /// - Only [`add_rate_limited`](Self::add_rate_limited) is rate-limited.
 /// - Ready keys leave in order of arrival, live changes before low-priority keys.
 ///
-/// The notes of a key's adds go to the worker that takes the key next. [`export`](Self::export) does not include them.
+/// The worker that takes a key receives the merged note of all adds since it was last taken. [`export`](Self::export) does not
+/// include the notes.
 ///
 /// Memory: one entry for each key that is queued, is held, or has failed since it was last forgotten.
 ///
@@ -320,7 +321,8 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     /// Returns all pending keys with their delays and attempts. Keys that workers hold are included, because their outcome is not
-    /// known.
+    /// known. For programs that replace a queue; the host of Pilothouse does not use this, because a plugin's queue outlives its
+    /// versions.
     #[must_use]
     pub fn export(&self) -> Vec<PendingItem<K>> {
         self.shared.state.lock().export(Instant::now())

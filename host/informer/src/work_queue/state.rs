@@ -74,7 +74,7 @@ pub(super) struct State<K, N> {
     ready: [BTreeMap<u64, K>; 2],
     delayed: BTreeMap<(Instant, u64), K>,
     next_position: u64,
-    /// Pops of normal keys since a low-priority key was taken or none was ready.
+    /// Pops since a low-priority key was last taken, while one was ready.
     passed_over: u32,
     held: usize,
     mode: Mode,

@@ -23,8 +23,11 @@ async fn assert_rejected(host: &Host, wasm: &[u8], reason: &str) {
         "{plugin:#}"
     );
     assert!(!plugin["error"].as_str().unwrap_or_default().contains('\n'), "{plugin:#}");
-    assert!(plugin["error"].as_str().unwrap_or_default().contains("generation 1 goes on"), "{plugin:#}");
-    let is_report = |line: &str| line.contains("the version that runs goes on") && line.contains(reason);
+    assert!(
+        plugin["error"].as_str().unwrap_or_default().contains("generation 1 keeps running"),
+        "{plugin:#}"
+    );
+    let is_report = |line: &str| line.contains("the running version continues") && line.contains(reason);
     host.wait("the line in the log", || async { host.log().lines().any(is_report).then_some(()) }).await;
 }
 

@@ -1,4 +1,4 @@
-//! `cache`: reads of the watched objects.
+//! Implements `cache`: reads watched objects.
 
 use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;

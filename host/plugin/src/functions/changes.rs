@@ -1,4 +1,4 @@
-//! `changes`: reads of the objects behind the notifications of an `observe` call.
+//! Implements `changes`: reads the objects behind the notifications of an `observe` call.
 
 use pilothouse_model::{Notification, Object};
 use wasmtime::component::Resource;

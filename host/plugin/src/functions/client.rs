@@ -1,4 +1,4 @@
-//! `client`: requests to the API server. A request suspends the guest, but blocks no thread.
+//! Implements `client`: sends requests to the API server. A request suspends the guest, but blocks no thread.
 
 use wasmtime::component::Resource;
 

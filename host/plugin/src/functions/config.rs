@@ -1,4 +1,4 @@
-//! `config`: the configuration from the plugin's sidecar.
+//! Implements `config`: returns the configuration from the plugin's sidecar.
 
 use crate::bindings::pilothouse::controller::config::Host;
 use crate::sandbox::GuestState;

@@ -1,4 +1,4 @@
-//! `events`: Kubernetes Events that plugins publish.
+//! Implements `events`: publishes Kubernetes Events.
 
 use wasmtime::component::Resource;
 

@@ -1,4 +1,4 @@
-//! `log`: the plugin's log.
+//! Implements `log`: writes to the plugin's log.
 
 use super::pairs;
 use crate::LogLevel;

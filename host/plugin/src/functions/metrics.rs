@@ -1,4 +1,4 @@
-//! `metrics`: the plugin's own metrics.
+//! Implements `metrics`: records the plugin's own metrics.
 
 use super::pairs;
 use crate::bindings::pilothouse::controller::metrics::Host;

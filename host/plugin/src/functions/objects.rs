@@ -1,4 +1,4 @@
-//! `objects`: reads of an object through its handle.
+//! Implements `objects`: reads an object through its handle.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `queue`: adds keys to the plugin's work queue.
+//! Implements `queue`: adds keys to the plugin's work queue.
 
 use super::duration;
 use super::keys::parse_object_key;

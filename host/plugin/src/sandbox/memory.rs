@@ -1,4 +1,4 @@
-//! Linear memory and tables: how much of them an instance may have.
+//! The limits on an instance's linear memory and tables.
 
 use wasmtime::ResourceLimiter;
 
@@ -7,8 +7,8 @@ use crate::Limits;
 
 /// Counts the linear memory and table elements of one instance, and traps a guest that exceeds its limit.
 ///
-/// WebAssembly would let `memory.grow` answer -1 instead. With a trap the guest ends where it asked for the memory, with a message that
-/// names the limit, like a container that is killed when it is out of memory, and not later somewhere in its allocator.
+/// Without a trap, `memory.grow` would return -1 and the guest would fail later, in its allocator. The trap names the limit at the
+/// allocation that exceeds it, like an OOM kill of a container.
 pub(crate) struct MemoryLimiter {
     allowed: usize,
     used: usize,

@@ -202,7 +202,7 @@ fn address(row: &Row<'_>, ty: &str) -> Value {
     found.map_or("<none>", |address| text(address, "/address")).into()
 }
 
-/// Formats the used and the hard amount of each resource of a quota: of limits, or of everything else.
+/// Formats `used/hard` for each resource of a quota: those whose name starts with `limits.`, or the others.
 fn quota(row: &Row<'_>, limits: bool) -> Value {
     let hard = row.object.pointer("/status/hard").and_then(Value::as_object);
     let resources = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);

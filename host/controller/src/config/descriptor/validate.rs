@@ -45,7 +45,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
         }
     }
     for (position, crd) in descriptor.crds.iter().enumerate() {
-        // The name becomes part of the path of a request that the host sends with its own rights.
+        // The name becomes part of the path of a request that the host sends with its own permissions.
         let name = crd.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
         if !is_dns_subdomain(name) {
             return Err(DescriptorError::invalid(

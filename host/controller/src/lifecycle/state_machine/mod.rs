@@ -24,8 +24,8 @@
 //! | running, waiting, backing-off | a version is installed in its place | running |
 //! | running, backing-off | too many faults in a row | backing-off |
 //! | backing-off | a call succeeded again | running |
-//! | running, waiting, backing-off | a right of it was taken away | waiting |
-//! | waiting | all its rights are granted again | running |
+//! | running, waiting, backing-off | it is suspended | waiting |
+//! | waiting | it is not suspended any more | running |
 //! | running, waiting, backing-off | it is being stopped | draining |
 //!
 //! Every other transition is illegal, and refused.
@@ -59,9 +59,9 @@ pub(crate) enum Input<'a> {
     Faulty { problem: &'a str, wait: Duration },
     /// The running version has answered again.
     Recovered,
-    /// The running version lacks a right, and may not work.
+    /// The running version lacks a grant or a permission, and is suspended.
     Withheld { why: &'a str },
-    /// The running version lacks no right any more.
+    /// The running version is not suspended any more.
     Allowed,
     /// The plugin is being stopped, and finishes its work in progress.
     Draining,
@@ -250,12 +250,12 @@ impl StateMachine {
         let newer_files = with_next_try(&newer_files.text, newer_files.next_try, now);
         let generation = self.generation;
         if own.is_empty() {
-            format!("{newer_files}; generation {generation} goes on")
+            format!("{newer_files}; generation {generation} keeps running")
         } else if newer_files.contains(&own) {
             // An unreadable sidecar is the reason for both.
-            format!("{newer_files}; generation {generation} stays meanwhile")
+            format!("{newer_files}; generation {generation} keeps running")
         } else {
-            format!("{own}; {newer_files}; generation {generation} stays meanwhile")
+            format!("{own}; {newer_files}; generation {generation} keeps running")
         }
     }
 
@@ -274,7 +274,7 @@ fn with_next_try(text: &str, next_try: Option<Timestamp>, now: Timestamp) -> Str
     match next_try {
         None => text.to_owned(),
         Some(time) if time > now => format!("{text}; tried again at {}", rfc_3339(time)),
-        Some(_) => format!("{text}; tried again as soon as there is something to do"),
+        Some(_) => format!("{text}; tried again with the next change"),
     }
 }
 

@@ -187,7 +187,7 @@ fn the_error_states_the_problem_and_the_next_retry() {
     let backing_off = machine(&[Input::Found, POSTPONED]);
     assert_eq!(backing_off.error(at(1)), "no server; tried again at 1970-01-01T00:00:03Z");
     assert_eq!(backing_off.next_try(), Some(at(3)));
-    assert_eq!(backing_off.error(at(3)), "no server; tried again as soon as there is something to do");
+    assert_eq!(backing_off.error(at(3)), "no server; tried again with the next change");
     let waiting = machine(&[Input::Found, step(Compiling), step(Describing), step(Waiting)]);
     assert_eq!((waiting.error(at(9)).as_str(), waiting.next_try()), ("the CRD foos", None));
     assert_eq!(machine(&[Input::Found, REFUSED]).error(at(9)), "not wasm");
@@ -203,19 +203,19 @@ fn the_outcome_of_a_newer_file_is_reported_beside_the_running_version() {
     let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
     let with = |more: &[Input<'static>]| machine(&[&running, more].concat());
     let refused = with(&[Input::Found, REFUSED]);
-    assert_eq!(refused.error(at(9)), "the changed file was refused: not wasm; generation 1 goes on");
+    assert_eq!(refused.error(at(9)), "the changed file was refused: not wasm; generation 1 keeps running");
     assert_eq!((refused.version.as_str(), refused.generation), ("1.0", 1));
     assert_eq!(with(&[Input::Found, REFUSED, Input::Unchanged]).error(at(9)), "");
     let waits = with(&[Input::Found, Input::Step { load: 2, state: Waiting, waiting_for: "a list" }]);
-    assert_eq!(waits.error(at(9)), "the new version waits: a list; generation 1 goes on");
+    assert_eq!(waits.error(at(9)), "the new version waits: a list; generation 1 keeps running");
     let postponed = with(&[Input::Found, POSTPONED]);
     let text = "the changed file cannot be loaded yet: no server; tried again at 1970-01-01T00:00:07Z; \
-                generation 1 goes on";
+                generation 1 keeps running";
     assert_eq!((postponed.error(at(6)).as_str(), postponed.next_try()), (text, Some(at(7))));
     let both = with(&[FAULTY, REFUSED]);
     assert!(both.error(at(5)).starts_with("it traps; tried again at 1970-01-01T00:00:06Z; the changed file"));
     let held = with(&[Input::Withheld { why: "not wasm" }, REFUSED]);
-    assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 stays meanwhile");
+    assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 keeps running");
     let next = with(&[FAULTY, REFUSED, INSTALLED]);
     assert_eq!((next.error(at(9)).as_str(), next.generation), ("", 2));
 }

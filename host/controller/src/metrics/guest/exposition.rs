@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<usize, String> {
         }
         let sample = sample(line).map_err(|problem| wrong(&problem))?;
         if !series.insert((sample.name.clone(), sample.labels.clone())) {
-            return Err(wrong("a series comes twice"));
+            return Err(wrong("a series is duplicated"));
         }
         let family = families.last_mut().ok_or_else(|| wrong("a sample before the first # TYPE"))?;
         let ending =
@@ -116,7 +116,7 @@ fn sample(line: &str) -> Result<Sample, String> {
             }
             let (value, after) = quoted(after)?;
             if labels.insert(key.to_owned(), value).is_some() {
-                return Err(format!("the label {key} comes twice"));
+                return Err(format!("the label {key} is duplicated"));
             }
             inside = match after.strip_prefix(',') {
                 Some(more) if !more.starts_with('}') => more,

@@ -68,7 +68,7 @@ pub(crate) enum MetricProblem {
     #[error("its {series} is a metric of the host: give it another name")]
     Reserved { series: String },
     #[error(
-        "exceeded limits.metricSeries of {allowed}: new series are dropped, those there are go on; use fewer label values"
+        "exceeded limits.metricSeries of {allowed}: new series are dropped; existing series continue; use fewer label values"
     )]
     TooMany { allowed: u32 },
 }

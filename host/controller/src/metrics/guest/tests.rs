@@ -56,7 +56,7 @@ fn a_guest_cannot_exceed_its_series_limit_or_change_a_kind() {
     assert_eq!(refused, MetricProblem::TooMany { allowed: 100 });
     assert!(refused.to_string().starts_with("exceeded limits.metricSeries of 100"), "{refused}");
     assert!(record(&metrics, "other", MetricKind::Counter, "7", 1.0).is_err(), "names count, too");
-    record(&metrics, "seen", MetricKind::Counter, "7", 1.0).expect("a known series goes on");
+    record(&metrics, "seen", MetricKind::Counter, "7", 1.0).expect("an existing series continues");
     assert!(record(&metrics, "seen", MetricKind::Gauge, "7", 1.0).is_err());
     let another = MetricSample { kind: MetricKind::Counter, name: "seen", labels: &[], value: 1.0 };
     metrics.record(&plugin("q"), &another, 100).expect("another plugin has series of its own");

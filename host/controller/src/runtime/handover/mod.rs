@@ -62,8 +62,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
         let backlog = route.subscribed.take_all();
         for successor in successors {
             let uncovered = cached.iter().filter(|object| !covers(&successor.watch, object.key()));
-            let deletions =
-                uncovered.map(|last| Notification::Deleted { last: last.clone(), final_state_unknown: true });
+            let deletions = uncovered.cloned().map(Notification::tombstone);
             for notification in backlog.iter().cloned().chain(deletions) {
                 dispatch::queue(new, successor, &notification, guest);
             }

@@ -64,7 +64,7 @@ impl Authors {
         }
     }
 
-    /// Returns the plugin that wrote a version; `None` if it was somebody else, or too long ago.
+    /// Returns the plugin that wrote a version; `None` if another client did, or if it was too long ago.
     pub(super) fn author_of(&self, version: Version) -> Option<Arc<str>> {
         self.shared.log.lock().plugins.get(&version).cloned()
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::select_all;
 use pilothouse_informer::RateLimit;
 use pilothouse_informer::handler::FailureOutcome;
-use pilothouse_model::{Notification, Object, ObjectKey};
+use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{Failure, LogLevel, Observation};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -223,9 +223,7 @@ impl Observer {
             deleted.sort_unstable_by(|left, right| left.key().cmp(right.key()));
             has_any |= !deleted.is_empty();
             for batch in deleted.chunks(BATCH) {
-                let deletion =
-                    |last: &Object| Notification::Deleted { last: last.clone(), final_state_unknown: true };
-                self.trackers[*first].push(batch.iter().map(deletion).collect());
+                self.trackers[*first].push(batch.iter().cloned().map(Notification::tombstone).collect());
             }
         }
         has_any

@@ -280,7 +280,7 @@ async fn the_idle_instance_of_a_stateful_plugin_is_kept() {
 async fn nothing_is_delivered_while_a_permission_is_missing() {
     let fixture = fixture(&[("good", "fine")]).await;
     let access = &fixture.version.views.access;
-    access.set_operator_reason(Some("not now".to_owned()));
+    access.set_operator_reason(Some(crate::lifecycle::WaitingFor::ValidSidecar("not now".to_owned())));
     let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(fixture.received(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The operator revokes rights, and the plugin tries to keep them.
+//! The operator revokes permissions, and the plugin tries to keep them.
 
 use serde_json::json;
 
@@ -43,7 +43,7 @@ async fn assert_writes_stop(name: &'static str, sidecar: impl FnOnce(&Attack, &s
         target.assert_healthy(name).await;
     }
     let after = last_write(&target.host.log_messages(name).await);
-    assert_eq!(after, before, "{name} wrote after its rights were revoked");
+    assert_eq!(after, before, "{name} wrote after its permissions were revoked");
     let plugin = target.host.plugin(name).await;
     assert!(plugin["error"].as_str().is_some_and(|error| !error.is_empty()), "{plugin:#}");
     target.stop().await;

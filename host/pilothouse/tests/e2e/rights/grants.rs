@@ -48,5 +48,5 @@ async fn a_watch_waits_for_its_grant_and_is_limited_to_it() {
     host.write_sidecar("narrow", &granting(&json!([namespace])));
     host.wait_for_state("narrow", "running").await;
     host.wait("the second record", || recorded("second")).await;
-    assert_eq!(host.plugin("narrow").await["generation"], 2, "the version that was held goes on");
+    assert_eq!(host.plugin("narrow").await["generation"], 2, "the version that was suspended continues");
 }

@@ -1,4 +1,4 @@
-//! Watches Foos and Deployments, of which it decodes four fields, and counts the Foos that do not have the target state yet.
+//! Watches Foos and Deployments, decodes only four of their fields, and counts the Foos that do not have the target state yet.
 
 use std::future::Future;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub enum TargetState {
     Gone,
 }
 
-/// The Foos that are waited for, and their target state.
+/// The Foos whose target state is awaited.
 pub struct Goal {
     pub numbers: Range<usize>,
     pub target: TargetState,
@@ -61,7 +61,7 @@ struct State {
 }
 
 impl State {
-    /// Updates the state of a Foo, and returns the new number of missing Foos if it has changed.
+    /// Updates the state of a Foo, and returns the new number of remaining Foos if it has changed.
     fn update(&mut self, number: usize, change: impl FnOnce(&mut FooState)) -> Option<usize> {
         let foo = self.foos.get_mut(number)?;
         let before = foo.is(self.goal.target);
@@ -78,7 +78,7 @@ impl State {
 /// The watches of Foos and their Deployments.
 pub struct FooWatches {
     state: Arc<Mutex<State>>,
-    /// The number of missing Foos, or the error of a watch.
+    /// The number of remaining Foos, or the error of a watch.
     progress: watch::Receiver<Result<usize, String>>,
     report: watch::Sender<Result<usize, String>>,
 }

@@ -24,7 +24,7 @@ pub(super) struct DeliveryTracker {
     replay: Vec<ReplayBatch>,
     /// The current batch of the replay.
     position: usize,
-    /// Objects at which the replay failed for good, with the resource version that was delivered.
+    /// Objects at which the replay failed with a terminal error, with the resource version that was delivered.
     parked: HashMap<ObjectKey, String>,
 }
 
