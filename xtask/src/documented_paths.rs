@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 /// The page that is checked.
 const PAGE: &str = "CONTRIBUTING.md";
 
-/// What a path without a slash ends with.
-const EXTENSIONS: [&str; 5] = [".md", ".rs", ".toml", ".wit", ".yaml"];
+/// What a path without a slash ends with. Other names, such as `pilothouse.yaml`, may be those of a user's files.
+const EXTENSIONS: [&str; 4] = [".md", ".rs", ".toml", ".wit"];
 
 /// Words in capital letters that stand for a name of the contributor's choice.
 const PLACEHOLDERS: [&str; 2] = ["LANGUAGE", "NAME"];
@@ -38,11 +38,13 @@ fn paths(page: &str) -> Vec<&str> {
     code.chain(links.filter(|target| !target.is_empty() && !target.contains("://"))).collect()
 }
 
+/// Whether the text looks like a path in the repository. Text that starts with a slash is a path of a URL.
 fn is_path(text: &str) -> bool {
+    let is_relative = !text.starts_with('/') && !text.contains("..");
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     let has_name = text.bytes().any(|byte| byte.is_ascii_alphanumeric());
     let is_separated = text.contains('/') || EXTENSIONS.iter().any(|extension| text.ends_with(*extension));
-    has_name && is_separated && text.bytes().all(is_allowed)
+    is_relative && has_name && is_separated && text.bytes().all(is_allowed)
 }
 
 /// Whether the path names this file or one of its folders. A path may leave out the first folders, as in `metrics/mod.rs`.
@@ -91,7 +93,8 @@ mod tests {
 
     #[test]
     fn code_that_is_no_path_is_ignored() {
-        let page = "`cargo xtask tidy`, `//!`, `name: value`, `0.1.0`, `NAME`, `--workspace` and [a site](https://example.com/a).";
+        let page = "`cargo xtask tidy`, `//!`, `name: value`, `0.1.0`, `NAME`, `--workspace`, `/api/plugins`, `../../wit`, \
+                    `pilothouse.yaml` and [a site](https://example.com/a).";
         assert_eq!(problems_of(page), Vec::<String>::new());
     }
 }

@@ -92,7 +92,7 @@ pub enum FaultKind {
         /// The limit.
         allowed: u32,
     },
-    /// The arguments or the answer of one call of an import were too large.
+    /// The arguments or the result of one call of an import were too large.
     #[error("exceeded limits.messageSize of {}: pass less at once, ask for fields, page with limit and cursor", ByteCount(*allowed))]
     MessageSize {
         /// The limit, in bytes.
@@ -129,7 +129,7 @@ impl Fault {
         Self(Arc::new(Detail { call, kind, last_lines }))
     }
 
-    /// Creates the fault of a call whose answer does not fit into the plugin's host memory.
+    /// Creates the fault of a call whose result does not fit into the plugin's host memory.
     #[must_use]
     pub fn host_memory(call: &'static str, exceeded: HostMemoryExceeded) -> Self {
         Self::new(call, FaultKind::HostMemory(exceeded), Vec::new())

@@ -17,7 +17,7 @@ use crate::{ApiError, Call, HostMemory, HttpBody, HttpError, HttpTimeouts, Misus
 /// send it from a task of its own.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// Returns the operator's configuration of the plugin as JSON text, "{}" for none. It is the argument of `describe` and the answer of
+    /// Returns the operator's configuration of the plugin as JSON text, "{}" for none. It is the argument of `describe` and the result of
     /// the `config` import, and does not change during the life of this value.
     fn config(&self) -> &str;
 

@@ -306,7 +306,7 @@ async fn run<T>(
     Err(Fault::new(name, kind, last_lines))
 }
 
-/// Returns the answer, or `None` if it takes longer than allowed.
+/// Returns the result, or `None` if it takes longer than allowed.
 ///
 /// Most calls answer before they wait for anything. Only the others get a timer. It starts when they first yield, which is at most one tick
 /// of the engine after their beginning.

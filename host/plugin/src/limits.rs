@@ -28,7 +28,7 @@ pub struct Limits {
     /// `handles`: open handles of objects and batches, and as many again of WASI's resources; default 10,000. The guest traps when it opens
     /// one more. An instance that holds more than half of them after a call leaks handles, and is replaced.
     pub handles: u32,
-    /// `messageSize`: bytes of all arguments of one call, and of its answer; default 16 MiB.
+    /// `messageSize`: bytes of all arguments of one call, and of its result; default 16 MiB.
     pub message_size: usize,
     /// `objectSize`: bytes of a manifest or patch that the guest sends; default 3 MiB. A larger one is refused with status 413, as by the
     /// API server.

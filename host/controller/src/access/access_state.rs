@@ -31,7 +31,7 @@ pub(crate) struct Missing {
 /// The state of an [`Access`]; public only so that its changes can be awaited.
 #[derive(Default)]
 pub(crate) struct AccessState {
-    /// The operator's terms have changed since this version was loaded, and its successor is not ready yet.
+    /// The grants of the sidecar have changed since this version was loaded, and the new version is not ready yet.
     operator: Option<Missing>,
     rights: Vec<Missing>,
     retired: bool,

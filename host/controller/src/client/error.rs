@@ -156,10 +156,10 @@ impl RequestError {
 
 fn too_large_text(limit: usize) -> String {
     if limit >= super::MAX_RESPONSE_SIZE {
-        return format!("its answer exceeds {limit} bytes, and was not read");
+        return format!("its response exceeds {limit} bytes, and was not read");
     }
     format!(
-        "its answer exceeds limits.messageSize of {limit} bytes: ask for less at once, such as pages with a limit"
+        "its response exceeds limits.messageSize of {limit} bytes: ask for less at once, such as pages with a limit"
     )
 }
 

@@ -73,7 +73,7 @@ fn from_object(object: Object, resource: ResourceType) -> WriteOutcome {
 }
 
 fn invalid_response(resource: &ResourceType, error: &ObjectError) -> ApiError {
-    ApiError::Unavailable(format!("the API server's answer about {resource} cannot be read: {error}"))
+    ApiError::Unavailable(format!("the API server's response about {resource} cannot be read: {error}"))
 }
 
 /// Parses the response to a deletion. That is a `Status`, or the object: the last state of an object that is

@@ -30,7 +30,7 @@ pub(crate) struct Terms {
     pub(crate) service_account: Option<ServiceAccount>,
 }
 
-/// The current terms of one plugin, shared by all its versions. Cheap to clone.
+/// The current grants of one plugin, shared by all its versions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Operator(Arc<Shared>);
 
@@ -41,7 +41,7 @@ struct Shared {
     terms: RwLock<Option<Arc<Terms>>>,
 }
 
-/// A load's permission to set the terms. It expires when the next load starts.
+/// Sets the current grants on behalf of a load, until the next load starts.
 #[derive(Clone)]
 pub(crate) struct TermsWriter {
     operator: Operator,
@@ -55,7 +55,7 @@ impl Terms {
         Ok(Self { writes, watches, crds, http, service_account })
     }
 
-    /// Returns why these terms do not allow a running version to continue as it is; `None` if they do.
+    /// Returns why these grants do not allow a running version to continue as it is; `None` if they do.
     fn violation(&self, plugin: &PluginName, version: &Version) -> Option<WaitingFor> {
         if self.service_account != version.terms.service_account {
             return Some(WaitingFor::VersionForAccount(format!(
@@ -78,21 +78,21 @@ impl Terms {
 }
 
 impl Operator {
-    /// Starts a load. Earlier loads can no longer set the terms.
+    /// Starts a load. Earlier loads can no longer set the grants.
     pub(crate) fn begin_load(&self) -> TermsWriter {
         let mut newest = self.0.newest.lock();
         *newest += 1;
         TermsWriter { operator: self.clone(), number: *newest }
     }
 
-    /// The current terms; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
+    /// The grants of the sidecar; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
     pub(crate) fn terms(&self) -> Option<Arc<Terms>> {
         self.0.terms.read().clone()
     }
 }
 
 impl TermsWriter {
-    /// Puts the terms of a sidecar into effect, also for the running version.
+    /// Puts the grants of a sidecar into effect, also for the running version.
     pub(crate) fn allow(&self, terms: Terms, plugin: &PluginName, running: Option<&Version>) -> Arc<Terms> {
         let terms = Arc::new(terms);
         let violation = running.and_then(|running| terms.violation(plugin, running));
@@ -127,7 +127,7 @@ impl TermsWriter {
 
 #[cfg(test)]
 impl Operator {
-    /// An operator whose sidecar has these grants.
+    /// The current grants of a plugin whose sidecar has these.
     pub(crate) fn granting(grants: Grants) -> Self {
         let operator = Self::default();
         let terms = Terms::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
@@ -136,7 +136,7 @@ impl Operator {
         operator
     }
 
-    /// An operator whose sidecar grants these writes; `None` grants those of the descriptor.
+    /// The current grants of a plugin whose sidecar grants these writes; `None` grants those of the descriptor.
     pub(crate) fn granting_writes(writes: Option<Vec<Rule>>) -> Self {
         Self::granting(Grants { writes, ..Grants::default() })
     }

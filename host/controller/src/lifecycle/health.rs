@@ -128,7 +128,7 @@ impl Health {
         }
     }
 
-    /// Notified when the answer of [`backing_off`](Self::backing_off) changes, and sometimes when it does
+    /// Notified when the result of [`backing_off`](Self::backing_off) changes, and sometimes when it does
     /// not.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.0.changed.subscribe()

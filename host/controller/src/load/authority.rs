@@ -1,4 +1,4 @@
-//! What the operator and the API server allow a new version to see, checked before it sees anything.
+//! Waits until the sidecar's grants and the service account's permissions cover the watches of a new version.
 
 use std::future::pending;
 
@@ -26,7 +26,7 @@ pub(super) struct Authority<'a> {
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
-    /// The running version, if the operator's terms have changed since it was loaded. While the new version
+    /// The running version, if the grants of the sidecar have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
     outdated: Option<&'a Version>,
     terms_writer: &'a TermsWriter,
@@ -34,7 +34,7 @@ pub(super) struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// A running version with the same terms keeps running, whatever the new version waits for.
+    /// A running version with the same grants keeps running, whatever the new version waits for.
     pub(super) fn new(
         services: &'a LoadServices,
         guest: &'a GuestServices,

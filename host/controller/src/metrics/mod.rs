@@ -226,7 +226,7 @@ impl Metrics {
             unknown_writes: registered(
                 registry,
                 "pilothouse_unknown_writes",
-                "Writes without a conclusive answer; a live get decides whether they took effect",
+                "Writes without a conclusive response; a live get decides whether they took effect",
                 Family::default(),
             ),
             host_memory: registered(

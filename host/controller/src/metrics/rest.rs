@@ -45,13 +45,13 @@ impl RestMetrics {
             requests: registered(
                 registry,
                 "rest_client_requests",
-                "Requests to the API server; `code` is `<error>` for a request without an answer",
+                "Requests to the API server; `code` is `<error>` for a request without a response",
                 Family::default(),
             ),
             durations: registered(
                 registry,
                 "rest_client_request_duration_seconds",
-                "Time from a request to the head of its answer; `verb` is the HTTP method",
+                "Time from a request to the head of its response; `verb` is the HTTP method",
                 durations,
             ),
         }

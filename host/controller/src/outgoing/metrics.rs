@@ -31,7 +31,7 @@ pub(crate) struct HttpCounters {
 
 impl HttpMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let help = "HTTP requests of the plugin; `result` is `2xx` to `5xx` by the answer, else `denied`, `timeout`, `limit` (size or number), `abandoned` (by the plugin, or at its call's end) or `error`";
+        let help = "HTTP requests of the plugin; `result` is `2xx` to `5xx` by the response, else `denied`, `timeout`, `limit` (size or number), `abandoned` (by the plugin, or at its call's end) or `error`";
         Self(registered(registry, "pilothouse_http_requests", help, Family::default()))
     }
 

@@ -2,6 +2,9 @@
 //!
 //! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
 //!
+//! [`Item`] is the key. `WorkItem` is a key that a worker has taken, [`HeldItem`] adds the requests in flight, and the worker's `HeldKey` adds
+//! the request to the guest.
+//!
 //! The cache bounds the number of keys of cached objects. A key without a cached object is charged to the plugin's [`HostMemory`] while it
 //! is queued, processed or retried. The charge is part of the queued note, and moves with the key when that is requeued.
 

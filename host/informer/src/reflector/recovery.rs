@@ -17,7 +17,7 @@ use crate::list_watch::ServerProbe;
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 /// The longest delay between two probes.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// A probe without an answer after this time counts as failed.
+/// A probe without a response after this time counts as failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Probes the server of a registry's informers and tells all waiting informers when it is back.

@@ -24,7 +24,7 @@ impl Backlog {
             return false;
         }
         let was_empty = self.queue.is_empty();
-        // The answer does not matter: `Added` itself says that the subscriber does not know the object.
+        // The result is irrelevant here: `Added` itself says that the subscriber does not know the object.
         self.queue.push(notification, &|_| true);
         was_empty
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 type Handle = Resource<ObjectHandle>;
-/// The outer error traps the guest; the inner one is the answer that the guest gets.
+/// The outer error traps the guest; the inner one is the result that the guest gets.
 type Answer<T> = wasmtime::Result<Result<T, types::ApiError>>;
 
 impl wit::Host for GuestState {

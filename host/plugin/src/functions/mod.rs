@@ -1,6 +1,6 @@
 //! The imports of the contract, one file per interface of `wit/`.
 //!
-//! Each function checks a guest's arguments, calls [`Host`](crate::Host) and converts its answer. Arguments come from an untrusted guest,
+//! Each function checks a guest's arguments, calls [`Host`](crate::Host) and converts its result. Arguments come from an untrusted guest,
 //! so nothing relies on them before they are checked here.
 
 mod borrowed_arguments;

@@ -39,7 +39,7 @@ pub(crate) enum StopReason {
     TableElements { allowed: usize, wanted: usize },
     #[error("more than {allowed} handles")]
     Handles { allowed: u32 },
-    #[error("an answer of more than {allowed} bytes")]
+    #[error("a result of more than {allowed} bytes")]
     MessageSize { allowed: usize },
     #[error("{0}")]
     HostMemory(#[from] HostMemoryExceeded),
@@ -126,7 +126,7 @@ impl GuestState {
         Ok(())
     }
 
-    /// Errors if an answer of this size is larger than one call may carry. To be called before the answer is copied.
+    /// Errors if a result of this size is larger than one call may carry. To be called before the result is copied.
     pub(crate) fn check_message_size(&self, bytes: usize) -> wasmtime::Result<()> {
         if bytes > self.message_size {
             return Err(StopReason::MessageSize { allowed: self.message_size }.into());

@@ -10,7 +10,7 @@ use super::RETENTION;
 /// What the plugin wrote to an object.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnWrite {
-    /// The new state, from the server's answer.
+    /// The new state, from the server's response.
     Object(Object),
     /// The object with this UID was deleted. `uid_before` is the UID of the newest object that the plugin knew when it sent the request, ""
     /// without one; that object does not exist any more either.
@@ -84,7 +84,7 @@ impl Entry {
                 {
                     Some(entry)
                 }
-                // This answer comes after that of the object's deletion: the object stays deleted.
+                // This response comes after that of the object's deletion: the object stays deleted.
                 Some((Outcome::Deleted(mut deletion), entry)) if deletion.uid == object.uid() => {
                     let version = object.resource_version();
                     deletion.last_version = later(&deletion.last_version, version).to_owned();
@@ -104,7 +104,7 @@ impl Entry {
                 let last_version = newest_version(&[&uid]);
                 let min_version = newest_version(&[&uid, &uid_before]);
                 match previous {
-                    // This answer comes late: the entry is about an object that was created after the deletion.
+                    // This response comes late: the entry is about an object that was created after the deletion.
                     Some(entry) if entry.is_of_later_object(&uid, &last_version) => Some(entry),
                     _ => {
                         let deletion = Deletion { uid, uid_before, last_version, min_version };

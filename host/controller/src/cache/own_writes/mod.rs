@@ -87,7 +87,7 @@ impl PluginWrites {
     }
 
     /// Records a write if a watch of the plugin covers its object. `uid_before` is the result of [`uid`](Self::uid) before the request was
-    /// sent. A deletion whose answer does not contain a UID hides nothing.
+    /// sent. A deletion whose response does not contain a UID hides nothing.
     pub(crate) fn record(&self, written: &WriteOutcome, uid_before: &str) {
         let Some(writes) = self.existing(written.resource()) else { return };
         let deleted =
@@ -153,7 +153,7 @@ impl OwnWrites {
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// Records a write. The later of two writes to an object wins, whichever answer came first.
+    /// Records a write. The later of two writes to an object wins, whichever response came first.
     pub(crate) fn record(&self, key: &ObjectKey, write: OwnWrite) {
         let caches = self.caches();
         {
@@ -169,7 +169,7 @@ impl OwnWrites {
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
-        // The watch may have delivered the write before its answer came.
+        // The watch may have delivered the write before its response came.
         self.forget(&caches, |entries| entries.get_key_value(key).into_iter().collect());
     }
 

@@ -261,7 +261,7 @@ async fn fetch(server: &ApiClient, group: &str, version: &str) -> LookupResult {
         group => format!("/apis/{group}/{version}"),
     };
     let request = server.get_with_limit(&path, MAX_LIST_SIZE);
-    let late = |_| Err(RequestError::Transport(format!("no answer in {} s", RESPONSE_TIMEOUT.as_secs())));
+    let late = |_| Err(RequestError::Transport(format!("no response in {} s", RESPONSE_TIMEOUT.as_secs())));
     match timeout(RESPONSE_TIMEOUT, request).await.unwrap_or_else(late) {
         Ok(Some(body)) => {
             let served = ServedResources::parse(&body, group, version).map_err(LookupError::InvalidList)?;

@@ -227,7 +227,7 @@ async fn a_revoked_grant_affects_an_existing_client() {
     assert!(create().await.is_ok());
     let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
     let read = |text: &str| {
-        crate::config::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("terms")
+        crate::config::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("patterns")
     };
     operator.begin_load().allow(read("grants: {writes: []}"), &name, None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));

@@ -170,7 +170,7 @@ impl WriteTask {
                 Outcome::Answered(Err(error.into_api_error()))
             }
             Err(_) => Outcome::Unknown(ApiError::Unavailable(format!(
-                "no answer about {resource} {key} in {} s",
+                "no response about {resource} {key} in {} s",
                 RESPONSE_TIMEOUT.as_secs()
             ))),
         }
@@ -244,7 +244,7 @@ impl WriteTask {
                 );
                 LiveState::Undecidable
             }
-            Err(_) => LiveState::Unknown(format!("no answer in {} s", RESPONSE_TIMEOUT.as_secs())),
+            Err(_) => LiveState::Unknown(format!("no response in {} s", RESPONSE_TIMEOUT.as_secs())),
         }
     }
 

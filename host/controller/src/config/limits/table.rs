@@ -118,7 +118,7 @@ pub static LIMITS: [Limit; 20] = [
         range: SIZES,
         requestable: REQUESTABLE_SIZE,
         bounds: "bytes of one call's arguments, or of its result",
-        exceeded: "The call traps. A live get or list with a larger answer fails with 413.",
+        exceeded: "The call traps. A live get or list with a larger response fails with 413.",
         get: |limits| limits.guest.message_size as u64,
         set: |limits, value| limits.guest.message_size = size(value),
     },

@@ -148,8 +148,8 @@ impl LoopDetector {
 
     /// Called when a worker has taken the key. Returns the remaining delay if the reconcile would be another round of a loop.
     ///
-    /// The authors of the versions are looked up only here, because an event may come before the answer to its write. It never comes after
-    /// the end of the reconcile that waits for that answer.
+    /// The authors of the versions are looked up only here, because an event may come before the response to its write. It never comes after
+    /// the end of the reconcile that waits for that response.
     pub(super) fn begin(
         &mut self,
         plugin: &str,

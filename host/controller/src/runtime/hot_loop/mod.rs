@@ -59,7 +59,7 @@ impl HotLoops {
         Self { memory: memory.clone(), ..self }
     }
 
-    /// Records a write that the API server has answered. Must be called before the guest gets the answer.
+    /// Records a write that the API server has answered. Must be called before the guest gets the response.
     pub(crate) fn record_write(&self, item: Option<&Item>, written: &WriteOutcome) {
         self.authors.record_write(&self.plugin, written);
         let Some(item) = item else { return };

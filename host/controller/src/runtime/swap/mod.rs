@@ -42,7 +42,7 @@ impl ExclusiveVersion {
             if timeout(DRAIN_TIMEOUT, version.fence.drained()).await.is_err() {
                 tracing::warn!(
                     version = version.descriptor.version,
-                    "a write of the previous version has had no answer for {} s; the new version does not wait for it",
+                    "a write of the previous version has had no response for {} s; the new version does not wait for it",
                     DRAIN_TIMEOUT.as_secs()
                 );
             }
