@@ -10,11 +10,12 @@ use crate::{bindings, documented_tests, excerpts, vocabulary, wit};
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("cel", &[]),
     ("model", &[]),
     ("informer", &["model"]),
-    ("apiserver", &["model"]),
+    ("apiserver", &["cel", "model"]),
     ("plugin", &["model"]),
-    ("controller", &["model", "informer", "plugin"]),
+    ("controller", &["cel", "model", "informer", "plugin"]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
     ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller", "toolchain"]),
@@ -22,6 +23,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 
 /// Dependencies that a crate must not have.
 const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("cel", &["tokio", "kube", "wasmtime"]),
     ("model", &["tokio", "kube", "wasmtime"]),
     ("informer", &["wasmtime", "pilothouse-plugin"]),
     ("plugin", &["kube", "hyper", "axum", "rustls"]),

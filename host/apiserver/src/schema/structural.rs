@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::parse::compile_pattern;
+use super::parse::Patterns;
 use super::{cel, field};
 use crate::status::Cause;
 
@@ -33,6 +33,7 @@ enum Level {
 #[derive(Default)]
 struct Checker {
     causes: Vec<Cause>,
+    patterns: Patterns,
 }
 
 type Object = Map<String, Value>;
@@ -46,7 +47,7 @@ impl Checker {
         self.extensions(schema, ty, path);
         self.list_type(schema, ty, path);
         self.object_fields(schema, level, path);
-        for (index, problem) in cel::compile_errors(&Value::Object(schema.clone())) {
+        for (index, problem) in cel::compile_errors(schema.get("x-kubernetes-validations")) {
             let at =
                 field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
             let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
@@ -305,10 +306,10 @@ impl Checker {
     /// Checks that `pattern` compiles.
     fn pattern(&mut self, schema: &Object, path: &str) {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-            && let Err(error) = compile_pattern(pattern)
+            && let Err(error) = self.patterns.compile(pattern)
         {
-            let detail = format!("must be a valid regular expression, but isn't: {error}");
-            self.causes.push(field::invalid(&field::child(path, "pattern"), &Value::from(pattern), &detail));
+            let at = field::child(path, "pattern");
+            self.causes.push(field::invalid(&at, &Value::from(pattern), &error.to_string()));
         }
     }
 

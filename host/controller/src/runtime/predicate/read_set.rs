@@ -1,6 +1,7 @@
 //! The fields that a CEL expression reads of an object, so that only those are converted to CEL values.
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use pilothouse_cel::ast::{Expr, IdedExpr};
+use pilothouse_cel::syntax::subexpressions;
 use pilothouse_model::Object;
 use serde_json::Value;
 
@@ -95,44 +96,15 @@ fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>
     }
 }
 
-/// Returns the direct subexpressions.
-pub(super) fn subexpressions(expression: &Expr) -> Vec<&IdedExpr> {
-    match expression {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Select(select) => vec![&select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect(),
-        Expr::Struct(message) => {
-            message.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect()
-        }
-        Expr::Comprehension(macro_call) => vec![
-            &macro_call.iter_range,
-            &macro_call.accu_init,
-            &macro_call.loop_cond,
-            &macro_call.loop_step,
-            &macro_call.result,
-        ],
-    }
-}
-
-/// Returns the expressions of an entry of a map or a message.
-pub(super) fn entry_expressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
-    match entry {
-        EntryExpr::StructField(field) => vec![&field.value],
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use kube_cel::cel::Program;
+    use pilothouse_cel::Expression;
     use serde_json::json;
 
     use super::*;
 
     fn read_set(text: &str) -> Option<ReadSet> {
-        ReadSet::of(Program::compile(text).expect(text).expression(), "object")
+        ReadSet::of(Expression::compile(text).expect(text).root(), "object")
     }
 
     #[test]
