@@ -46,6 +46,28 @@ impl Budget {
         }
     }
 
+    /// Deducts the cost of converting a JSON text to a value: one unit per member and element, ten per object, which takes more memory, and one
+    /// per ten bytes.
+    ///
+    /// # Errors
+    /// The budget is exceeded.
+    pub fn charge_json(&mut self, text: &str) -> Result<(), EvaluationError> {
+        let (mut is_string, mut is_escaped, mut parts) = (false, false, 0_usize);
+        for byte in text.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_string => is_escaped = true,
+                b'"' => is_string = !is_string,
+                _ if is_string => {}
+                b'{' => parts += 10,
+                b'[' | b',' => parts += 1,
+                _ => {}
+            }
+        }
+        self.charge_elements(parts)?;
+        self.charge_text(text.len())
+    }
+
     /// Deducts the cost of reading or creating this many bytes of text.
     pub(crate) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         self.charge(units(bytes / 10 + 1))
@@ -59,4 +81,22 @@ impl Budget {
 
 fn units(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_costs_more_the_more_objects_it_has() {
+        let cost = |text: &str| {
+            let mut budget = Budget::full();
+            budget.charge_json(text).expect("within the limit");
+            COST_LIMIT - budget.left()
+        };
+        assert_eq!(cost("1"), 1);
+        assert_eq!(cost(r#"{"a":[1,2],"b":{}}"#), 10 + 1 + 1 + 1 + 10 + 2);
+        assert_eq!(cost(r#""{[,\"{{{""#), 2, "the content of a text is a text");
+        assert_eq!(Budget::full().charge_json(&r#"{"":0},"#.repeat(100_000)), Err(EvaluationError::Cost));
+    }
 }

@@ -113,15 +113,17 @@ impl Compiled {
         old: Option<&Object>,
         changed: &dyn Fn(&str) -> bool,
     ) -> Result<bool, PredicateError> {
+        let mut budget = Budget::full();
         let mut variables = vec![("event", Value::from(event_name(notification)))];
         if let Some(read_set) = &self.object {
-            variables.push(("object", object_value(notification.object(), read_set)));
+            variables.push(("object", object_value(notification.object(), read_set, &mut budget)?));
         }
         if let Some(read_set) = &self.old {
-            variables.push(("old", old.map_or(Value::Null, |old| object_value(old, read_set))));
+            let value = old.map(|old| object_value(old, read_set, &mut budget)).transpose()?;
+            variables.push(("old", value.unwrap_or(Value::Null)));
         }
         let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
-        match self.expression.evaluate(variables, &changed, &mut Budget::full())? {
+        match self.expression.evaluate(variables, &changed, &mut budget)? {
             Value::Bool(admitted) => Ok(admitted),
             other => Err(PredicateError(format!(
                 "the predicate has a value of the type {}, not a boolean",
@@ -131,8 +133,9 @@ impl Compiled {
     }
 }
 
-fn object_value(object: &Object, read_set: &ReadSet) -> Value {
-    from_json(read_set.extract(object))
+/// Returns what is read of an object. The conversion is a part of the evaluation's cost.
+fn object_value(object: &Object, read_set: &ReadSet, budget: &mut Budget) -> Result<Value, EvaluationError> {
+    read_set.extract(object, budget).map(from_json)
 }
 
 fn event_name(notification: &Notification) -> &'static str {
@@ -230,6 +233,19 @@ mod tests {
                 format!("generationChanged() && labelsChanged() && old == null && event == '{event}'");
             assert!(admits(&predicate, &notification), "{event}");
         }
+    }
+
+    #[test]
+    fn converting_a_large_object_is_a_part_of_the_cost() {
+        let items = vec![r#"{"":0}"#; 100_000].join(",");
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"1"}},"items":[{items}]}}"#
+        );
+        let object = Object::from_json(text).expect("an object");
+        let added = Notification::Added { object, initial: false };
+        let whole = Predicate::compile("object == null || true").expect("compiles");
+        assert!(whole.admits(&added).is_err_and(|error| error.to_string().contains("costs more than")));
+        assert!(admits("object.metadata.name == 'a'", &added), "what is not read costs nothing");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use pilothouse_cel::ast::{Expr, IdedExpr};
 use pilothouse_cel::syntax::subexpressions;
+use pilothouse_cel::{Budget, EvaluationError};
 use pilothouse_model::Object;
 use serde_json::Value;
 
@@ -58,23 +59,37 @@ impl ReadSet {
     }
 
     /// Returns the part of the object that is read.
-    pub(super) fn extract(&self, object: &Object) -> Value {
-        self.value(object).unwrap_or_default()
+    ///
+    /// # Errors
+    /// Its conversion exceeds the budget.
+    pub(super) fn extract(&self, object: &Object, budget: &mut Budget) -> Result<Value, EvaluationError> {
+        Ok(self.value(object, budget)?.unwrap_or_default())
     }
 
-    fn value(&self, object: &Object) -> Option<Value> {
-        // The text is valid JSON: the object was parsed before.
-        let whole = || object.field(&self.pointer).map(|text| serde_json::from_str(text).unwrap_or_default());
-        let Extent::Members(members) = &self.extent else { return whole() };
-        let found: serde_json::Map<_, _> = members
-            .iter()
-            .filter_map(|(name, read_set)| Some((name.clone(), read_set.value(object)?)))
-            .collect();
-        // Without any of the members, the value may not be an object at all.
-        if found.is_empty() && !object.field(&self.pointer)?.starts_with('{') {
-            return whole();
+    fn value(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
+        let Extent::Members(members) = &self.extent else { return self.whole(object, budget) };
+        let mut found = serde_json::Map::new();
+        for (name, read_set) in members {
+            if let Some(value) = read_set.value(object, budget)? {
+                found.insert(name.clone(), value);
+            }
         }
-        Some(Value::Object(found))
+        // Without any of the members, the value may not be an object at all.
+        if found.is_empty() {
+            match object.field(&self.pointer) {
+                None => return Ok(None),
+                Some(text) if !text.starts_with('{') => return self.whole(object, budget),
+                Some(_) => {}
+            }
+        }
+        Ok(Some(Value::Object(found)))
+    }
+
+    fn whole(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
+        let Some(text) = object.field(&self.pointer) else { return Ok(None) };
+        budget.charge_json(text)?;
+        // The text is valid JSON: the object was parsed before.
+        Ok(Some(serde_json::from_str(text).unwrap_or_default()))
     }
 }
 
@@ -152,7 +167,8 @@ mod tests {
             ("object['kind'] == 'Pod'", whole.clone()),
             ("object.kind == 'Pod' && object == object", whole.clone()),
         ] {
-            assert_eq!(read_set(expression).expect(expression).extract(&object), read, "{expression}");
+            let extracted = read_set(expression).expect(expression).extract(&object, &mut Budget::full());
+            assert_eq!(extracted, Ok(read), "{expression}");
         }
         assert_eq!(read_set("event == 'added' && [1].all(i, i > 0)"), None);
     }
