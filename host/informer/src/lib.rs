@@ -107,7 +107,7 @@ pub use shared::{
     SubscriberDump, Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
-pub use store::{IndexError, IndexFn, Store, StoreReader};
+pub use store::{IndexError, IndexFn, IndexPlace, Scan, Store, StoreReader};
 pub use work_queue::{
     NoMetrics, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
     WorkQueue, WorkQueueOptions,

@@ -202,7 +202,7 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
 
 fn index_keys(version: &Version, watch: &str, index: &str, value: &str) -> Vec<ObjectKey> {
     // Both names exist: they were checked with the descriptor.
-    version.views.get(watch).and_then(|view| view.index_keys(index, value)).unwrap_or_default()
+    version.views.get(watch).and_then(|view| view.all_index_keys(index, value)).unwrap_or_default()
 }
 
 /// Returns the reason that the guest sees for the change, and its priority. As in controller-runtime's priority queue, objects of the
