@@ -62,6 +62,27 @@ pub(crate) struct LoadServices {
     pub(crate) speculative_compiler: SpeculativeCompiler,
 }
 
+#[cfg(test)]
+impl LoadServices {
+    /// Creates services that send everything with this client.
+    pub(crate) fn for_test(client: kube::Client) -> Self {
+        let server = ApiClient::new(client.clone());
+        let list_watches = pilothouse_informer::KubeListWatches::new(client);
+        let options = pilothouse_informer::InformerOptions::default();
+        Self {
+            engine: Engine::new(pilothouse_plugin::EngineOptions::default()).expect("an engine"),
+            discovery: Discovery::new(server.clone()),
+            server,
+            informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
+            grant_crds: false,
+            grants: GrantMode::Declared,
+            access_review_interval: Duration::from_secs(30),
+            tls: Tls::default(),
+            speculative_compiler: SpeculativeCompiler::default(),
+        }
+    }
+}
+
 /// The outcome of a load.
 pub(crate) enum LoadOutcome {
     /// The files are those of the running version.

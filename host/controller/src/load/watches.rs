@@ -63,10 +63,8 @@ pub(super) async fn subscribe(
         let mut subscriptions = Vec::new();
         for key in informer_keys(watch, resource)? {
             let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
-            let same =
-                |known: &WatchSubscription| known.key == key && known.resync == resync && !known.has_ended();
-            let subscribed = match reusable.iter().position(same) {
-                Some(position) => reusable.swap_remove(position),
+            let subscribed = match take_reusable(&mut reusable, &key, resync) {
+                Some(subscribed) => subscribed,
                 None => {
                     let subscription = Arc::new(subscription(services, watch, &key, resync)?);
                     WatchSubscription { key, resync, subscription, taken: Arc::default() }
@@ -307,5 +305,48 @@ async fn wait_for_sync(plugin: &PluginName, route: &Route, report: &Report) -> R
             None => format!("watch {watch:?}: its first list is under way"),
         };
         report(PluginState::Waiting, &problem);
+    }
+}
+
+/// Takes the running version's subscription to the same objects. One whose informer has stopped delivers nothing any more and is not reused.
+fn take_reusable(
+    reusable: &mut Vec<WatchSubscription>,
+    key: &InformerKey,
+    resync: Option<Duration>,
+) -> Option<WatchSubscription> {
+    let is_same =
+        |known: &WatchSubscription| known.key == *key && known.resync == resync && !known.has_ended();
+    let position = reusable.iter().position(is_same)?;
+    Some(reusable.swap_remove(position))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reload_does_not_reuse_a_subscription_that_has_ended() {
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let key = InformerKey::new(ResourceType {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Namespace".into(),
+            plural: "namespaces".into(),
+            namespaced: false,
+        });
+        let subscription =
+            Arc::new(informers.subscribe(key.clone(), SubscribeOptions::default()).expect("open"));
+        let reusable = || {
+            let (key, subscription) = (key.clone(), Arc::clone(&subscription));
+            vec![WatchSubscription { key, resync: None, subscription, taken: Arc::default() }]
+        };
+        assert!(take_reusable(&mut reusable(), &key, None).is_some());
+        assert!(take_reusable(&mut reusable(), &key, Some(Duration::from_secs(1))).is_none());
+        informers.stop().await;
+        assert!(take_reusable(&mut reusable(), &key, None).is_none(), "it delivers nothing any more");
     }
 }
