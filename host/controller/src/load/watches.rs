@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
@@ -208,6 +209,7 @@ fn work(
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
     Ok(Some(Work {
         predicate: Predicate::compile(&watch.predicate)?,
+        suspension: Mutex::default(),
         targets,
         target_watch: target_name.into(),
     }))

@@ -6,6 +6,7 @@
 
 mod fast_path;
 mod read_set;
+mod suspension;
 
 pub use pilothouse_cel::COST_LIMIT;
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
@@ -14,6 +15,7 @@ use pilothouse_model::{Notification, Object};
 
 use fast_path::FastPath;
 use read_set::ReadSet;
+pub(crate) use suspension::Suspension;
 
 /// A compiled predicate. The empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
@@ -30,18 +32,32 @@ struct Compiled {
 
 /// Why a text is not a predicate, or could not be evaluated. Never contains a value of an object.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PredicateError(String);
+#[error("{text}")]
+pub struct PredicateError {
+    text: String,
+    is_over_cost_limit: bool,
+}
+
+impl PredicateError {
+    fn new(text: String) -> Self {
+        Self { text, is_over_cost_limit: false }
+    }
+
+    /// Whether the evaluation cost more than [`COST_LIMIT`].
+    pub(crate) fn is_over_cost_limit(&self) -> bool {
+        self.is_over_cost_limit
+    }
+}
 
 impl From<CompileError> for PredicateError {
     fn from(error: CompileError) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }
 
 impl From<EvaluationError> for PredicateError {
     fn from(error: EvaluationError) -> Self {
-        Self(error.to_string())
+        Self { is_over_cost_limit: error == EvaluationError::Cost, ..Self::new(error.to_string()) }
     }
 }
 
@@ -60,17 +76,17 @@ impl Predicate {
         let expression = Expression::compile(text)?;
         let root = expression.root();
         if let Some(name) = first_unknown(root, &mut VARIABLES.to_vec()) {
-            return Err(PredicateError(format!(
+            return Err(PredicateError::new(format!(
                 "there is no variable {name:?}; there are object, old and event"
             )));
         }
         if has_struct(root) {
-            return Err(PredicateError("a message literal (NAME{...}) is not supported".to_owned()));
+            return Err(PredicateError::new("a message literal (NAME{...}) is not supported".to_owned()));
         }
         for call in calls(root).into_iter().filter(|call| !is_in_namespace(call)) {
             let name = call.func_name.as_str();
             if is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
-                return Err(PredicateError(format!(
+                return Err(PredicateError::new(format!(
                     "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
                      of Kubernetes' CEL"
                 )));
@@ -125,7 +141,7 @@ impl Compiled {
         let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
         match self.expression.evaluate(variables, &changed, &mut budget)? {
             Value::Bool(admitted) => Ok(admitted),
-            other => Err(PredicateError(format!(
+            other => Err(PredicateError::new(format!(
                 "the predicate has a value of the type {}, not a boolean",
                 other.type_of()
             ))),
