@@ -310,7 +310,11 @@ impl Host for GuestHost {
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
-        if let Some(Capabilities { rate_limits, .. }) = &self.capabilities {
+        if let Some(Capabilities { rate_limits, views, .. }) = &self.capabilities {
+            if views.access.is_withheld() {
+                self.services.metrics.events_dropped.inc();
+                return;
+            }
             let now = Instant::now();
             let is_too_fast = rate_limits.events.lock().take(now).is_err();
             if is_too_fast {

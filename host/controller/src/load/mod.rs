@@ -190,8 +190,9 @@ pub(crate) async fn load(
     )
     .with_max_response_size(limits.guest.message_size);
     let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
-    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
     let views = prepared.views;
+    let connector = Connector::new(services.tls.clone());
+    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access));
     let capabilities = Capabilities {
         views: Arc::clone(&views),
         client,
