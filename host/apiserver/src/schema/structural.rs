@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::parse::Patterns;
+use super::parse::{PatternError, Patterns};
 use super::{cel, field};
 use crate::status::Cause;
 
@@ -34,6 +34,8 @@ enum Level {
 struct Checker {
     causes: Vec<Cause>,
     patterns: Patterns,
+    /// Whether it was reported that the patterns are too large together.
+    patterns_refused: bool,
 }
 
 type Object = Map<String, Value>;
@@ -308,6 +310,10 @@ impl Checker {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
             && let Err(error) = self.patterns.compile(pattern)
         {
+            let is_too_large = matches!(error, PatternError::TooLarge);
+            if is_too_large && std::mem::replace(&mut self.patterns_refused, true) {
+                return;
+            }
             let at = field::child(path, "pattern");
             self.causes.push(field::invalid(&at, &Value::from(pattern), &error.to_string()));
         }
