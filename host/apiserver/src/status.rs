@@ -210,9 +210,9 @@ impl Status {
         Self::new(406, "NotAcceptable", message).with_details(Details::default())
     }
 
-    /// 413: the request body exceeds `limit` bytes.
-    pub fn request_entity_too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    /// 413: the request is too large. `problem` names the limit.
+    pub fn request_entity_too_large(problem: &str) -> Self {
+        let message = format!("Request entity too large: {problem}");
         Self::new(413, "RequestEntityTooLarge", message).with_details(Details::default())
     }
 

@@ -279,3 +279,45 @@ async fn watch_from_before_a_crd_was_recreated_gets_410() {
         "the deletion of a is not in the history"
     );
 }
+
+#[tokio::test]
+async fn an_object_whose_rules_cost_too_much_is_rejected() {
+    let all: String = (0..9).map(|level| format!("[0,1,2,3,4,5,6,7,8,9].all(v{level}, ")).collect();
+    let mut costly = crd();
+    let spec = &mut costly["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["x-kubernetes-validations"] = json!([{"rule": format!("{all}true{}", ")".repeat(9))}]);
+    let api = Api::new();
+    api.post(CRDS, &costly).await.ok();
+    let refused = api.post(FOOS, &foo("a", &json!({}))).await.fails(422, "Invalid");
+    let message = refused["message"].as_str().expect("a message");
+    assert!(message.contains("cost limit exceeded"), "{message}");
+}
+
+#[tokio::test]
+async fn rules_and_patterns_of_a_crd_are_bounded_together() {
+    let api = Api::new();
+    let with_properties = |properties: serde_json::Map<String, Value>| {
+        let mut crd = crd();
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"] = json!({"type": "object", "properties": properties});
+        crd
+    };
+    let name = |number: usize| format!("p{number}");
+    let rule = format!("self != '{}'", "a".repeat(8000));
+    let ruled = (0..40).map(|number| {
+        (name(number), json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]}))
+    });
+    let refused = api.post(CRDS, &with_properties(ruled.collect())).await.fails(422, "Invalid");
+    let message = refused["message"].as_str().expect("a message");
+    assert!(message.contains("x-kubernetes-validations have") && message.contains("262144"), "{message}");
+
+    let patterned = |count: usize, pattern: &dyn Fn(usize) -> String| {
+        let properties =
+            (0..count).map(|number| (name(number), json!({"type": "string", "pattern": pattern(number)})));
+        with_properties(properties.collect())
+    };
+    let many = patterned(1025, &|number| format!("^a{number}$"));
+    let refused = api.post(CRDS, &many).await.fails(422, "Invalid");
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("too large together")));
+    api.post(CRDS, &patterned(2000, &|_| "^a$".to_owned())).await.ok();
+}

@@ -161,7 +161,7 @@ pub use shared::{
     SubscribeOptions, SubscriberDump, Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
-pub use store::{IndexError, IndexFn, ReadError, Store, StoreReader};
+pub use store::{IndexError, IndexFn, IndexPlace, ReadError, Scan, Store, StoreReader};
 pub use work_queue::{
     NoMetrics, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
     WorkQueue, WorkQueueOptions,

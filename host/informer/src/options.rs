@@ -26,6 +26,9 @@ pub struct InformerOptions {
     pub idle_timeout: Duration,
     /// Time without a received byte after which a streaming list counts as unsupported by the server. Default: 10 s.
     pub initial_events_timeout: Duration,
+    /// The slowest accepted list, in bytes per second of the time after [`idle_timeout`](Self::idle_timeout). It ends a list that arrives byte by
+    /// byte. API servers themselves end a list after a minute. Default: 16 KiB.
+    pub min_list_rate: u64,
     /// The largest accepted object, in bytes of JSON. It bounds the memory that a broken server can claim. Default: 32 MiB.
     pub max_object_bytes: usize,
     /// The most items in one list, over all pages: more than any cluster has. It stops a list that never ends. Default:
@@ -152,6 +155,7 @@ impl Default for InformerOptions {
             delta_capacity: 1024,
             idle_timeout: Duration::from_secs(120),
             initial_events_timeout: Duration::from_secs(10),
+            min_list_rate: 16 * 1024,
             max_object_bytes: 32 * 1024 * 1024,
             max_list_items: 10_000_000,
             compression: None,

@@ -49,7 +49,6 @@
 #[doc = include_str!("../README.md")]
 pub struct ReadmeExamples;
 
-pub mod cel;
 mod delta;
 mod json_path;
 mod key;

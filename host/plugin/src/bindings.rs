@@ -15,6 +15,9 @@ wasmtime::component::bindgen!({
         // These read many objects, and yield meanwhile.
         "pilothouse:controller/cache.list": async | trappable,
         "pilothouse:controller/cache.list-fields": async | trappable,
+        "pilothouse:controller/cache.by-index": async | trappable,
+        "pilothouse:controller/cache.index-keys": async | trappable,
+        "pilothouse:controller/cache.index-values": async | trappable,
         default: trappable,
     },
     exports: { default: async },

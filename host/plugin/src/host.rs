@@ -40,14 +40,16 @@ pub trait Host: Send + Sync + 'static {
     /// Returns at most `filter.limit` objects after `filter.after`, in the order of namespace and name.
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse>;
 
-    /// Returns all objects with this index value, in the order of namespace and name.
+    /// Returns objects with this index value, a part of them in each call: the first part is that of the default cursor. The parts are in
+    /// any order, and the last state of an object in them is the valid one.
     fn cache_by_index(
         &self,
         call: &Call,
         watch: &str,
         index: &str,
         value: &str,
-    ) -> Result<Vec<Object>, Misuse>;
+        from: &IndexCursor,
+    ) -> Result<IndexPart<Object>, Misuse>;
 
     /// Returns the keys of the objects that [`cache_by_index`](Self::cache_by_index) returns.
     fn cache_index_keys(
@@ -56,13 +58,20 @@ pub trait Host: Send + Sync + 'static {
         watch: &str,
         index: &str,
         value: &str,
-    ) -> Result<Vec<ObjectKey>, Misuse> {
-        let objects = self.cache_by_index(call, watch, index, value)?;
-        Ok(objects.iter().map(|object| object.key().clone()).collect())
+        from: &IndexCursor,
+    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+        let IndexPart { found, next } = self.cache_by_index(call, watch, index, value, from)?;
+        Ok(IndexPart { found: found.iter().map(|object| object.key().clone()).collect(), next })
     }
 
-    /// Returns the index values that at least one object has, sorted.
-    fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse>;
+    /// Returns index values that at least one object has, a part of them in each call. A value may be in several parts.
+    fn cache_index_values(
+        &self,
+        call: &Call,
+        watch: &str,
+        index: &str,
+        from: &IndexCursor,
+    ) -> Result<IndexPart<String>, Misuse>;
 
     /// Returns whether the watch's initial list is in the cache.
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse>;
@@ -193,6 +202,32 @@ pub struct CachePage {
     pub items: Vec<Object>,
     /// Whether there are further objects, beyond the limit.
     pub more: bool,
+}
+
+/// The place where a search of an index continues. Only the [`Host`] that returned it knows what it means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexCursor {
+    /// Which of several places is searched.
+    pub part: usize,
+    /// The last value that was looked at.
+    pub value: Option<String>,
+    /// The last object that was looked at.
+    pub key: Option<ObjectKey>,
+}
+
+/// A part of what an index contains. A host looks at a bounded number of objects for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexPart<T> {
+    /// What was found, possibly nothing.
+    pub found: Vec<T>,
+    /// Where the search continues; `None` after the last part.
+    pub next: Option<IndexCursor>,
+}
+
+impl<T> Default for IndexPart<T> {
+    fn default() -> Self {
+        Self { found: Vec::new(), next: None }
+    }
 }
 
 /// A kind of object in one API version.

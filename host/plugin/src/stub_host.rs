@@ -9,8 +9,8 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, ListOptions, LivePage, LogLine,
-    MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, IndexCursor, IndexPart, ListOptions,
+    LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 /// A [`Host`] without an API server or caches, for `describe`, and for measuring and fuzzing guests.
@@ -84,12 +84,25 @@ impl Host for StubHost {
         Ok(CachePage { items: vec![self.read(call, "cache.list")?.clone()], more: false })
     }
 
-    fn cache_by_index(&self, call: &Call, _: &str, _: &str, _: &str) -> Result<Vec<Object>, Misuse> {
-        self.read(call, "cache.by-index").map(|_| Vec::new())
+    fn cache_by_index(
+        &self,
+        call: &Call,
+        _: &str,
+        _: &str,
+        _: &str,
+        _: &IndexCursor,
+    ) -> Result<IndexPart<Object>, Misuse> {
+        self.read(call, "cache.by-index").map(|_| IndexPart::default())
     }
 
-    fn cache_index_values(&self, call: &Call, _: &str, _: &str) -> Result<Vec<String>, Misuse> {
-        self.read(call, "cache.index-values").map(|_| Vec::new())
+    fn cache_index_values(
+        &self,
+        call: &Call,
+        _: &str,
+        _: &str,
+        _: &IndexCursor,
+    ) -> Result<IndexPart<String>, Misuse> {
+        self.read(call, "cache.index-values").map(|_| IndexPart::default())
     }
 
     fn cache_has_synced(&self, call: &Call, _: &str) -> Result<bool, Misuse> {

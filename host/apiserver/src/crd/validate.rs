@@ -4,7 +4,7 @@ use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
 use crate::meta;
-use crate::schema::{Schema, field};
+use crate::schema::{MAX_PATTERNS_SIZE, MAX_RULES_LENGTH, Schema, field, rules_length};
 use crate::status::Cause;
 use crate::table::Columns;
 
@@ -89,6 +89,7 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
 
 fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    validate_schemas(versions, causes);
     let mut names: Vec<&str> = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         let at = format!("spec.versions[{index}]");
@@ -103,7 +104,6 @@ fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
             causes.push(field::invalid(&format!("{at}.name"), &version["name"], detail));
         }
         names.push(name);
-        validate_schema(version, &at, causes);
         if let Err(problem) = Columns::custom(&version["additionalPrinterColumns"]) {
             let path = format!("{at}.additionalPrinterColumns");
             causes.push(field::invalid(&path, &version["additionalPrinterColumns"], &problem));
@@ -121,14 +121,33 @@ fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_schema(version: &Value, at: &str, causes: &mut Vec<Cause>) {
-    let path = format!("{at}.schema.openAPIV3Schema");
-    match version["schema"].get("openAPIV3Schema") {
-        None | Some(Value::Null) => causes.push(field::required(&path, "schemas are required")),
-        Some(schema) => {
-            if let Err(errors) = Schema::from_crd_at(schema, &path) {
-                causes.extend(errors);
-            }
+/// Checks the schemas of all versions, whose rules and patterns are bounded together.
+fn validate_schemas(versions: &[Value], causes: &mut Vec<Cause>) {
+    let path = |index: usize| format!("spec.versions[{index}].schema.openAPIV3Schema");
+    let length: usize = versions.iter().map(rules_length).sum();
+    if length > MAX_RULES_LENGTH {
+        let detail = format!(
+            "x-kubernetes-validations have {length} bytes in all versions together, more than {MAX_RULES_LENGTH}"
+        );
+        causes.push(field::forbidden("spec.versions", &detail));
+        return;
+    }
+    let mut patterns_size = 0;
+    for (index, version) in versions.iter().enumerate() {
+        match version["schema"].get("openAPIV3Schema") {
+            None | Some(Value::Null) => causes.push(field::required(&path(index), "schemas are required")),
+            Some(schema) => match Schema::from_crd_at(schema, &path(index)) {
+                Ok(schema) => patterns_size += schema.patterns_size(),
+                Err(errors) => causes.extend(errors),
+            },
+        }
+        if patterns_size > MAX_PATTERNS_SIZE {
+            let detail = format!(
+                "the patterns of all versions are too large together: compiled, they take more than \
+                 {MAX_PATTERNS_SIZE} bytes"
+            );
+            causes.push(field::forbidden("spec.versions", &detail));
+            return;
         }
     }
 }

@@ -1,32 +1,137 @@
 //! JSON patch (RFC 6902).
+//!
+//! A short patch can make a large object: each `copy` may double it, and values that are put into each other nest ever deeper. Each operation is
+//! therefore checked before it is applied.
 
+use std::io;
+
+use json_patch::PatchOperation;
 use serde_json::Value;
 
 use super::PatchError;
 
 /// The limit of operations in a patch, that of kube-apiserver (`maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
+/// The bytes that all `copy` operations of a patch may copy, as in kube-apiserver (`JSONPatchMaxCopyBytes`).
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+/// The list items that all operations of a patch may shift by inserting or removing an item before them.
+const MAX_SHIFTED_ITEMS: usize = 50_000_000;
+/// The levels that the result may nest, those that a request's body may nest. Everything that walks a value recurses once per level.
+const MAX_DEPTH: usize = 128;
 
 /// Returns `target` with all operations of `patch` applied.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] if `patch` is not a list of operations or has too many of them;
-/// [`PatchError::Unprocessable`] with the operation and its path if one of them fails.
+/// [`PatchError::Malformed`] if `patch` is not a list of operations; [`PatchError::TooLarge`] if it has too many of them;
+/// [`PatchError::Unprocessable`] with the operation and its path if one of them fails or exceeds a limit.
 pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let count = patch.as_array().map_or(0, Vec::len);
+    if count > MAX_OPERATIONS {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        )));
+    }
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("the JSON patch cannot be decoded: {error}")))?;
-    if operations.0.len() > MAX_OPERATIONS {
-        let count = operations.0.len();
-        let message =
-            format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
-        return Err(PatchError::Malformed(message));
-    }
     let mut result = target.clone();
-    json_patch::patch(&mut result, &operations).map_err(|error| {
-        let operation = operations.0.get(error.operation).map(ToString::to_string).unwrap_or_default();
-        PatchError::Unprocessable(format!("operation {operation} of the JSON patch failed: {}", error.kind))
-    })?;
+    let mut effort = Effort::default();
+    for operation in &operations.0 {
+        let failed = |problem: String| {
+            PatchError::Unprocessable(format!("operation {operation} of the JSON patch failed: {problem}"))
+        };
+        effort.charge(&result, operation).map_err(failed)?;
+        // A failure leaves the copy as it is, which is dropped then.
+        json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
+            .map_err(|error| failed(error.kind.to_string()))?;
+    }
     Ok(result)
+}
+
+/// What the operations of a patch have cost so far.
+#[derive(Default)]
+struct Effort {
+    copied_bytes: usize,
+    shifted_items: usize,
+}
+
+impl Effort {
+    /// Adds the cost of an operation on `target`.
+    ///
+    /// # Errors
+    /// The limit that the operation exceeds.
+    fn charge(&mut self, target: &Value, operation: &PatchOperation) -> Result<(), String> {
+        let path = operation.path().as_str();
+        let (value, removed_from) = match operation {
+            PatchOperation::Add(add) => (Some(&add.value), None),
+            PatchOperation::Replace(replace) => (Some(&replace.value), None),
+            PatchOperation::Copy(copy) => (target.pointer(copy.from.as_str()), None),
+            PatchOperation::Move(moved) => (target.pointer(moved.from.as_str()), Some(moved.from.as_str())),
+            PatchOperation::Remove(_) => (None, Some(path)),
+            PatchOperation::Test(_) => return Ok(()),
+        };
+        if let Some(value) = value {
+            if path.matches('/').count() + depth(value) > MAX_DEPTH {
+                return Err(format!("the result nests deeper than {MAX_DEPTH} levels"));
+            }
+            if matches!(operation, PatchOperation::Copy(_)) {
+                self.copied_bytes += length(value);
+            }
+        }
+        if self.copied_bytes > MAX_COPIED_BYTES {
+            return Err(format!(
+                "Unable to complete the copy, the accumulated size increase of JSON copy is {}, exceeding the limit \
+                 {MAX_COPIED_BYTES}",
+                self.copied_bytes
+            ));
+        }
+        let is_insertion =
+            matches!(operation, PatchOperation::Add(_) | PatchOperation::Copy(_) | PatchOperation::Move(_));
+        let inserted_at = Some(path).filter(|_| is_insertion);
+        for pointer in removed_from.into_iter().chain(inserted_at) {
+            self.shifted_items += items_after(target, pointer).unwrap_or_default();
+        }
+        if self.shifted_items > MAX_SHIFTED_ITEMS {
+            return Err(format!(
+                "the patch shifts more than {MAX_SHIFTED_ITEMS} list items: replace the list as a whole"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of list items that an insertion or removal at `pointer` shifts; `None` if it is not a position in a list.
+fn items_after(target: &Value, pointer: &str) -> Option<usize> {
+    let (parent, position) = pointer.rsplit_once('/')?;
+    let list = target.pointer(parent)?.as_array()?;
+    Some(list.len().saturating_sub(position.parse().ok()?))
+}
+
+/// Returns the levels of a value: 0 for a scalar, 1 for a list of scalars.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+/// Returns the length of a value as JSON in bytes.
+fn length(value: &Value) -> usize {
+    struct Counter(usize);
+
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
 }
 
 #[cfg(test)]
@@ -59,5 +164,46 @@ mod tests {
         let missing = json_patch(&target, &json!([{"op": "remove", "path": "/zzz"}]));
         assert!(matches!(missing, Err(PatchError::Unprocessable(_))));
         assert!(matches!(json_patch(&target, &json!({"a": 2})), Err(PatchError::Malformed(_))));
+    }
+
+    fn error(target: &Value, operations: Vec<Value>) -> String {
+        json_patch(target, &Value::Array(operations)).expect_err("a limit").to_string()
+    }
+
+    #[test]
+    fn copies_that_double_the_object_are_stopped() {
+        let doubling = |number: usize| json!({"op": "copy", "from": "", "path": format!("/copy{number}")});
+        let target = json!({"data": "x".repeat(1000)});
+        let message = error(&target, (0..40).map(doubling).collect());
+        assert!(message.contains("accumulated size increase of JSON copy"), "{message}");
+        let same = json!({"op": "copy", "from": "/data", "path": "/copy"});
+        let message = error(&target, vec![same.clone(); 5000]);
+        assert!(message.contains("accumulated size increase of JSON copy"), "{message}");
+        assert!(json_patch(&target, &Value::Array(vec![same; 1000])).is_ok());
+    }
+
+    #[test]
+    fn values_that_are_put_into_each_other_do_not_nest_without_limit() {
+        let nested = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
+        let path = |levels: usize| "/a".repeat(levels);
+        let copy = json!({"op": "copy", "from": "/a", "path": path(100)});
+        assert!(error(&nested, vec![copy]).contains("deeper than 128 levels"));
+        let add = json!({"op": "add", "path": path(100), "value": nested});
+        assert!(error(&nested, vec![add]).contains("deeper than 128 levels"));
+        let fold = json!([
+            {"op": "add", "path": "/b", "value": nested}, {"op": "move", "from": "/b", "path": path(100)}
+        ]);
+        assert!(error(&nested, fold.as_array().expect("a list").clone()).contains("deeper than 128 levels"));
+    }
+
+    #[test]
+    fn operations_and_shifted_items_are_bounded() {
+        let target = json!({"list": vec![0; 20_000]});
+        let remove = json!({"op": "remove", "path": "/list/0"});
+        let message = error(&target, vec![remove.clone(); 10_000]);
+        assert!(message.contains("shifts more than 50000000 list items"), "{message}");
+        assert!(json_patch(&target, &Value::Array(vec![remove.clone(); 100])).is_ok());
+        let too_many = json_patch(&target, &Value::Array(vec![remove; 10_001]));
+        assert!(matches!(too_many, Err(PatchError::TooLarge(_))), "{too_many:?}");
     }
 }

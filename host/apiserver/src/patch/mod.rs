@@ -22,4 +22,7 @@ pub enum PatchError {
     /// The patch does not fit the object, such as a failed `test`: 422 Invalid.
     #[error("{0}")]
     Unprocessable(String),
+    /// The patch has too many operations: 413 RequestEntityTooLarge.
+    #[error("{0}")]
+    TooLarge(String),
 }

@@ -45,7 +45,12 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, Status> {
     let text = std::str::from_utf8(body)
         .map_err(|error| Status::bad_request(format!("the YAML body is not UTF-8: {error}")))?;
-    serde_saphyr::from_str(text).map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
+    // Aliases repeat what they stand for, so a short document could become a large value.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_total_scalar_bytes: 2 * LIMIT },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
 }
 
 /// Decodes the object to create or replace, and checks that it is of the endpoint's kind.
@@ -113,5 +118,13 @@ mod tests {
         let yaml = yaml(b"a: [1\nb: 2").expect_err("bad");
         assert_eq!(yaml.code, 400);
         assert!(yaml.message.contains("line"), "{}", yaml.message);
+    }
+
+    #[test]
+    fn aliases_do_not_make_a_large_value_of_a_short_document() {
+        let text = format!("a: &a {}\nlist: [{}]", "x".repeat(1 << 20), vec!["*a"; 50].join(", "));
+        assert_eq!(yaml(text.as_bytes()).expect_err("more than 6 MiB").code, 400);
+        let text = format!("a: &a {}\nlist: [{}]", "x".repeat(1000), vec!["*a"; 50].join(", "));
+        assert_eq!(yaml(text.as_bytes()).expect("small")["list"][49], "x".repeat(1000));
     }
 }

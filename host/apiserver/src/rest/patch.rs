@@ -60,6 +60,7 @@ impl Patch {
         };
         patched.map_err(|error| match error {
             PatchError::Malformed(problem) => Status::bad_request(problem),
+            PatchError::TooLarge(problem) => Status::request_entity_too_large(&problem),
             PatchError::Unprocessable(problem) => Status::unprocessable(format!(
                 "the server rejected our request due to an error in our request: {problem}"
             )),

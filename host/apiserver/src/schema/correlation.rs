@@ -1,20 +1,36 @@
 //! Correlates the items of a list with those of its old value, like Kubernetes' `CorrelatedObject`
 //! (`k8s.io/apiserver/pkg/cel/common`).
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::node::ListType;
 
-/// Returns the item of `old`, the list's old value, with the same keys as `item`. Only items of lists of type `map` can
-/// be correlated: items of sets do not change, and items of atomic lists have no identity.
-pub(super) fn correlated_item<'a>(
-    list_type: &ListType,
-    item: &Value,
-    old: Option<&'a Value>,
-) -> Option<&'a Value> {
-    let ListType::Map(keys) = list_type else { return None };
-    let item_keys = key_fields(item, keys);
-    old?.as_array()?.iter().find(|candidate| key_fields(candidate, keys) == item_keys)
+/// The items of a list's old value, by their keys. Only items of lists of type `map` can be correlated: items of sets
+/// do not change, and items of atomic lists have no identity.
+pub(super) struct OldItems<'a> {
+    keys: &'a [String],
+    /// The first item of each key, with its index.
+    by_key: HashMap<Value, (usize, &'a Value)>,
+}
+
+impl<'a> OldItems<'a> {
+    /// Reads the items of `old`, the list's old value.
+    pub(super) fn new(list_type: &'a ListType, old: Option<&'a Value>) -> Self {
+        let ListType::Map(keys) = list_type else { return Self { keys: &[], by_key: HashMap::new() } };
+        let items = old.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut by_key = HashMap::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            by_key.entry(key_fields(item, keys)).or_insert((index, item));
+        }
+        Self { keys, by_key }
+    }
+
+    /// Returns the old item with the same keys as `item`, and its index.
+    pub(super) fn find(&self, item: &Value) -> Option<(usize, &'a Value)> {
+        if self.by_key.is_empty() { None } else { self.by_key.get(&key_fields(item, self.keys)).copied() }
+    }
 }
 
 /// Returns the key fields of an item as an object.

@@ -29,10 +29,12 @@ use std::sync::Arc;
 
 use builtin::delete_options;
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
+pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
 pub(crate) use defaults::default_of;
 pub use node::{
     AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,
 };
+pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf};
 use serde_json::Value;
 
@@ -93,6 +95,11 @@ impl Schema {
     /// Returns the root node, from which an object is traversed.
     pub fn root(&self) -> SchemaRef<'_> {
         SchemaRef::new(&self.arena, self.root)
+    }
+
+    /// Returns an upper bound of the bytes that the compiled patterns take.
+    pub(crate) fn patterns_size(&self) -> usize {
+        self.arena.patterns_size
     }
 
     /// Returns whether this is the schema of a built-in kind.

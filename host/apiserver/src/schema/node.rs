@@ -1,6 +1,6 @@
 //! The nodes of a schema. They are stored in an arena, since schemas may be recursive (`JSONSchemaProps` is).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use regex::Regex;
 use serde_json::Value;
@@ -15,6 +15,8 @@ pub struct NodeId(pub(super) u32);
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     pub(super) nodes: Vec<Node>,
+    /// An upper bound of the bytes that the compiled patterns take, those of CEL rules included.
+    pub(super) patterns_size: usize,
 }
 
 /// The JSON type of a value.
@@ -140,6 +142,8 @@ pub struct ValueValidations {
     pub(super) format: Option<String>,
     /// The allowed values (`enum`); empty if all are.
     pub(super) choices: Vec<Value>,
+    /// The same values, to look them up.
+    pub(super) choice_set: HashSet<Value>,
     pub(super) pattern: Option<Regex>,
     pub(super) minimum: Option<Bound>,
     pub(super) maximum: Option<Bound>,

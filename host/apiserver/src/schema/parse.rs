@@ -16,21 +16,30 @@ pub(super) struct Parser<'a> {
     arena: Arena,
     definitions: Option<&'a Map<String, Value>>,
     named: HashMap<String, NodeId>,
+    patterns: Patterns,
 }
 
 impl<'a> Parser<'a> {
     /// Creates a parser for the schema of a custom resource, which has no references.
     pub(super) fn inline() -> Self {
-        Self { arena: Arena::default(), definitions: None, named: HashMap::new() }
+        Self {
+            arena: Arena::default(),
+            definitions: None,
+            named: HashMap::new(),
+            patterns: Patterns::default(),
+        }
     }
 
     /// Creates a parser for schemas that refer to `definitions`.
     pub(super) fn with_definitions(definitions: &'a Map<String, Value>) -> Self {
-        Self { arena: Arena::default(), definitions: Some(definitions), named: HashMap::new() }
+        Self { definitions: Some(definitions), ..Self::inline() }
     }
 
     /// Returns the arena with all parsed nodes.
-    pub(super) fn into_arena(self) -> Arena {
+    pub(super) fn into_arena(mut self) -> Arena {
+        let rules = self.arena.nodes.iter().filter_map(|node| node.rules.as_ref());
+        let size_of_rules: usize = rules.map(|rules| rules.patterns_size()).sum();
+        self.arena.patterns_size = self.patterns.size + size_of_rules;
         self.arena
     }
 
@@ -88,7 +97,7 @@ impl<'a> Parser<'a> {
             list_type: list_type(raw),
             map_atomic: raw.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
             default: raw.get("default").filter(|default| !default.is_null()).cloned(),
-            rules: CelRules::compile(raw).map(Box::new),
+            rules: CelRules::compile(raw.get("x-kubernetes-validations")).map(Box::new),
             ..Node::default()
         };
         if let Some(properties) = raw.get("properties").and_then(Value::as_object) {
@@ -152,11 +161,12 @@ impl<'a> Parser<'a> {
         Some(ValueValidations {
             format: raw.get("format").and_then(Value::as_str).map(str::to_owned),
             choices: raw.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            choice_set: raw.get("enum").and_then(Value::as_array).into_iter().flatten().cloned().collect(),
             // Patterns that do not compile were rejected with the CRD.
             pattern: raw
                 .get("pattern")
                 .and_then(Value::as_str)
-                .and_then(|pattern| compile_pattern(pattern).ok()),
+                .and_then(|pattern| self.patterns.compile(pattern).ok()),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
             multiple_of: number("multipleOf"),
@@ -212,7 +222,48 @@ fn strings(raw: Option<&Value>) -> Vec<String> {
     raw.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Compiles the `pattern` of a schema. The size of each is limited, since a CRD may have thousands of them.
-pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).size_limit(1 << 20).build()
+/// The compiled patterns of a schema. Equal patterns are compiled once.
+#[derive(Default)]
+pub(super) struct Patterns {
+    compiled: HashMap<String, Regex>,
+    /// An upper bound of the bytes that they take.
+    size: usize,
+}
+
+/// The bytes that the compiled patterns of one CRD may take, those of its CEL rules included.
+pub(crate) const MAX_PATTERNS_SIZE: usize = 16 << 20;
+
+/// Why a `pattern` was refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PatternError {
+    #[error("must be a valid regular expression, but isn't: {0}")]
+    Syntax(regex::Error),
+    #[error("the patterns of the CRD are too large together: they take more than {MAX_PATTERNS_SIZE} bytes")]
+    TooLarge,
+}
+
+impl Patterns {
+    /// The maximum compiled sizes in bytes. The smallest one that suffices is counted.
+    const SIZES: [usize; 3] = [16 << 10, 128 << 10, 1 << 20];
+
+    /// Compiles the `pattern` of a schema.
+    pub(super) fn compile(&mut self, pattern: &str) -> Result<Regex, PatternError> {
+        if let Some(regex) = self.compiled.get(pattern) {
+            return Ok(regex.clone());
+        }
+        let (size, regex) = Self::smallest(pattern).map_err(PatternError::Syntax)?;
+        if self.size + size > MAX_PATTERNS_SIZE {
+            return Err(PatternError::TooLarge);
+        }
+        self.size += size;
+        self.compiled.insert(pattern.to_owned(), regex.clone());
+        Ok(regex)
+    }
+
+    fn smallest(pattern: &str) -> Result<(usize, Regex), regex::Error> {
+        let compile =
+            |size: usize| RegexBuilder::new(pattern).size_limit(size).build().map(|regex| (size, regex));
+        let [small, medium, large] = Self::SIZES;
+        compile(small).or_else(|_| compile(medium)).or_else(|_| compile(large))
+    }
 }

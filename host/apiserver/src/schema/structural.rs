@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::parse::compile_pattern;
+use super::parse::{PatternError, Patterns};
 use super::{cel, field};
 use crate::status::Cause;
 
@@ -33,6 +33,9 @@ enum Level {
 #[derive(Default)]
 struct Checker {
     causes: Vec<Cause>,
+    patterns: Patterns,
+    /// Whether it was reported that the patterns are too large together.
+    patterns_refused: bool,
 }
 
 type Object = Map<String, Value>;
@@ -46,7 +49,7 @@ impl Checker {
         self.extensions(schema, ty, path);
         self.list_type(schema, ty, path);
         self.object_fields(schema, level, path);
-        for (index, problem) in cel::compile_errors(&Value::Object(schema.clone())) {
+        for (index, problem) in cel::compile_errors(schema.get("x-kubernetes-validations")) {
             let at =
                 field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
             let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
@@ -305,10 +308,14 @@ impl Checker {
     /// Checks that `pattern` compiles.
     fn pattern(&mut self, schema: &Object, path: &str) {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-            && let Err(error) = compile_pattern(pattern)
+            && let Err(error) = self.patterns.compile(pattern)
         {
-            let detail = format!("must be a valid regular expression, but isn't: {error}");
-            self.causes.push(field::invalid(&field::child(path, "pattern"), &Value::from(pattern), &detail));
+            let is_too_large = matches!(error, PatternError::TooLarge);
+            if is_too_large && std::mem::replace(&mut self.patterns_refused, true) {
+                return;
+            }
+            let at = field::child(path, "pattern");
+            self.causes.push(field::invalid(&at, &Value::from(pattern), &error.to_string()));
         }
     }
 

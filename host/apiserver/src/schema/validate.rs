@@ -1,8 +1,10 @@
 //! Validation of objects against their schema, with the messages of kube-apiserver's OpenAPI validation.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
-use super::correlation::{correlated_item, key_fields};
+use super::correlation::{OldItems, key_fields};
 use super::node::{ListType, Node, SchemaRef, Type, ValueValidations};
 use super::{Schema, cel, field, format, object_meta, semantic};
 use crate::status::Cause;
@@ -27,17 +29,18 @@ impl Schema {
             }
             return causes;
         }
+        if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
+            return causes;
+        }
         let cel_blockers =
             ["FieldValueTypeInvalid", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany"];
         if causes.iter().any(|cause| cel_blockers.contains(&cause.reason.as_str())) {
-            if self.arena.nodes.iter().any(|node| node.rules.is_some()) {
-                let detail = "some validation rules were not checked because the object was invalid; correct the \
-                              existing errors to complete validation";
-                causes.push(field::invalid("", &Value::Null, detail));
-            }
+            let detail = "some validation rules were not checked because the object was invalid; correct the \
+                          existing errors to complete validation";
+            causes.push(field::invalid("", &Value::Null, detail));
             return causes;
         }
-        cel::evaluate(self.root(), new, old, "", &mut causes);
+        cel::evaluate(self.root(), new, old, &mut causes);
         causes
     }
 }
@@ -83,8 +86,9 @@ impl Validator {
                     self.unique_items(items, &node.list_type, path);
                 }
                 let Some(item_schema) = schema.items() else { return };
+                let old_items = OldItems::new(&node.list_type, old);
                 for (index, item) in items.iter().enumerate() {
-                    let old_item = correlated_item(&node.list_type, item, old);
+                    let old_item = old_items.find(item).map(|(_, old)| old);
                     self.node(item, old_item, item_schema, &field::index(path, index));
                 }
             }
@@ -160,7 +164,7 @@ impl Validator {
         schema: SchemaRef<'_>,
         path: &str,
     ) {
-        if !validations.choices.is_empty() && !validations.choices.contains(new) {
+        if !validations.choices.is_empty() && !validations.choice_set.contains(new) {
             let choices: Vec<_> = validations.choices.iter().map(choice_text).collect();
             self.causes.push(field::not_supported(path, new, &choices));
         }
@@ -175,7 +179,7 @@ impl Validator {
         }
         if let Value::Array(items) = new
             && validations.unique_items
-            && (1..items.len()).any(|index| items[..index].contains(&items[index]))
+            && items.iter().collect::<HashSet<_>>().len() < items.len()
         {
             self.reject(path, new, "shouldn't contain duplicates");
         }
@@ -312,10 +316,13 @@ impl Validator {
                 items.iter().map(|item| key_fields(item, keys)).collect()
             }
         };
-        for index in 1..identities.len() {
+        let mut counts: HashMap<&Value, usize> = HashMap::with_capacity(identities.len());
+        for (index, identity) in identities.iter().enumerate() {
+            let count = counts.entry(identity).or_default();
+            *count += 1;
             // As in Kubernetes, only the second of several equal items is reported.
-            if identities[..index].iter().filter(|earlier| **earlier == identities[index]).count() == 1 {
-                self.causes.push(field::duplicate(&field::index(path, index), &identities[index]));
+            if *count == 2 {
+                self.causes.push(field::duplicate(&field::index(path, index), identity));
             }
         }
     }

@@ -136,7 +136,7 @@ where
 {
     let collected = Limited::new(content, body::LIMIT).collect().await.map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
-            Status::request_entity_too_large(body::LIMIT)
+            Status::request_entity_too_large(&format!("limit is {}", body::LIMIT))
         } else {
             Status::bad_request(format!("the request's body could not be read: {error}"))
         }

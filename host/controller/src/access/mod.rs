@@ -14,6 +14,8 @@ mod reviewer;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use access_state::Missing;
 pub(crate) use access_state::{Access, AccessState};
 pub use account::{AccountError, ServiceAccount};
 pub(crate) use monitor::{AccessMonitor, forbidden};

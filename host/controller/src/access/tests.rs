@@ -30,6 +30,8 @@ struct State {
     denied: Vec<&'static str>,
     /// The HTTP status of every response; 0 for success.
     code: u16,
+    /// How many of the next requests make the task that waits for the response panic.
+    panics: usize,
 }
 
 impl Script {
@@ -47,7 +49,15 @@ impl Script {
         let is_list = request.method() == http::Method::GET;
         let body = request.into_body().collect().await.expect("a body").to_bytes();
         let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let code = self.0.lock().code;
+        let code = {
+            let mut state = self.0.lock();
+            let is_panic = state.panics > 0;
+            state.panics = state.panics.saturating_sub(1);
+            let code = state.code;
+            drop(state);
+            assert!(!is_panic, "a defect in the monitor");
+            code
+        };
         if code > 0 {
             let status = json!({"kind": "Status", "message": "not now", "reason": "Forbidden", "code": code});
             return Response::builder()
@@ -185,6 +195,30 @@ async fn a_revoked_permission_suspends_the_version_until_it_is_granted_again() {
     assert!(!access.is_withheld());
     until(&access, true).await;
     script.fail(0);
+    until(&access, false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_monitor_that_panics_continues_to_watch_over_the_rights() {
+    let script = Script::default();
+    let access = Arc::new(Access::default());
+    let reviewer = reviewer(&script);
+    let monitor = AccessMonitor {
+        log: crate::logs::PluginLogs::default().of(&reviewer.plugin),
+        plugin: reviewer.plugin.clone(),
+        access: Arc::clone(&access),
+        watched: Vec::new(),
+        reviews: Some((reviewer, EVERY)),
+    };
+    let _guard = monitor.start();
+    script.0.lock().panics = 2;
+    while script.0.lock().panics > 0 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(!access.is_withheld());
+    script.deny(&["watch"]);
+    assert!(until(&access, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(2));
+    script.deny(&[]);
     until(&access, false).await;
 }
 

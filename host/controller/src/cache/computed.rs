@@ -4,6 +4,7 @@
 //! The values are charged to the plugin's [`HostMemory`] while they are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 
 use parking_lot::RwLock;
 use pilothouse_model::{Object, ObjectKey};
@@ -94,19 +95,42 @@ impl ComputedIndexes {
         self.contents.write().remove(key);
     }
 
-    /// Returns the keys of the objects with this value, in order.
-    pub(crate) fn keys(&self, index: &str, value: &str) -> Vec<ObjectKey> {
+    /// Returns up to `limit` keys of the objects with this value, in order, after the key `after`.
+    pub(crate) fn keys(
+        &self,
+        index: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Vec<ObjectKey> {
         let contents = self.contents.read();
         let keys = self.position(index).and_then(|position| contents.by_value[position].get(value));
-        keys.map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
+        let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
+        let rest = keys.map(|keys| keys.range((start, Bound::Unbounded)));
+        rest.into_iter().flatten().take(limit).cloned().collect()
     }
 
-    /// Returns the values that at least one present object has, in order.
-    pub(crate) fn values(&self, index: &str, is_present: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
+    /// Looks at up to `limit` values, in order, after the value `after`. Returns those that at least one present object has, and the last one
+    /// if there may be more.
+    pub(crate) fn values(
+        &self,
+        index: &str,
+        after: Option<&str>,
+        limit: usize,
+        is_present: impl Fn(&ObjectKey) -> bool,
+    ) -> (Vec<String>, Option<String>) {
         let contents = self.contents.read();
-        let Some(position) = self.position(index) else { return Vec::new() };
-        let values = contents.by_value[position].iter().filter(|(_, keys)| keys.iter().any(&is_present));
-        values.map(|(value, _)| value.clone()).collect()
+        let Some(position) = self.position(index) else { return (Vec::new(), None) };
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let values = contents.by_value[position].range::<str, _>((start, Bound::Unbounded)).take(limit);
+        let (mut found, mut last, mut count) = (Vec::new(), None, 0);
+        for (value, keys) in values {
+            if keys.iter().any(&is_present) {
+                found.push(value.clone());
+            }
+            (last, count) = (Some(value), count + 1);
+        }
+        (found, last.filter(|_| count == limit).cloned())
     }
 
     /// Returns the keys of all objects that are stored, with or without values.
@@ -151,6 +175,31 @@ mod tests {
         .expect("an object")
     }
 
+    /// Reads one key at a time.
+    fn all_keys(computed: &ComputedIndexes, index: &str, value: &str) -> Vec<ObjectKey> {
+        let mut keys: Vec<ObjectKey> = Vec::new();
+        loop {
+            let next = computed.keys(index, value, keys.last(), 1);
+            if next.is_empty() {
+                return keys;
+            }
+            keys.extend(next);
+        }
+    }
+
+    /// Reads one value at a time.
+    fn all_values(computed: &ComputedIndexes, index: &str) -> Vec<String> {
+        let (mut values, mut after) = (Vec::new(), None);
+        loop {
+            let (found, last) = computed.values(index, after.as_deref(), 1, |_| true);
+            values.extend(found);
+            after = last;
+            if after.is_none() {
+                return values;
+            }
+        }
+    }
+
     fn names(keys: &[ObjectKey]) -> Vec<&str> {
         keys.iter().map(ObjectKey::name).collect()
     }
@@ -165,15 +214,15 @@ mod tests {
             ComputedIndexes::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
         computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
         computed.set(object("b", "1"), values(&[&["red"], &[]])).expect("room");
-        assert_eq!(names(&computed.keys("team", "red")), ["a", "b"]);
-        assert_eq!(computed.values("team", |_| true), ["blue", "red"]);
+        assert_eq!(names(&all_keys(&computed, "team", "red")), ["a", "b"]);
+        assert_eq!(all_values(&computed, "team"), ["blue", "red"]);
         computed.set(object("a", "2"), values(&[&["green"], &["z"]])).expect("room");
-        assert_eq!(names(&computed.keys("team", "red")), ["b"]);
-        assert_eq!(computed.values("team", |_| true), ["green", "red"]);
-        assert_eq!(computed.values("zone", |_| true), ["z"]);
+        assert_eq!(names(&all_keys(&computed, "team", "red")), ["b"]);
+        assert_eq!(all_values(&computed, "team"), ["green", "red"]);
+        assert_eq!(all_values(&computed, "zone"), ["z"]);
         computed.remove(&ObjectKey::cluster("a"));
-        assert_eq!(computed.values("team", |_| true), ["red"]);
-        assert!(computed.values("zone", |_| true).is_empty() && computed.keys("zone", "z").is_empty());
+        assert_eq!(all_values(&computed, "team"), ["red"]);
+        assert!(all_values(&computed, "zone").is_empty() && all_keys(&computed, "zone", "z").is_empty());
     }
 
     #[test]
@@ -205,7 +254,7 @@ mod tests {
         assert_eq!(memory.used(), one);
         let exceeded = computed.set(object("b", "1"), values(&[&[&long]])).expect_err("no room");
         assert!(exceeded.to_string().contains("limits.hostMemory of 1 MiB"), "{exceeded}");
-        assert_eq!(names(&computed.keys("team", &long)), ["a"]);
+        assert_eq!(names(&all_keys(&computed, "team", &long)), ["a"]);
         let key = ObjectKey::cluster("b");
         assert!(
             computed.is_current(&key, Some(&object("b", "1"))),
@@ -214,7 +263,7 @@ mod tests {
         computed.remove(&ObjectKey::cluster("a"));
         assert_eq!(memory.used(), 0);
         computed.set(object("b", "2"), values(&[&["short"]])).expect("room");
-        assert_eq!(names(&computed.keys("team", "short")), ["b"]);
+        assert_eq!(names(&all_keys(&computed, "team", "short")), ["b"]);
         drop(computed);
         assert_eq!(memory.used(), 0);
     }

@@ -184,9 +184,14 @@ impl EventWriter {
                 None => {
                     let (collection, name, body) = manifest(&event, instance, Timestamp::now());
                     let path = format!("{collection}/{}", path_segment(&name));
-                    recorded.insert(identity.clone(), RecordedSeries { path, count: 1, last: now });
-                    let path = collection + &query(&[("fieldManager", &event.plugin)]);
-                    server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
+                    let collection = collection + &query(&[("fieldManager", &event.plugin)]);
+                    let payload = Payload::json(body.to_string());
+                    let outcome = server.request(Method::POST, &collection, Some(payload)).await;
+                    // Only an Event that exists can become a series.
+                    if outcome.is_ok() {
+                        recorded.insert(identity.clone(), RecordedSeries { path, count: 1, last: now });
+                    }
+                    outcome
                 }
             };
             if let Err(error) = outcome {
@@ -268,6 +273,34 @@ mod tests {
         assert!(recorder.record(new_event("p")), "the host's own is not the plugin's");
         while receiver.try_recv().is_ok() {}
         assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_recorder_continues_after_a_panic() {
+        let methods = Arc::<parking_lot::Mutex<Vec<Method>>>::default();
+        let seen = Arc::clone(&methods);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut methods = seen.lock();
+            methods.push(request.method().clone());
+            let count = methods.len();
+            // The response is polled by the recorder's task.
+            async move {
+                assert!(count > 1, "a defect in the recorder");
+                Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(
+                    b"{}".to_vec(),
+                )))
+            }
+        });
+        let server = ApiClient::new(kube::Client::new(service, "default"));
+        let recorder = EventRecorder::start(server, "test".into(), PluginLogs::default());
+        for _ in 0..3 {
+            assert!(recorder.record(new_event("n")));
+        }
+        while methods.lock().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // The first Event was not written, so the second one is not an occurrence of it.
+        assert_eq!(*methods.lock(), [Method::POST, Method::POST, Method::PATCH]);
     }
 
     fn new_event(note: &str) -> NewEvent {

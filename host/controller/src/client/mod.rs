@@ -13,11 +13,14 @@ pub(crate) mod quota;
 mod write_outcome;
 pub(crate) mod writer;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
+use tokio::time::timeout;
 
 pub(crate) use crds::{CrdError, FIELD_MANAGER, apply_crds, missing_crd, unestablished_crd};
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
@@ -46,6 +49,8 @@ pub(crate) struct Payload {
 pub(crate) const JSON: &str = "application/json";
 /// Limit in bytes for responses without a narrower one, such as written objects; many times what etcd stores.
 const MAX_RESPONSE_SIZE: usize = 64 << 20;
+/// How long one request may take, response body included. API servers end a request after a minute, unless it is a watch.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit in bytes for the body of an error response.
 const MAX_ERROR_SIZE: usize = 256 << 10;
 const IMPERSONATE_USER: &str = "impersonate-user";
@@ -73,7 +78,7 @@ impl ApiClient {
     }
 
     /// Sends one request and returns the body of a successful response. Dropping the future abandons the
-    /// request: the server may or may not have carried it out.
+    /// request: the server may or may not have carried it out. The request ends after [`REQUEST_TIMEOUT`].
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -86,6 +91,21 @@ impl ApiClient {
     /// Like [`request`](Self::request), with another limit: a response of more than `limit` bytes is an error
     /// and is not read to its end.
     pub(crate) async fn request_with_limit(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        payload: Option<Payload>,
+        limit: usize,
+    ) -> Result<Bytes, RequestError> {
+        let exchange = self.exchange(method, path_and_query, payload, limit);
+        let late = |_| {
+            Err(RequestError::Transport(format!("no complete answer in {} s", REQUEST_TIMEOUT.as_secs())))
+        };
+        timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(late)
+    }
+
+    /// Sends one request and reads the response, however long that takes.
+    async fn exchange(
         &self,
         method: Method,
         path_and_query: &str,
@@ -166,6 +186,8 @@ pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
+
     use super::*;
 
     #[tokio::test]
@@ -181,6 +203,28 @@ mod tests {
         assert_eq!(refused.code(), Some(413));
         assert!(refused.to_string().contains("limits.messageSize of 99 bytes"), "{refused}");
         assert!(refused.leaves_outcome_open(), "a write may have been carried out");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_a_complete_answer_ends() {
+        // One server sends no head, the other one a byte of the body per second.
+        let silent = tower::service_fn(async |_: Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, std::convert::Infallible>>().await
+        });
+        let slow = tower::service_fn(async |_: Request<Body>| {
+            let bytes = futures::stream::repeat(Bytes::from_static(b"x")).then(async |byte| {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, std::convert::Infallible>(http_body::Frame::data(byte))
+            });
+            Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::StreamBody::new(bytes)))
+        });
+        for client in [kube::Client::new(silent, "default"), kube::Client::new(slow, "default")] {
+            let start = tokio::time::Instant::now();
+            let error = ApiClient::new(client).get("/").await.expect_err("no complete answer");
+            assert_eq!(start.elapsed(), REQUEST_TIMEOUT);
+            assert!(error.to_string().contains("no complete answer in 120 s"), "{error}");
+            assert!(error.leaves_outcome_open() && error.is_transient());
+        }
     }
 
     #[tokio::test]

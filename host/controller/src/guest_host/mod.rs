@@ -12,13 +12,13 @@ use pilothouse_informer::Priority;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryKind, HttpBody,
-    HttpError, HttpTimeouts, ListOptions, LivePage, LogLevel, LogLine, MetricSample, Misuse, ObjectType,
-    Patch, PluginEvent, Reason,
+    HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, MetricSample,
+    Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use rand::Rng;
 use tokio::time::Instant;
 
-use crate::cache::views::Views;
+use crate::cache::views::{INDEX_STEP, Views};
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::Quotas;
@@ -204,8 +204,10 @@ impl Host for GuestHost {
         watch: &str,
         index: &str,
         value: &str,
-    ) -> Result<Vec<Object>, Misuse> {
-        with_watch_name(watch, self.views(call, "cache.by-index")?.readable(watch)?.by_index(index, value))
+        from: &IndexCursor,
+    ) -> Result<IndexPart<Object>, Misuse> {
+        let view = self.views(call, "cache.by-index")?.readable(watch)?;
+        with_watch_name(watch, view.by_index(index, value, from, INDEX_STEP))
     }
 
     fn cache_index_keys(
@@ -214,15 +216,21 @@ impl Host for GuestHost {
         watch: &str,
         index: &str,
         value: &str,
-    ) -> Result<Vec<ObjectKey>, Misuse> {
-        with_watch_name(
-            watch,
-            self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value),
-        )
+        from: &IndexCursor,
+    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+        let view = self.views(call, "cache.index-keys")?.readable(watch)?;
+        with_watch_name(watch, view.index_keys(index, value, from, INDEX_STEP))
     }
 
-    fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
-        with_watch_name(watch, self.views(call, "cache.index-values")?.readable(watch)?.index_values(index))
+    fn cache_index_values(
+        &self,
+        call: &Call,
+        watch: &str,
+        index: &str,
+        from: &IndexCursor,
+    ) -> Result<IndexPart<String>, Misuse> {
+        let view = self.views(call, "cache.index-values")?.readable(watch)?;
+        with_watch_name(watch, view.index_values(index, from, INDEX_STEP))
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
@@ -302,7 +310,11 @@ impl Host for GuestHost {
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
-        if let Some(Capabilities { rate_limits, .. }) = &self.capabilities {
+        if let Some(Capabilities { rate_limits, views, .. }) = &self.capabilities {
+            if views.access.is_withheld() {
+                self.services.metrics.events_dropped.inc();
+                return;
+            }
             let now = Instant::now();
             let is_too_fast = rate_limits.events.lock().take(now).is_err();
             if is_too_fast {

@@ -66,6 +66,27 @@ pub(crate) struct LoadServices {
     pub(crate) speculative_compiler: SpeculativeCompiler,
 }
 
+#[cfg(test)]
+impl LoadServices {
+    /// Creates services that send everything with this client.
+    pub(crate) fn for_test(client: kube::Client) -> Self {
+        let server = ApiClient::new(client.clone());
+        let list_watches = pilothouse_informer::KubeListWatches::new(client);
+        let options = pilothouse_informer::InformerOptions::default();
+        Self {
+            engine: Engine::new(pilothouse_plugin::EngineOptions::default()).expect("an engine"),
+            discovery: Discovery::new(server.clone()),
+            server,
+            informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
+            grant_crds: false,
+            grants: GrantMode::Declared,
+            access_review_interval: Duration::from_secs(30),
+            tls: Tls::default(),
+            speculative_compiler: SpeculativeCompiler::default(),
+        }
+    }
+}
+
 /// The outcome of a load.
 pub(crate) enum LoadOutcome {
     /// The files are those of the running version.
@@ -316,7 +337,8 @@ fn capabilities(
     )
     .with_max_response_size(limits.guest.message_size);
     let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
-    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
+    let connector = Connector::new(services.tls.clone());
+    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access));
     Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.quotas) })
 }
 

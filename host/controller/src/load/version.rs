@@ -17,7 +17,7 @@ use crate::config::operator::Terms;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
-use crate::runtime::predicate::Predicate;
+use crate::runtime::predicate::{Predicate, Suspension};
 use crate::runtime::targets::Targets;
 
 /// A version that was described and whose watches are synced.
@@ -80,6 +80,8 @@ pub(crate) struct Feed {
 /// The work that a change starts: which objects it queues, and under which condition.
 pub(crate) struct Work {
     pub(crate) predicate: Predicate,
+    /// Whether the predicate is suspended, because it costs too much.
+    pub(crate) suspension: Mutex<Suspension>,
     pub(crate) targets: Targets,
     pub(crate) target_watch: Arc<str>,
 }

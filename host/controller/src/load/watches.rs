@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
@@ -63,10 +64,8 @@ pub(super) async fn subscribe(
         let mut subscriptions = Vec::new();
         for key in informer_keys(watch, resource)? {
             let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
-            let same =
-                |known: &WatchSubscription| known.key == key && known.resync == resync && !known.has_ended();
-            let subscribed = match reusable.iter().position(same) {
-                Some(position) => reusable.swap_remove(position),
+            let subscribed = match take_reusable(&mut reusable, &key, resync) {
+                Some(subscribed) => subscribed,
                 None => {
                     let subscription = Arc::new(subscription(services, watch, &key, resync)?);
                     WatchSubscription { key, resync, subscription, taken: Arc::default() }
@@ -213,6 +212,7 @@ fn work(
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
     Ok(Some(Work {
         predicate: Predicate::compile(&watch.predicate)?,
+        suspension: Mutex::default(),
         targets,
         target_watch: target_name.into(),
     }))
@@ -310,5 +310,48 @@ async fn wait_for_sync(plugin: &PluginName, route: &Route, report: &Report) -> R
             None => WaitingFor::FirstList { watch: watch.to_owned() },
         };
         report(LoadStep::Waiting(waiting_for));
+    }
+}
+
+/// Takes the running version's subscription to the same objects. One whose informer has stopped delivers nothing any more and is not reused.
+fn take_reusable(
+    reusable: &mut Vec<WatchSubscription>,
+    key: &InformerKey,
+    resync: Option<Duration>,
+) -> Option<WatchSubscription> {
+    let is_same =
+        |known: &WatchSubscription| known.key == *key && known.resync == resync && !known.has_ended();
+    let position = reusable.iter().position(is_same)?;
+    Some(reusable.swap_remove(position))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reload_does_not_reuse_a_subscription_that_has_ended() {
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let key = InformerKey::new(ResourceType {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Namespace".into(),
+            plural: "namespaces".into(),
+            namespaced: false,
+        });
+        let subscription =
+            Arc::new(informers.subscribe(key.clone(), SubscribeOptions::default()).expect("open"));
+        let reusable = || {
+            let (key, subscription) = (key.clone(), Arc::clone(&subscription));
+            vec![WatchSubscription { key, resync: None, subscription, taken: Arc::default() }]
+        };
+        assert!(take_reusable(&mut reusable(), &key, None).is_some());
+        assert!(take_reusable(&mut reusable(), &key, Some(Duration::from_secs(1))).is_none());
+        informers.stop().await;
+        assert!(take_reusable(&mut reusable(), &key, None).is_none(), "it delivers nothing any more");
     }
 }

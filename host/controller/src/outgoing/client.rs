@@ -1,5 +1,7 @@
 //! Sends the HTTP requests of one version of one plugin. Each request has its own connection: none is shared
 //! with another plugin, and none is kept open.
+//!
+//! While the plugin is held because it lacks a right, nothing is sent and nothing is received: no API server judges these requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::{Connector, Stream};
 use super::{HttpGrants, Target};
+use crate::access::Access;
 use crate::client::fence::Fence;
 
 /// Limit in bytes for a response's head, and for what is read ahead of the guest.
@@ -28,11 +31,12 @@ pub(crate) struct HttpClient {
     grants: HttpGrants,
     connector: Connector,
     fence: Fence,
+    access: Arc<Access>,
 }
 
 impl HttpClient {
-    pub(crate) fn new(grants: HttpGrants, connector: Connector, fence: Fence) -> Self {
-        Self { grants, connector, fence }
+    pub(crate) fn new(grants: HttpGrants, connector: Connector, fence: Fence, access: Arc<Access>) -> Self {
+        Self { grants, connector, fence, access }
     }
 
     /// Sends the request if its host is granted. Returns the response once its head has arrived.
@@ -46,6 +50,8 @@ impl HttpClient {
     ) -> Result<Response<HttpBody>, HttpError> {
         let target = Target::of(request.uri()).map_err(HttpError::Url)?;
         let reach = self.grants.check(&target).map_err(HttpError::Denied)?;
+        let guard = AccessGuard { access: Arc::clone(&self.access), target: target.to_string().into() };
+        guard.check()?;
         let connecting = self.connector.connect(&target, reach, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
         // Held until the response's head has arrived: by then, the server has done or started what it does.
@@ -54,8 +60,69 @@ impl HttpClient {
                 "the HTTP request to {target} is denied: this version of the plugin was replaced"
             )));
         };
-        let exchange = exchange(stream, request, target.to_string().into());
-        within(timeouts.first_byte, HttpStep::FirstByte, exchange).await
+        // The plugin may have been held while the connection was made.
+        guard.check()?;
+        let request = request.map(|body| guard.clone().wrap(body));
+        let exchange = exchange(stream, request, guard.clone());
+        tokio::select! {
+            biased;
+            () = self.access.wait_until_lost() => Err(guard.denied()),
+            response = within(timeouts.first_byte, HttpStep::FirstByte, exchange) => response,
+        }
+    }
+}
+
+/// Stops one request while the plugin is held.
+#[derive(Clone)]
+struct AccessGuard {
+    access: Arc<Access>,
+    target: Arc<str>,
+}
+
+impl AccessGuard {
+    /// Errors if the plugin is held.
+    fn check(&self) -> Result<(), HttpError> {
+        if self.access.is_withheld() { Err(self.denied()) } else { Ok(()) }
+    }
+
+    fn denied(&self) -> HttpError {
+        let reason = self.access.reason().unwrap_or_else(|| "the plugin was held for a moment".to_owned());
+        HttpError::Denied(format!("the HTTP request to {} is denied: {reason}", self.target))
+    }
+
+    /// Returns the body, which ends with an error once the plugin is held.
+    fn wrap(self, body: impl Body<Data = Bytes, Error = HttpError> + Send + 'static) -> HttpBody {
+        GuardedBody { body: body.boxed_unsync(), guard: self }.boxed_unsync()
+    }
+}
+
+/// A body of a request or a response, whose frames are passed on only while the plugin is not held.
+struct GuardedBody {
+    body: HttpBody,
+    guard: AccessGuard,
+}
+
+impl Body for GuardedBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        match self.guard.check() {
+            Err(denied) if frame.is_ready() => Poll::Ready(Some(Err(denied))),
+            _ => frame,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -70,8 +137,9 @@ async fn within<T>(
 async fn exchange(
     stream: Stream,
     request: Request<HttpBody>,
-    target: Arc<str>,
+    guard: AccessGuard,
 ) -> Result<Response<HttpBody>, HttpError> {
+    let target = Arc::clone(&guard.target);
     let broken = |error: &hyper::Error| HttpError::Protocol(failure_text(&target, error));
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(BUFFER_SIZE)
@@ -81,7 +149,7 @@ async fn exchange(
     // The task ends with the response's body, which also reports its error.
     let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(in_origin_form(request)).await.map_err(|error| broken(&error))?;
-    Ok(response.map(|body| ResponseBody { body, target, _connection: connection }.boxed_unsync()))
+    Ok(response.map(|body| guard.wrap(ResponseBody { body, target, _connection: connection })))
 }
 
 /// Changes the URI to origin form, as servers expect it; the host is in the `host` header.

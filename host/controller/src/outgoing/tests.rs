@@ -1,5 +1,6 @@
 //! The client against servers on the loopback address.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::{Connector, HttpClient, HttpGrants, Tls};
+use crate::access::{Access, Missing};
 use crate::client::fence::Fence;
 use crate::config::operator::Operator;
 
@@ -60,10 +62,14 @@ fn client(granted: &str) -> HttpClient {
 }
 
 fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
+    client_under(granted, tls, fence, Arc::default())
+}
+
+fn client_under(granted: &str, tls: Tls, fence: Fence, access: Arc<Access>) -> HttpClient {
     let requested = ["*:*".to_owned(), "http://*:*".to_owned()];
     let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
     let grants = HttpGrants::parse(&requested, Operator::granting(granted)).expect("patterns");
-    HttpClient::new(grants, Connector::new(tls), fence)
+    HttpClient::new(grants, Connector::new(tls), fence, access)
 }
 
 fn get(url: &str) -> Request<HttpBody> {
@@ -183,6 +189,41 @@ async fn a_version_that_was_replaced_sends_nothing() {
     let denied = fetch(&client, get(&target)).await;
     assert!(matches!(&denied, Err(HttpError::Denied(text)) if text.contains("replaced")), "{denied:?}");
     assert!(server.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
+    let mut hello = server(HELLO).await;
+    let target = format!("http://127.0.0.1:{}", hello.port);
+    let access = Arc::<Access>::default();
+    let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
+    let missing = || vec![Missing { watch: Some("pods".into()), text: "it may not list pods".into() }];
+    let is_denied =
+        |error: &HttpError| matches!(error, HttpError::Denied(text) if text.contains("it may not list pods"));
+    // Before the request.
+    access.set_rights(missing());
+    let error = fetch(&client, get(&target)).await.expect_err("held");
+    assert!(is_denied(&error), "{error:?}");
+    assert!(hello.requests.try_recv().is_err());
+    // Between the head and the body of the response.
+    access.set_rights(Vec::new());
+    let response = client.send(get(&target), &HttpTimeouts::default()).await.expect("a response");
+    access.set_rights(missing());
+    let error = response.into_body().collect().await.err().expect("held");
+    assert!(is_denied(&error), "{error:?}");
+    assert!(hello.requests.try_recv().is_ok());
+    access.set_rights(Vec::new());
+    assert_eq!(fetch(&client, get(&target)).await, Ok((200, "hello".to_owned())));
+    // While the server thinks.
+    let mut silent = server("").await;
+    let target = format!("http://127.0.0.1:{}", silent.port);
+    let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
+    let revoke = async {
+        silent.requests.recv().await.expect("a request");
+        access.set_rights(missing());
+    };
+    let (answer, ()) = tokio::join!(fetch(&client, get(&target)), revoke);
+    assert!(answer.as_ref().is_err_and(is_denied), "{answer:?}");
 }
 
 #[tokio::test]

@@ -8,11 +8,10 @@ use tokio::time::sleep;
 
 use super::handle::{RunningVersionStatus, watch_error};
 use crate::client::{apply_crds, missing_crd};
-use crate::config::operator::Operator;
+use crate::guest_host::GuestServices;
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
 use crate::load::version::Version;
-use crate::logs::PluginLog;
 
 /// Between two checks. They send no request while all watches are connected.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -22,15 +21,15 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) async fn restore(
     services: LoadServices,
     version: Arc<Version>,
-    operator: Operator,
+    guest: GuestServices,
     running_status: Arc<RunningVersionStatus>,
     lifecycle: Lifecycle,
-    log: PluginLog,
 ) {
     let crds = &version.descriptor.crds;
     let mut failures = 0;
     loop {
         sleep(CHECK_INTERVAL).await;
+        guest.panics.panic_point("CRDs");
         // A failing API server is reported by the watches.
         let deleted = match watch_error(&running_status) {
             Some(_) => missing_crd(&services.server, crds).await.unwrap_or_default(),
@@ -44,7 +43,7 @@ pub(super) async fn restore(
             failures = 0;
             continue;
         };
-        let terms = operator.terms();
+        let terms = guest.operator.terms();
         let is_granted = terms.is_some_and(|terms| terms.crds.unwrap_or(services.grant_crds));
         let problem = match is_granted {
             false => {
@@ -53,7 +52,7 @@ pub(super) async fn restore(
             true => format!("the CRD {name} was deleted; it is being applied again"),
         };
         if running_status.set_crd_problem(Some(problem.clone())) {
-            log.state(LogLevel::Warn, format_args!("{problem}"));
+            guest.log.state(LogLevel::Warn, format_args!("{problem}"));
             lifecycle.warn("CRDDeleted", problem);
         }
         if !is_granted {
@@ -67,5 +66,63 @@ pub(super) async fn restore(
             )));
             sleep(delay).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::BoxFuture;
+    use pilothouse_informer::{InformerKey, SubscribeOptions};
+    use pilothouse_model::ResourceType;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deleted_crd_is_applied_again_although_the_task_panicked() {
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let guest = GuestServices::for_test("crds", client.clone());
+        let services = LoadServices { grant_crds: true, ..LoadServices::for_test(client) };
+        let pool = Version::test_pool(&guest, "index.wat", pilothouse_plugin::Limits::default()).await;
+        let mut version = Version::for_test(pool, Arc::default());
+        version.descriptor.crds = vec![json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "foos.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]
+            }
+        })];
+        let version = Arc::new(version);
+        // The watch of a kind that is not served has an error, which makes the task look for the CRD.
+        let key = InformerKey::new(ResourceType {
+            group: "example.com".into(),
+            version: "v1".into(),
+            kind: "Foo".into(),
+            plural: "foos".into(),
+            namespaced: true,
+        });
+        let subscription = services.informers.subscribe(key, SubscribeOptions::default()).expect("open");
+        let subscription = Arc::new(subscription);
+        let status = Arc::new(RunningVersionStatus::of_subscription("foos", &subscription));
+        let lifecycle =
+            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
+        guest.panics.arm("CRDs", 2);
+        let start = || -> BoxFuture<'static, ()> {
+            let (services, version, status) = (services.clone(), Arc::clone(&version), Arc::clone(&status));
+            Box::pin(restore(services, version, guest.clone(), status, lifecycle.clone()))
+        };
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.example.com";
+        let is_applied = async {
+            while services.server.get(path).await.expect("an answer").is_none() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            () = guest.restart("CRDs", start) => unreachable!("it never ends"),
+            () = is_applied => {}
+        }
+        assert_eq!(guest.metrics.task_panics.get(), 2);
     }
 }

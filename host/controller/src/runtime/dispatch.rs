@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
 use crate::load::version::{Route, Version, Work};
+use crate::runtime::predicate::PredicateError;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
 
@@ -165,20 +166,9 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
     let Some(work) = &route.work else { return };
     let (reason, priority) = reason(notification);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
-    if priority == Priority::Normal || reason == Reason::Resync {
-        match work.predicate.admits(notification) {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(problem) => {
-                guest.metrics.predicate_errors.inc();
-                guest.log.failure(
-                    LogLevel::Warn,
-                    format_args!("predicate failed: {problem}"),
-                    &"treated as true",
-                    &[("watch", &route.watch), ("key", &notification.key())],
-                );
-            }
-        }
+    let is_checked = priority == Priority::Normal || reason == Reason::Resync;
+    if is_checked && !admits(route, work, notification, guest) {
+        return;
     }
     let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
     let is_itself = matches!(work.targets, Targets::Itself);
@@ -202,7 +192,37 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
 
 fn index_keys(version: &Version, watch: &str, index: &str, value: &str) -> Vec<ObjectKey> {
     // Both names exist: they were checked with the descriptor.
-    version.views.get(watch).and_then(|view| view.index_keys(index, value)).unwrap_or_default()
+    version.views.get(watch).and_then(|view| view.all_index_keys(index, value)).unwrap_or_default()
+}
+
+/// Whether the change passes the watch's predicate. A predicate that fails, or that is suspended because it costs too much, admits it.
+fn admits(route: &Route, work: &Work, notification: &Notification, guest: &GuestServices) -> bool {
+    // The others cost nothing worth counting.
+    let suspension = work.predicate.needs_interpreter().then_some(&work.suspension);
+    if suspension.is_some_and(|suspension| suspension.lock().is_active(Instant::now())) {
+        return true;
+    }
+    let outcome = work.predicate.admits(notification);
+    let has_exceeded = outcome.as_ref().is_err_and(PredicateError::is_over_cost_limit);
+    let suspended = suspension.and_then(|suspension| suspension.lock().record(has_exceeded, Instant::now()));
+    let problem = match outcome {
+        Ok(is_admitted) => return is_admitted,
+        Err(problem) => problem,
+    };
+    guest.metrics.predicate_errors.inc();
+    guest.log.failure(
+        LogLevel::Warn,
+        format_args!("predicate failed: {problem}"),
+        &"treated as true",
+        &[("watch", &route.watch), ("key", &notification.key())],
+    );
+    if let Some(delay) = suspended {
+        let text = format_args!(
+            "the predicate costs too much each time; it is not evaluated for {delay:?}, and treated as true"
+        );
+        guest.log.host(LogLevel::Warn, text, &[("watch", &route.watch)]);
+    }
+    true
 }
 
 /// Returns the reason that the guest sees for the change, and its priority. As in controller-runtime's priority queue, objects of the
@@ -248,5 +268,35 @@ mod tests {
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
         let status = guest.panics.status_text().expect("a problem in the status");
         assert!(status.contains("a defect in the dispatch"), "{status}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_predicate_over_its_cost_limit_is_suspended_and_admits_every_change() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("costly", kube::Client::new(service, "n"));
+        let watched = TestWatch::open("").await;
+        let mut version = version(&guest, "maps", &watched).await;
+        let all: String = (0..9).map(|level| format!("[0,1,2,3,4,5,6,7,8,9].all(v{level}, ")).collect();
+        let costly = format!("event == 'created' || !({all}true{})", ")".repeat(9));
+        version.routes[0].work.as_mut().expect("work").predicate =
+            crate::runtime::predicate::Predicate::compile(&costly).expect("a predicate");
+        let route = &version.routes[0];
+        let mut server = ModelServer::new(true);
+        let mut changes = |count: usize| {
+            for name in 0..count {
+                let object = server.put(name % 3, 0, 0);
+                queue(&version, route, &Notification::Added { object, initial: false }, &guest);
+            }
+            guest.metrics.predicate_errors.get()
+        };
+        assert_eq!(changes(5), 5);
+        assert_eq!(changes(100), 5, "it is not evaluated");
+        assert_eq!(guest.queue.snapshot().depth, 3, "all are admitted");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(changes(100), 6, "once, to see whether it still costs too much");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(changes(1), 6, "the suspension doubles");
     }
 }

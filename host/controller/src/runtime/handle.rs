@@ -51,6 +51,14 @@ impl RunningVersionStatus {
         *self.crd_problem.lock() = None;
     }
 
+    /// Reports on this subscription.
+    #[cfg(test)]
+    pub(super) fn of_subscription(watch: &str, subscription: &Arc<Subscription>) -> Self {
+        let status = Self::default();
+        status.subscriptions.lock().push((watch.into(), Arc::downgrade(subscription)));
+        status
+    }
+
     /// Forgets the version, because it was stopped.
     pub(super) fn clear(&self) {
         self.subscriptions.lock().clear();
@@ -260,20 +268,7 @@ mod tests {
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let client = kube::Client::new(api.service(), "default");
         let guest = GuestServices::for_test("index", client.clone());
-        let server = crate::client::ApiClient::new(client.clone());
-        let options = pilothouse_informer::InformerOptions::default();
-        let list_watches = pilothouse_informer::KubeListWatches::new(client);
-        let services = LoadServices {
-            engine: pilothouse_plugin::Engine::new(Default::default()).expect("an engine"),
-            discovery: crate::client::Discovery::new(server.clone()),
-            server,
-            informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
-            grant_crds: false,
-            grants: crate::config::sidecar::GrantMode::Declared,
-            access_review_interval: std::time::Duration::from_secs(30),
-            tls: crate::outgoing::Tls::default(),
-            speculative_compiler: crate::load::speculative_compile::SpeculativeCompiler::default(),
-        };
+        let services = LoadServices::for_test(client);
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
         let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());

@@ -317,8 +317,14 @@ impl PluginTask {
             self.recovery.history.clear();
         }
         self.kind_changes.abort_all();
-        let changed = kind_changes::wait_for_change(self.services.discovery.clone(), Arc::clone(&version));
-        self.kind_changes.spawn(changed);
+        let (discovery, watched, guest) =
+            (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
+        self.kind_changes.spawn(async move {
+            let wait = || -> BoxFuture<'static, String> {
+                Box::pin(kind_changes::wait_for_change(discovery.clone(), Arc::clone(&watched)))
+            };
+            guest.restart("kinds", wait).await
+        });
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
@@ -328,15 +334,8 @@ impl PluginTask {
                 let restore = || -> BoxFuture<'static, ()> {
                     let (services, lifecycle) = (services.clone(), lifecycle.clone());
                     let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
-                    let (operator, log) = (guest.operator.clone(), guest.log.clone());
-                    Box::pin(deleted_crds::restore(
-                        services,
-                        version,
-                        operator,
-                        running_status,
-                        lifecycle,
-                        log,
-                    ))
+                    let guest = guest.clone();
+                    Box::pin(deleted_crds::restore(services, version, guest, running_status, lifecycle))
                 };
                 guest.restart("CRDs", restore).await;
             });

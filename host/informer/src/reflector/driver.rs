@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::idle::{IdleTimer, idle_failure};
+use super::idle::{IdleTimer, ListPace, idle_failure};
 use super::recovery::ServerRecovery;
 use super::reuse::reuse_unchanged;
 use super::state_machine::{Action, Input, StateMachine};
@@ -183,13 +183,15 @@ impl Reflector {
 
     async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
         let idle = self.options.idle_timeout;
+        let mut pace = ListPace::start(&self.options);
         let mut body =
             timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
-            let first_new = items.len();
-            decoder.feed(&chunk?, &self.format, &mut items)?;
+            let (first_new, chunk) = (items.len(), chunk?);
+            pace.record(&chunk)?;
+            decoder.feed(&chunk, &self.format, &mut items)?;
             let limit = self.options.max_list_items;
             if items.len() > limit {
                 return Err(DecodeError::TooMany { limit }.into());
@@ -213,6 +215,7 @@ impl Reflector {
         self.report_state();
         let mut lines = LineSplitter::new(self.options.max_object_bytes);
         let mut idle = IdleTimer::start(self.idle_timeout());
+        let mut pace = ListPace::start(&self.options);
         loop {
             let chunk = match idle.next(&mut body, self.idle_timeout()).await {
                 Ok(Some(chunk)) => chunk,
@@ -225,6 +228,11 @@ impl Reflector {
                 }
                 Err(failure) => return self.watch_failed(failure),
             };
+            if self.machine.is_streaming()
+                && let Err(failure) = pace.record(&chunk)
+            {
+                return self.watch_failed(failure);
+            }
             match self.read_chunk(&chunk, &mut lines) {
                 Ok(Action::Read) => {}
                 Ok(action) => return action,

@@ -1,4 +1,4 @@
-//! Detects a connection on which nothing has arrived for too long.
+//! Detects a connection on which nothing has arrived for too long, and a list that arrives too slowly.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ByteStream;
+use crate::options::InformerOptions;
 
 /// The idle timeout of a body. One timer serves the whole body: each chunk only records its arrival, and the timer checks that
 /// when it fires.
@@ -54,6 +55,44 @@ impl IdleTimer {
     }
 }
 
+/// The time that a list may take: the idle timeout, and more the more of it has arrived.
+pub(super) struct ListPace {
+    started: Instant,
+    /// The time without regard to what has arrived.
+    base: Duration,
+    /// Bytes per second.
+    min_rate: u64,
+    received: u64,
+}
+
+impl ListPace {
+    /// Starts the time now.
+    pub(super) fn start(options: &InformerOptions) -> Self {
+        Self {
+            started: Instant::now(),
+            base: options.idle_timeout,
+            min_rate: options.min_list_rate.max(1),
+            received: 0,
+        }
+    }
+
+    /// Records the arrival of a chunk.
+    ///
+    /// # Errors
+    /// Errors if the list has taken longer than its bytes allow.
+    pub(super) fn record(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        self.received = self.received.saturating_add(chunk.len() as u64);
+        let elapsed = self.started.elapsed();
+        let allowed = self.base.saturating_add(Duration::from_secs(self.received / self.min_rate));
+        if elapsed <= allowed {
+            return Ok(());
+        }
+        let message =
+            format!("the list arrives too slowly: {} bytes in {} s", self.received, elapsed.as_secs());
+        Err(Failure::new(FailureKind::TimedOut, message))
+    }
+}
+
 /// Returns the failure of a request on which nothing arrived for `limit`.
 pub(super) fn idle_failure(limit: Duration) -> Failure {
     Failure::new(FailureKind::TimedOut, format!("no data received for {} s", limit.as_secs()))
@@ -63,6 +102,30 @@ pub(super) fn idle_failure(limit: Duration) -> Failure {
 mod tests {
     use super::*;
     use tokio_stream::wrappers::ReceiverStream;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_may_take_longer_the_more_of_it_arrives() {
+        let options = InformerOptions {
+            idle_timeout: Duration::from_secs(10),
+            min_list_rate: 100,
+            ..InformerOptions::default()
+        };
+        let mut pace = ListPace::start(&options);
+        for _ in 0..100 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            pace.record(&[0; 100]).expect("it is fast enough");
+        }
+        let slow = async |bytes: &[u8]| {
+            let mut pace = ListPace::start(&options);
+            let start = Instant::now();
+            while pace.record(bytes).is_ok() {
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            start.elapsed().as_secs()
+        };
+        assert_eq!(slow(&[0; 1]).await, 11);
+        assert_eq!(slow(&[0; 50]).await, 21, "half as fast as it must be");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_idle_timeout_counts_from_the_last_chunk() {

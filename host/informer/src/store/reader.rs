@@ -1,6 +1,7 @@
 //! Read-only views of a store.
 
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -55,6 +56,51 @@ pub(crate) struct StoreView {
 #[derive(Clone)]
 pub struct StoreReader {
     source: Arc<ReaderSource>,
+}
+
+/// A part of a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan<T> {
+    /// What was found, in key order.
+    pub found: Vec<T>,
+    /// The last key that was looked at, if the search continues after it; `None` if it is complete.
+    pub next: Option<ObjectKey>,
+}
+
+/// A place in the values of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexPlace {
+    /// The last value that was looked at.
+    pub value: String,
+    /// The last of its objects that was looked at; `None` if it needs no further look.
+    pub key: Option<ObjectKey>,
+}
+
+impl<T> Scan<T> {
+    fn of<'a>(
+        candidates: impl Iterator<Item = &'a StoredObject>,
+        limit: usize,
+        max_found: usize,
+        visible: impl Fn(&'a StoredObject) -> Option<T>,
+    ) -> Self {
+        let mut candidates = candidates.peekable();
+        let (mut found, mut last) = (Vec::new(), None);
+        for stored in candidates.by_ref().take(limit.max(1)) {
+            found.extend(visible(stored));
+            last = Some(stored.key());
+            if found.len() >= max_found {
+                break;
+            }
+        }
+        let next = candidates.peek().and(last).cloned();
+        Self { found, next }
+    }
+}
+
+impl<T> Default for Scan<T> {
+    fn default() -> Self {
+        Self { found: Vec::new(), next: None }
+    }
 }
 
 impl StoreView {
@@ -112,6 +158,27 @@ impl StoreReader {
                 .filter_map(|stored| view.visible(stored))
                 .take(limit)
                 .collect()
+        })
+    }
+
+    /// Like [`page`](Self::page) with a limit of `max_found`, but looks at no more than `limit` objects, so that the cache is not locked for
+    /// long.
+    #[must_use]
+    pub fn scan(
+        &self,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+        limit: usize,
+        max_found: usize,
+    ) -> Scan<Object> {
+        let view = self.source.load();
+        let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
+        if own.is_some() && namespace.is_some() && own != namespace {
+            return Scan::default();
+        }
+        view.store.read(|state| {
+            let candidates = state.range(namespace.or(own), after);
+            Scan::of(candidates, limit, max_found, |stored| view.visible(stored))
         })
     }
 
@@ -176,6 +243,87 @@ impl StoreReader {
             let visible =
                 |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
             state.index_values(id).filter(visible).map(str::to_owned).collect()
+        })
+    }
+
+    /// Returns objects with this value in an index, after the key `after`. Looks at no more than `limit` objects, so that the cache is not
+    /// locked for long.
+    ///
+    /// # Errors
+    /// Same as [`by_index`](Self::by_index).
+    pub fn scan_index(
+        &self,
+        name: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Result<Scan<Object>, IndexError> {
+        self.with_index(name, |view, state, id| {
+            let candidates = state.objects_with_value_after(id, value, after);
+            Scan::of(candidates, limit, usize::MAX, |stored| view.visible(stored))
+        })
+    }
+
+    /// Like [`scan_index`](Self::scan_index), but returns the keys only.
+    ///
+    /// # Errors
+    /// Same as [`by_index`](Self::by_index).
+    pub fn scan_index_keys(
+        &self,
+        name: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Result<Scan<ObjectKey>, IndexError> {
+        self.with_index(name, |view, state, id| {
+            let candidates = state.objects_with_value_after(id, value, after);
+            let visible_key =
+                |stored: &StoredObject| view.includes_stored(stored).then(|| stored.key().clone());
+            Scan::of(candidates, limit, usize::MAX, visible_key)
+        })
+    }
+
+    /// Returns values that objects have in an index, from the place `from` on. Ignores the objects whose keys `is_ignored` accepts. Looks at
+    /// no more than `limit` objects and values, so that the cache is not locked for long.
+    ///
+    /// # Errors
+    /// Same as [`by_index`](Self::by_index).
+    pub fn scan_index_values(
+        &self,
+        name: &str,
+        from: Option<&IndexPlace>,
+        limit: usize,
+        is_ignored: &dyn Fn(&ObjectKey) -> bool,
+    ) -> Result<(Vec<String>, Option<IndexPlace>), IndexError> {
+        self.with_index(name, |view, state, id| {
+            let (mut values, mut left) = (Vec::new(), limit.max(1));
+            // A place with a key is in the middle of the value's objects.
+            let start = match from {
+                None => Bound::Unbounded,
+                Some(IndexPlace { value, key: None }) => Bound::Excluded(value.as_str()),
+                Some(IndexPlace { value, key: Some(_) }) => Bound::Included(value.as_str()),
+            };
+            let mut after = from.and_then(|place| place.key.as_ref());
+            for value in state.index_values_from(id, start) {
+                // The value may be gone meanwhile.
+                let after = after.take().filter(|_| from.is_some_and(|place| place.value == value));
+                for stored in state.objects_with_value_after(id, value, after) {
+                    if !is_ignored(stored.key()) && view.includes_stored(stored) {
+                        values.push(value.to_owned());
+                        break;
+                    }
+                    left -= 1;
+                    if left == 0 {
+                        let place = IndexPlace { value: value.to_owned(), key: Some(stored.key().clone()) };
+                        return (values, Some(place));
+                    }
+                }
+                left -= 1;
+                if left == 0 {
+                    return (values, Some(IndexPlace { value: value.to_owned(), key: None }));
+                }
+            }
+            (values, None)
         })
     }
 

@@ -211,12 +211,34 @@ impl State {
         id: IndexId,
         value: &str,
     ) -> impl Iterator<Item = &'a StoredObject> + use<'a> {
+        self.objects_with_value_after(id, value, None)
+    }
+
+    /// Like [`objects_with_value`](Self::objects_with_value), from the object after this key.
+    pub(crate) fn objects_with_value_after<'a>(
+        &'a self,
+        id: IndexId,
+        value: &str,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &'a StoredObject> + use<'a> {
         let keys = self.indexes.get(&id).and_then(|index| index.keys.get(value));
-        keys.into_iter().flatten().filter_map(|key| self.get(key))
+        let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
+        let rest = keys.map(|keys| keys.range((start, Bound::Unbounded)));
+        rest.into_iter().flatten().filter_map(|key| self.get(key))
     }
 
     pub(crate) fn index_values(&self, id: IndexId) -> impl Iterator<Item = &str> {
-        self.indexes.get(&id).into_iter().flat_map(|index| index.keys.keys().map(|value| &**value))
+        self.index_values_from(id, Bound::Unbounded)
+    }
+
+    /// Like [`index_values`](Self::index_values), from a value on.
+    pub(crate) fn index_values_from<'a>(
+        &'a self,
+        id: IndexId,
+        start: Bound<&str>,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
+        let values = self.indexes.get(&id).map(|index| index.keys.range::<str, _>((start, Bound::Unbounded)));
+        values.into_iter().flatten().map(|(value, _)| &**value)
     }
 
     pub(crate) fn objects_sharing_value(&self, id: IndexId, object: &Object) -> Vec<&StoredObject> {

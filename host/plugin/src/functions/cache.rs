@@ -1,5 +1,7 @@
 //! Implements `cache`: reads watched objects.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;
 
@@ -8,7 +10,7 @@ use super::{MAX_PAGE_SIZE, MAX_SELECTOR_LENGTH, check_length, check_pointers, no
 use crate::bindings::pilothouse::controller::cache::{Filter, Host, Page, Row};
 use crate::bindings::pilothouse::controller::types::ObjectKey;
 use crate::sandbox::{GuestState, ObjectHandle, StopReason};
-use crate::{CacheFilter, CachePage, Call, Misuse};
+use crate::{CacheFilter, CachePage, Call, IndexCursor, Misuse};
 
 /// Number of objects that a list takes from the cache at a time.
 const CHUNK_SIZE: usize = 4096;
@@ -86,43 +88,75 @@ impl Host for GuestState {
         Ok(rows)
     }
 
-    fn by_index(
+    async fn by_index(
         &mut self,
         watch: String,
         index: String,
         value: String,
     ) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
         self.check_available("cache.by-index")?;
-        let mut since = self.cpu.now();
-        let objects =
-            self.host.cache_by_index(&self.call, &watch, &index, &value).map_err(StopReason::from)?;
-        let handles = self.open_all(objects)?;
+        let mut objects = BTreeMap::new();
+        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        while let Some(cursor) = from {
+            let part = self
+                .host
+                .cache_by_index(&self.call, &watch, &index, &value, &cursor)
+                .map_err(StopReason::from)?;
+            objects.extend(part.found.into_iter().map(|object| (object.key().clone(), object)));
+            // More objects than there may be handles fail below, however many more there are.
+            from = part.next.filter(|_| objects.len() <= self.handles.limit());
+            self.yield_after_tick(&mut since).await?;
+        }
+        let handles = self.open_all(objects.into_values().collect())?;
         self.cpu.charge_since(&mut since)?;
         Ok(handles)
     }
 
-    fn index_keys(
+    async fn index_keys(
         &mut self,
         watch: String,
         index: String,
         value: String,
     ) -> wasmtime::Result<Vec<ObjectKey>> {
         self.check_available("cache.index-keys")?;
-        let mut since = self.cpu.now();
-        let keys =
-            self.host.cache_index_keys(&self.call, &watch, &index, &value).map_err(StopReason::from)?;
-        self.cpu.charge_since(&mut since)?;
-        self.check_message_size(keys.iter().map(|key| size_of::<ObjectKey>() + key.as_str().len()).sum())?;
+        let mut keys = BTreeSet::new();
+        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        let mut size = 0;
+        while let Some(cursor) = from {
+            let part = self
+                .host
+                .cache_index_keys(&self.call, &watch, &index, &value, &cursor)
+                .map_err(StopReason::from)?;
+            for key in part.found {
+                let key_size = size_of::<ObjectKey>() + key.as_str().len();
+                size += if keys.insert(key) { key_size } else { 0 };
+            }
+            self.check_message_size(size)?;
+            from = part.next;
+            self.yield_after_tick(&mut since).await?;
+        }
         Ok(keys.iter().map(ObjectKey::from).collect())
     }
 
-    fn index_values(&mut self, watch: String, index: String) -> wasmtime::Result<Vec<String>> {
+    async fn index_values(&mut self, watch: String, index: String) -> wasmtime::Result<Vec<String>> {
         self.check_available("cache.index-values")?;
-        let mut since = self.cpu.now();
-        let values = self.host.cache_index_values(&self.call, &watch, &index).map_err(StopReason::from)?;
-        self.cpu.charge_since(&mut since)?;
-        self.check_message_size(values.iter().map(|value| size_of::<String>() + value.len()).sum())?;
-        Ok(values)
+        let mut values = BTreeSet::new();
+        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        let mut size = 0;
+        while let Some(cursor) = from {
+            let part = self
+                .host
+                .cache_index_values(&self.call, &watch, &index, &cursor)
+                .map_err(StopReason::from)?;
+            for value in part.found {
+                let value_size = size_of::<String>() + value.len();
+                size += if values.insert(value) { value_size } else { 0 };
+            }
+            self.check_message_size(size)?;
+            from = part.next;
+            self.yield_after_tick(&mut since).await?;
+        }
+        Ok(values.into_iter().collect())
     }
 
     fn has_synced(&mut self, watch: String) -> wasmtime::Result<bool> {

@@ -65,6 +65,11 @@ impl Handles {
         handles
     }
 
+    /// Returns `limits.handles`.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit as usize
+    }
+
     /// Opens a handle.
     ///
     /// # Errors

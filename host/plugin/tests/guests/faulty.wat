@@ -3,6 +3,9 @@
 (module
   (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/cache@0.1.1" "list" (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "by-index" (func $by-index (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "index-keys" (func $index-keys (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.1" "index-values" (func $index-values (param i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.1" "get"
     (func $client-get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/changes@0.1.1" "[resource-drop]batch" (func $end (param i32)))
@@ -204,6 +207,16 @@
 
   ;; Lists with a label that no object has.
   (func $selects-nothing (call $selects (i32.const 672) (i32.const 12)))
+
+  ;; These look for an index value that no object has.
+  (func $searches-objects
+    (call $by-index (global.get $watch) (global.get $watch-len) (i32.const 576) (i32.const 4)
+      (i32.const 576) (i32.const 4) (i32.const 96)))
+  (func $searches-keys
+    (call $index-keys (global.get $watch) (global.get $watch-len) (i32.const 576) (i32.const 4)
+      (i32.const 576) (i32.const 4) (i32.const 96)))
+  (func $searches-values
+    (call $index-values (global.get $watch) (global.get $watch-len) (i32.const 576) (i32.const 4) (i32.const 96)))
 
   ;; Reads a field with a pointer of 100,000 bytes.
   (func $points-at-length

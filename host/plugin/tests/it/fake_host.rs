@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryCharge,
-    HostMemoryKind, ListOptions, LivePage, LogLevel, LogLine, LogSource, MetricSample, Misuse, ObjectType,
-    Patch, PluginEvent,
+    HostMemoryKind, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, LogSource,
+    MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 /// One line of the log.
@@ -43,7 +43,7 @@ pub(crate) struct FakeHost {
     calls: Mutex<Vec<String>>,
     host_memory: HostMemory,
     queued: Mutex<Vec<HostMemoryCharge>>,
-    /// Whether lists of the cache have no end.
+    /// Whether searches of the cache have no end.
     is_endless: bool,
 }
 
@@ -62,7 +62,7 @@ impl FakeHost {
         self
     }
 
-    /// Makes lists of the cache endless.
+    /// Makes searches of the cache endless.
     pub(crate) fn endless(self) -> Self {
         Self { is_endless: true, ..self }
     }
@@ -94,6 +94,14 @@ impl FakeHost {
 
     fn record(&self, call: String) {
         self.calls.lock().push(call);
+    }
+
+    /// Returns a part of a search that finds nothing and never ends, or that there is no such index.
+    fn endless_part<T>(&self, watch: &str, index: &str) -> Result<IndexPart<T>, Misuse> {
+        if self.is_endless {
+            return Ok(IndexPart { found: Vec::new(), next: Some(IndexCursor::default()) });
+        }
+        Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
     }
 
     fn check(watch: &str) -> Result<(), Misuse> {
@@ -147,12 +155,25 @@ impl Host for FakeHost {
         Ok(CachePage { items, more })
     }
 
-    fn cache_by_index(&self, _: &Call, watch: &str, index: &str, _: &str) -> Result<Vec<Object>, Misuse> {
-        Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
+    fn cache_by_index(
+        &self,
+        _: &Call,
+        watch: &str,
+        index: &str,
+        _: &str,
+        _: &IndexCursor,
+    ) -> Result<IndexPart<Object>, Misuse> {
+        self.endless_part(watch, index)
     }
 
-    fn cache_index_values(&self, _: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
-        Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
+    fn cache_index_values(
+        &self,
+        _: &Call,
+        watch: &str,
+        index: &str,
+        _: &IndexCursor,
+    ) -> Result<IndexPart<String>, Misuse> {
+        self.endless_part(watch, index)
     }
 
     fn cache_has_synced(&self, _: &Call, watch: &str) -> Result<bool, Misuse> {

@@ -161,25 +161,30 @@ async fn too_long_arguments_are_refused() {
 
 #[tokio::test]
 async fn a_search_that_finds_nothing_ends_at_the_time_limit_and_lets_others_run() {
-    let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
-    let host = FakeHost::default().endless();
-    host.put_wish("a", "x");
-    // The guest makes one call of the host, which would never return. The test has only one thread, so the other task runs only if the
-    // search yields.
-    let (mut turns, host) = (0_u32, Arc::new(host));
-    let other_task = async {
-        loop {
-            turns += 1;
-            tokio::task::yield_now().await;
-        }
-    };
-    let fault = tokio::select! {
-        biased;
-        fault = fault_with_host(&host, "$selects-nothing", limits) => fault,
-        () = other_task => unreachable!("it never ends"),
-    };
-    assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
-    assert!(turns > 0);
+    for search in ["$selects-nothing", "$searches-objects", "$searches-keys", "$searches-values"] {
+        let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+        let host = FakeHost::default().endless();
+        host.put_wish("a", "x");
+        // The guest makes one call of the host, which would never return. The test has only one thread, so the other task runs only if the
+        // search yields.
+        let (mut turns, host) = (0_u32, Arc::new(host));
+        let other_task = async {
+            loop {
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+        };
+        let fault = tokio::select! {
+            biased;
+            fault = fault_with_host(&host, search, limits) => fault,
+            () = other_task => unreachable!("it never ends"),
+        };
+        assert!(
+            matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }),
+            "{search}: {fault}"
+        );
+        assert!(turns > 0, "{search}");
+    }
 }
 
 #[tokio::test]

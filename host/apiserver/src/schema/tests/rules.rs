@@ -95,3 +95,165 @@ fn unchanged_value_may_keep_failing_a_rule() {
     assert!(errors(&schema, &object(&json!({"n": 1, "m": 2})), Some(&old)).is_empty());
     assert_eq!(errors(&schema, &object(&json!({"n": 2, "m": 1})), Some(&old)).len(), 1);
 }
+
+/// Returns the errors of an object whose `spec` has these rules.
+fn errors_of_rules(rules: &[String], spec: &Value) -> Vec<String> {
+    let rules: Vec<_> = rules.iter().map(|rule| json!({"rule": rule})).collect();
+    let schema = json!({"type": "object", "properties": {"spec": {
+        "type": "object", "x-kubernetes-validations": rules, "x-kubernetes-preserve-unknown-fields": true
+    }}});
+    errors(&Schema::from_crd(&schema).expect("structural"), &object(spec), None)
+}
+
+fn nested_all(levels: usize) -> String {
+    let head: String = (0..levels).map(|level| format!("[0,1,2,3,4,5,6,7,8,9].all(v{level}, ")).collect();
+    head + "true" + &")".repeat(levels)
+}
+
+#[test]
+fn rules_over_the_cost_limit_are_stopped_with_the_error_of_kubernetes() {
+    let long = "'0123456789'.replace('', '0123456789').replace('', '0123456789').replace('', '0123456789')";
+    for rule in [
+        nested_all(9),
+        format!("['0123456789']{} == []", ".map(x, x + x)".repeat(28)),
+        format!("[1]{} == []", ".map(x, [x, x])".repeat(28)),
+        format!("{long}.split('').all(x, self.text.contains(x) || {long} != '')"),
+        format!("{long}.split('').all(x, x != self.text + {long})"),
+    ] {
+        assert_eq!(
+            errors_of_rules(&[rule.clone(), "false".to_owned()], &json!({"text": "a"})),
+            [format!(
+                "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation \
+                 rules will be run due to call cost exceeds limit for rule: {rule}"
+            )]
+        );
+    }
+}
+
+#[test]
+fn all_rules_of_an_object_share_one_cost_limit() {
+    let rules = vec![nested_all(4); 300];
+    let found = errors_of_rules(&rules, &json!({}));
+    assert_eq!(
+        found,
+        [
+            "spec: Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules \
+          will be run"
+        ]
+    );
+    assert_eq!(errors_of_rules(&rules[..2], &json!({})), Vec::<String>::new());
+}
+
+/// The rules of items share the limit, too, and each item costs little.
+#[test]
+fn rules_of_many_items_share_the_cost_limit() {
+    let schema = crd(&json!({"list": {"type": "array", "items": {
+        "type": "string", "x-kubernetes-validations": [{"rule": nested_all(3)}]
+    }}}));
+    let items = |count: usize| object(&json!({"list": vec!["a"; count]}));
+    assert_eq!(errors(&schema, &items(10), None), Vec::<String>::new());
+    let found = errors(&schema, &items(20_000), None);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("running out of cost budget"), "{found:?}");
+}
+
+#[test]
+fn a_costly_or_long_message_expression_is_replaced_with_the_message() {
+    let doubled = ".replace('', '0123456789')".repeat(28);
+    let long = "'0'".to_owned() + &".replace('', '0123456789')".repeat(4);
+    for expression in [format!("'0'{doubled}"), long, nested_all(9)] {
+        let rule = json!({"rule": "self != 'a'", "message": "not a", "messageExpression": expression});
+        let schema = crd(&json!({"name": {"type": "string", "x-kubernetes-validations": [rule]}}));
+        assert_eq!(
+            errors(&schema, &object(&json!({"name": "a"})), None),
+            [r#"spec.name: Invalid value: "string": not a"#]
+        );
+    }
+}
+
+#[test]
+fn functions_in_namespaces_and_field_names_with_underscores_work_in_rules() {
+    let holds = |rule: &str, spec: &Value| errors_of_rules(&[rule.to_owned()], spec).is_empty();
+    let spec = json!({"max_surge": 3, "x-y": "b", "list": ["a", "b"], "in": 1});
+    for rule in [
+        "self.max_surge == 3",
+        "self.x__dash__y == 'b'",
+        "self.__in__ == 1",
+        "sets.contains(self.list, [self.x__dash__y])",
+        "math.greatest(self.max_surge, 2) == 3",
+        "quantity('1Gi').isGreaterThan(quantity('1Mi')) && isURL('https://example.com')",
+    ] {
+        assert!(holds(rule, &spec), "{rule}: {:?}", errors_of_rules(&[rule.to_owned()], &spec));
+    }
+    assert_eq!(
+        errors_of_rules(&["self.gone == 1".to_owned()], &spec),
+        [r#"spec: Invalid value: "object": no such key: gone evaluating rule: self.gone == 1"#]
+    );
+}
+
+#[test]
+fn values_have_the_types_of_their_format() {
+    let schema = crd(&json!({
+        "at": {"type": "string", "format": "date-time", "x-kubernetes-validations": [{"rule": "self.getFullYear() == 2026"}]},
+        "wait": {"type": "string", "format": "duration", "x-kubernetes-validations": [{"rule": "self < duration('1h')"}]},
+        "data": {"type": "string", "format": "byte", "x-kubernetes-validations": [{"rule": "self.size() == 3"}]},
+        "port": {"x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{"rule": "self == 'http' || self == 80"}]},
+    }));
+    let valid = json!({"at": "2026-01-01T00:00:00Z", "wait": "30m", "data": "YWJj", "port": 80});
+    assert_eq!(errors(&schema, &object(&valid), None), Vec::<String>::new());
+}
+
+/// A rule above and a rule below read the same converted value.
+#[test]
+fn rules_at_several_levels_read_the_members_of_one_value() {
+    let rule = |text: &str| json!([{"rule": text}]);
+    let schema = crd(&json!({"groups": {
+        "type": "object", "x-kubernetes-validations": rule("self.all(k, self[k].size() == 2)"),
+        "additionalProperties": {
+            "type": "array", "x-kubernetes-validations": rule("self[0].a_b == 1"),
+            "items": {
+                "type": "object", "properties": {"a_b": {"type": "integer"}},
+                "x-kubernetes-validations": rule("self.a_b < 3")
+            }
+        }
+    }}));
+    let spec = |last: u32| json!({"groups": {"x-y": [{"a_b": 1}, {"a_b": last}]}});
+    assert_eq!(errors(&schema, &object(&spec(2)), None), Vec::<String>::new());
+    assert_eq!(
+        errors(&schema, &object(&spec(3)), None),
+        [r#"spec.groups[x-y][1]: Invalid value: "object": failed rule: self.a_b < 3"#]
+    );
+}
+
+/// Lists whose items have keys or are unique are checked in linear time. These would take minutes if each item was compared with each other.
+#[test]
+fn large_lists_with_keys_and_large_sets_are_checked() {
+    let schema = crd(&json!({
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "map": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {
+                "type": "object", "required": ["name"],
+                "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.size >= oldSelf.size"}]
+            }
+        }
+    }));
+    let spec = |size: usize| {
+        let names = (0..100_000).map(|number| format!("item-{number}"));
+        let items: Vec<_> = names.clone().map(|name| json!({"name": name, "size": size})).collect();
+        let mut spec = json!({"set": names.collect::<Vec<_>>(), "map": items});
+        spec["map"][99_999]["size"] = 1.into();
+        object(&spec)
+    };
+    assert_eq!(
+        errors(&schema, &spec(2), Some(&spec(1))),
+        Vec::<String>::new(),
+        "each item costs a few units of the limit"
+    );
+    let found = errors(&schema, &spec(1), Some(&spec(2)));
+    assert_eq!(found.len(), 99_999);
+    let mut duplicate = spec(1);
+    duplicate["spec"]["set"][1] = "item-0".into();
+    assert_eq!(errors(&schema, &duplicate, None), [r#"spec.set[1]: Duplicate value: "item-0""#]);
+}

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilothouse_informer::{IndexFn, IndexHandle, StoreReader, Subscription};
+use pilothouse_informer::{IndexError, IndexFn, IndexHandle, IndexPlace, Scan, StoreReader, Subscription};
 use pilothouse_model::{
     FieldSelector, LabelSelector, Object, ObjectKey, ParseOptions, Projection, ResourceType, Transform,
 };
-use pilothouse_plugin::{CacheFilter, CachePage, Misuse};
+use pilothouse_plugin::{CacheFilter, CachePage, IndexCursor, IndexPart, Misuse};
 
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::{CacheState, CacheStateReader, Entry, OwnWrites, ReadResult};
+
+/// The number of objects that one part of a search in an index looks at.
+pub(crate) const INDEX_STEP: usize = 4096;
 
 /// One index of a watch.
 #[derive(Clone)]
@@ -163,80 +166,165 @@ impl View {
             Some(namespace) => self.cache.reader(namespace).into_iter().collect::<Vec<_>>(),
             None => self.cache.readers.iter().collect(),
         };
-        let mut objects: Vec<Object> = readers
-            .iter()
-            .flat_map(|reader| reader.page(filter.namespace.as_deref(), filter.after.as_ref(), limit))
-            .collect();
+        let mut objects: Vec<Object> =
+            readers.iter().flat_map(|reader| page(reader, filter, limit)).collect();
         if readers.len() > 1 {
             sort(&mut objects);
         }
         self.with_own_writes(objects, &own, |_| true)
     }
 
-    /// Returns the objects with this index value, in the order of their keys. Errors if there is no such index.
-    pub(crate) fn by_index(&self, index: &str, value: &str) -> Result<Vec<Object>, Misuse> {
-        let shared = match self.index(index)? {
-            ViewIndex::Shared(shared) => shared,
-            ViewIndex::Computed => {
-                let keys = self.computed.keys(index, value);
-                return Ok(keys.iter().filter_map(|key| self.object(key)).collect());
-            }
+    /// Returns objects with this index value, after the place `from`. Looks at no more than `step` objects. Errors if there is no such index.
+    pub(crate) fn by_index(
+        &self,
+        index: &str,
+        value: &str,
+        from: &IndexCursor,
+        step: usize,
+    ) -> Result<IndexPart<Object>, Misuse> {
+        let ViewIndex::Shared(shared) = self.index(index)? else {
+            let IndexPart { found, next } = self.computed_keys(index, value, from, step);
+            return Ok(IndexPart { found: found.iter().filter_map(|key| self.object(key)).collect(), next });
         };
-        let own = self.own_entries(|_| true);
-        let readers = self.cache.readers.iter();
-        let mut objects: Vec<Object> =
-            readers.flat_map(|reader| reader.by_index(&shared.name, value).unwrap_or_default()).collect();
-        if self.cache.readers.len() > 1 {
-            sort(&mut objects);
+        if let Some((mut written, next)) = self.written_objects(from, step) {
+            written.retain(|object| shared.function.values(object).iter().any(|found| found == value));
+            return Ok(IndexPart { found: written, next });
         }
-        let has_value = |object: &Object| shared.function.values(object).iter().any(|found| found == value);
-        Ok(self.with_own_writes(objects, &own, has_value))
+        let written = self.written_keys();
+        self.search_readers(from, |reader, after| {
+            let mut scan = reader.scan_index(&shared.name, value, after, step)?;
+            scan.found.retain(|object| !written.contains(object.key()));
+            Ok(scan)
+        })
     }
 
-    /// Returns the keys of the objects with this index value, in order. Errors if there is no such index.
-    pub(crate) fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Misuse> {
+    /// Returns the keys of the objects that [`by_index`](Self::by_index) returns.
+    pub(crate) fn index_keys(
+        &self,
+        index: &str,
+        value: &str,
+        from: &IndexCursor,
+        step: usize,
+    ) -> Result<IndexPart<ObjectKey>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
-            let mut keys = self.computed.keys(index, value);
-            keys.retain(|key| self.object(key).is_some());
-            return Ok(keys);
+            let mut part = self.computed_keys(index, value, from, step);
+            part.found.retain(|key| self.object(key).is_some());
+            return Ok(part);
         };
-        if !self.own_writes.is_empty() {
-            return Ok(self.by_index(index, value)?.iter().map(|object| object.key().clone()).collect());
+        if let Some((mut written, next)) = self.written_objects(from, step) {
+            written.retain(|object| shared.function.values(object).iter().any(|found| found == value));
+            return Ok(IndexPart {
+                found: written.iter().map(|object| object.key().clone()).collect(),
+                next,
+            });
         }
-        let readers = self.cache.readers.iter();
-        let mut keys: Vec<ObjectKey> =
-            readers.flat_map(|reader| reader.index_keys(&shared.name, value).unwrap_or_default()).collect();
-        keys.sort();
-        Ok(keys)
+        let written = self.written_keys();
+        self.search_readers(from, |reader, after| {
+            let mut scan = reader.scan_index_keys(&shared.name, value, after, step)?;
+            scan.found.retain(|key| !written.contains(key));
+            Ok(scan)
+        })
     }
 
-    /// Returns the values of an index that at least one object has, in order. Errors if there is no such index.
-    pub(crate) fn index_values(&self, index: &str) -> Result<Vec<String>, Misuse> {
+    /// Returns the keys of all objects with this index value, in order. Errors if there is no such index.
+    pub(crate) fn all_index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Misuse> {
+        let (mut keys, mut from) = (BTreeSet::new(), Some(IndexCursor::default()));
+        while let Some(cursor) = from {
+            let part = self.index_keys(index, value, &cursor, INDEX_STEP)?;
+            keys.extend(part.found);
+            from = part.next;
+        }
+        Ok(keys.into_iter().collect())
+    }
+
+    /// Returns values of an index that at least one object has, after the place `from`, possibly more than once. Looks at no more than `step`
+    /// objects. Errors if there is no such index.
+    pub(crate) fn index_values(
+        &self,
+        index: &str,
+        from: &IndexCursor,
+        step: usize,
+    ) -> Result<IndexPart<String>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
-            return Ok(self.computed.values(index, |key| self.object(key).is_some()));
+            let is_present = |key: &ObjectKey| self.object(key).is_some();
+            let (found, last) = self.computed.values(index, from.value.as_deref(), step, is_present);
+            let next = last.map(|value| IndexCursor { value: Some(value), ..IndexCursor::default() });
+            return Ok(IndexPart { found, next });
         };
-        let own = self.own_entries(|_| true);
-        let readers = self.cache.readers.iter();
-        let mut values: BTreeSet<String> =
-            readers.flat_map(|reader| reader.index_values(&shared.name).unwrap_or_default()).collect();
-        // A value may be in the index only because of cached states that own writes replace. Each such value is checked once, however
-        // many own writes there are.
-        let replaced = own.iter().filter_map(|(key, _)| self.cache.reader(key.namespace())?.get(key));
-        let doubtful: BTreeSet<String> =
-            replaced.flat_map(|cached| shared.function.values(&cached)).collect();
-        let is_written = |key: &ObjectKey| own.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
-        for value in &doubtful {
-            let mut readers = self.cache.readers.iter();
-            let keys = |reader: &StoreReader| reader.index_keys(&shared.name, value).unwrap_or_default();
-            if readers.all(|reader| keys(reader).iter().all(is_written)) {
-                values.remove(value);
-            }
+        if let Some((written, next)) = self.written_objects(from, step) {
+            let found = written.iter().flat_map(|object| shared.function.values(object)).collect();
+            return Ok(IndexPart { found, next });
         }
-        for (key, entry) in &own {
-            let object = self.with_own_write(key, entry);
-            values.extend(object.iter().flat_map(|object| shared.function.values(object)));
+        let written = self.written_keys();
+        let part = from.part.max(1);
+        let Some(reader) = self.cache.readers.get(part - 1) else { return Ok(IndexPart::default()) };
+        let place = from.value.clone().map(|value| IndexPlace { value, key: from.key.clone() });
+        let (found, next) = reader
+            .scan_index_values(&shared.name, place.as_ref(), step, &|key| written.contains(key))
+            .unwrap_or_default();
+        let next = match next {
+            Some(IndexPlace { value, key }) => Some(IndexCursor { part, value: Some(value), key }),
+            None => self.next_reader(part),
+        };
+        Ok(IndexPart { found, next })
+    }
+
+    /// Returns the own writes that a search begins with, as the plugin sees them, and where it continues; `None` if the search is beyond
+    /// them. They are read before the cache, so that a write that is forgotten meanwhile is in the cache that is read then.
+    fn written_objects(&self, from: &IndexCursor, step: usize) -> Option<(Vec<Object>, Option<IndexCursor>)> {
+        if from.part > 0 || self.own_writes.is_empty() {
+            return None;
         }
-        Ok(values.into_iter().collect())
+        let mut entries = self.own_entries(|key| from.key.as_ref().is_none_or(|after| key > after));
+        let is_complete = entries.len() <= step;
+        entries.truncate(step);
+        let last = entries.last().map(|(key, _)| key.clone());
+        let next =
+            IndexCursor { part: usize::from(is_complete), value: None, key: last.filter(|_| !is_complete) };
+        let written = entries.iter().filter_map(|(key, entry)| self.with_own_write(key, entry)).collect();
+        Some((written, Some(next)))
+    }
+
+    /// The keys of the own writes, whose cached states a search ignores.
+    fn written_keys(&self) -> BTreeSet<ObjectKey> {
+        self.own_entries(|_| true).into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Searches the reader of the cursor's part, from the object after a key.
+    fn search_readers<T>(
+        &self,
+        from: &IndexCursor,
+        scan: impl FnOnce(&StoreReader, Option<&ObjectKey>) -> Result<Scan<T>, IndexError>,
+    ) -> Result<IndexPart<T>, Misuse> {
+        let part = from.part.max(1);
+        // In part 0, the key is that of an own write.
+        let after = from.key.as_ref().filter(|_| from.part > 0);
+        let Some(reader) = self.cache.readers.get(part - 1) else { return Ok(IndexPart::default()) };
+        // A reader without the index has no objects yet.
+        let Scan { found, next } = scan(reader, after).unwrap_or_default();
+        let next = match next {
+            Some(key) => Some(IndexCursor { part, value: None, key: Some(key) }),
+            None => self.next_reader(part),
+        };
+        Ok(IndexPart { found, next })
+    }
+
+    /// Returns the place after the last object of a part; `None` if it is the last part.
+    fn next_reader(&self, part: usize) -> Option<IndexCursor> {
+        (part < self.cache.readers.len()).then(|| IndexCursor { part: part + 1, ..IndexCursor::default() })
+    }
+
+    fn computed_keys(
+        &self,
+        index: &str,
+        value: &str,
+        from: &IndexCursor,
+        step: usize,
+    ) -> IndexPart<ObjectKey> {
+        let found = self.computed.keys(index, value, from.key.as_ref(), step);
+        let last = found.last().filter(|_| found.len() == step).cloned();
+        let next = last.map(|key| IndexCursor { key: Some(key), ..IndexCursor::default() });
+        IndexPart { found, next }
     }
 
     fn index(&self, index: &str) -> Result<&ViewIndex, Misuse> {
@@ -270,6 +358,22 @@ impl View {
         }
         objects
     }
+}
+
+/// Returns up to `limit` objects of the filter's namespace after its key, in order. The reader is locked for [`INDEX_STEP`] objects at a time, of
+/// which a narrow watch may see few.
+fn page(reader: &StoreReader, filter: &CacheFilter, limit: usize) -> Vec<Object> {
+    let (mut objects, mut after) = (Vec::new(), filter.after.clone());
+    while objects.len() < limit {
+        let max_found = limit - objects.len();
+        let scan = reader.scan(filter.namespace.as_deref(), after.as_ref(), INDEX_STEP, max_found);
+        objects.extend(scan.found);
+        after = scan.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    objects
 }
 
 fn sort(objects: &mut [Object]) {

@@ -1,6 +1,7 @@
 //! Swaps between versions whose watches differ, with real subscriptions to a model server.
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use pilothouse_informer::{InformerKey, Priority};
 use pilothouse_model::{FieldSelector, LabelSelector, Projection};
 use pilothouse_plugin::{Limits, Reason};
@@ -36,6 +37,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
     };
     let work = Work {
         predicate: Predicate::compile("").expect("none"),
+        suspension: Mutex::default(),
         targets: Targets::Itself,
         target_watch: Arc::clone(&watch),
     };

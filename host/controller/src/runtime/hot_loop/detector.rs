@@ -29,6 +29,8 @@ const MAX_DELAY: Duration = Duration::from_mins(5);
 const MAX_EVENTS: usize = 8;
 /// The number of states that are compared.
 const MAX_STATES: usize = 3;
+/// The size of a state that is compared, in bytes. A comparison needs many times as much memory.
+const MAX_STATE_SIZE: usize = 256 << 10;
 
 /// The loop detection of one key.
 #[derive(Debug)]
@@ -176,11 +178,11 @@ impl LoopDetector {
         None
     }
 
-    /// Returns the state if there is room for it. Half of the plugin's host memory is reserved for its work: without states, a loop is
+    /// Returns the state if it is not too large and there is room for it. Half of the plugin's host memory is reserved for its work: without states, a loop is
     /// found later, after [`MAX_ROUNDS`].
     fn snapshot(&self, object: &Object) -> Option<StateSnapshot> {
         let bytes = object.unpacked_size();
-        if self.memory.used().saturating_add(bytes) > self.memory.limit() / 2 {
+        if bytes > MAX_STATE_SIZE || self.memory.used().saturating_add(bytes) > self.memory.limit() / 2 {
             return None;
         }
         let charge = self.memory.try_charge(HostMemoryKind::OwnWrites, bytes).ok()?;

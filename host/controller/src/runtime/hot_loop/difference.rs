@@ -7,6 +7,10 @@ use serde_json::Value;
 const VOLATILE: [&str; 5] = ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"];
 /// The maximum number of fields that are reported.
 const MAX_FIELDS: usize = 2;
+/// The maximum number of fields that the reported ones are chosen from.
+const MAX_CANDIDATES: usize = 64;
+/// The maximum length of a pointer in bytes. A change further down is reported as one of the field around it.
+const MAX_POINTER_LENGTH: usize = 512;
 
 /// Returns the object's JSON without the metadata that every write changes.
 pub(super) fn without_volatile_metadata(object: &Object) -> Value {
@@ -33,10 +37,14 @@ pub(super) fn changing_fields(states: &[Value]) -> Vec<String> {
 fn collect(left: &Value, right: &Value, pointer: &mut String, found: &mut Vec<String>) {
     let length = pointer.len();
     match (left, right) {
-        _ if left == right => {}
+        _ if found.len() >= MAX_CANDIDATES || left == right => {}
         (Value::Object(left), Value::Object(right)) => {
             let added = right.keys().filter(|name| !left.contains_key(*name));
             for name in left.keys().chain(added) {
+                if length + name.len() > MAX_POINTER_LENGTH {
+                    add(pointer, found);
+                    continue;
+                }
                 pointer.push('/');
                 pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
                 let absent = Value::Null;
@@ -52,7 +60,13 @@ fn collect(left: &Value, right: &Value, pointer: &mut String, found: &mut Vec<St
                 pointer.truncate(length);
             }
         }
-        _ => found.push(pointer.clone()),
+        _ => add(pointer, found),
+    }
+}
+
+fn add(pointer: &str, found: &mut Vec<String>) {
+    if found.last().is_none_or(|last| last != pointer) {
+        found.push(pointer.to_owned());
     }
 }
 
@@ -75,6 +89,21 @@ mod tests {
             ["/items"],
             "a list that changes its length is one change"
         );
+    }
+
+    #[test]
+    fn pointers_are_bounded_in_number_and_length() {
+        let state = |value: usize| {
+            let many: serde_json::Map<_, _> =
+                (0..1000).map(|number| (format!("f{number}"), json!(value))).collect();
+            let long = json!({"x".repeat(100_000): many});
+            json!({"long": long, "many": many})
+        };
+        let mut found = Vec::new();
+        collect(&state(1), &state(2), &mut String::new(), &mut found);
+        assert_eq!(found.len(), MAX_CANDIDATES);
+        assert_eq!(found[0], "/long", "the member's name is too long to be reported");
+        assert!(found.iter().all(|pointer| pointer.len() <= MAX_POINTER_LENGTH));
     }
 
     #[test]

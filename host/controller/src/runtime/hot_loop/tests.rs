@@ -236,3 +236,13 @@ async fn states_are_charged_and_without_room_for_them_a_loop_is_found_later() {
     assert_eq!((found.rounds, memory.used()), (MAX_ROUNDS, 0));
     assert!(found.object.is_none() && found.fields.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn large_states_are_not_compared() {
+    let mut scenario = Scenario::new();
+    let (on, off) = ("on".repeat(200_000), "off".repeat(200_000));
+    let mode = |round: u32| if round.is_multiple_of(2) { on.as_str() } else { off.as_str() };
+    let found = (0..100).find_map(|round| scenario.reconcile(Some(mode(round))).1).expect("a loop");
+    assert_eq!(found.rounds, MAX_ROUNDS);
+    assert!(found.object.is_none() && found.fields.is_empty());
+}

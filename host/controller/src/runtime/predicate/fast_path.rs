@@ -1,7 +1,7 @@
 //! Predicates that are evaluated without CEL: those that combine only the functions that compare the old state with the new one. Most
 //! predicates do, and every event is checked against them.
 
-use kube_cel::cel::common::ast::{Expr, IdedExpr, operators};
+use pilothouse_cel::ast::{Expr, IdedExpr, operators};
 
 /// A boolean expression of such functions.
 #[derive(Debug, PartialEq)]

@@ -4,53 +4,60 @@
 //! "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`, each true for additions and deletions, and those
 //! of Kubernetes' CEL libraries.
 
-mod budget;
-mod error;
-mod evaluate;
-#[cfg(test)]
-mod evaluation_tests;
 mod fast_path;
-mod functions;
 mod read_set;
-mod values;
-mod variables;
+mod suspension;
 
-use std::panic::catch_unwind;
+pub use pilothouse_cel::COST_LIMIT;
+use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
+use pilothouse_cel::{Budget, CompileError, EvaluationError, Expression, Value, from_json, is_unknown};
+use pilothouse_model::{Notification, Object};
 
-use kube_cel::cel::common::ast::IdedExpr;
-use kube_cel::cel::{Program, Value};
-use pilothouse_model::{Notification, Object, cel};
-
-pub use budget::COST_LIMIT;
-use error::EvaluationError;
-use evaluate::Evaluation;
 use fast_path::FastPath;
-use functions::{Patterns, is_unknown};
 use read_set::ReadSet;
-use variables::{calls, first_unknown, has_struct};
+pub(crate) use suspension::Suspension;
 
 /// A compiled predicate. The empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
 
 struct Compiled {
-    program: Program,
+    expression: Expression,
     /// The same expression without CEL, if that is possible.
     fast_path: Option<FastPath>,
     /// What the expression reads of `object`; `None` if it does not use the variable.
     object: Option<ReadSet>,
     /// What the expression reads of `old`.
     old: Option<ReadSet>,
-    patterns: Patterns,
 }
 
 /// Why a text is not a predicate, or could not be evaluated. Never contains a value of an object.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PredicateError(String);
+#[error("{text}")]
+pub struct PredicateError {
+    text: String,
+    is_over_cost_limit: bool,
+}
+
+impl PredicateError {
+    fn new(text: String) -> Self {
+        Self { text, is_over_cost_limit: false }
+    }
+
+    /// Whether the evaluation cost more than [`COST_LIMIT`].
+    pub(crate) fn is_over_cost_limit(&self) -> bool {
+        self.is_over_cost_limit
+    }
+}
+
+impl From<CompileError> for PredicateError {
+    fn from(error: CompileError) -> Self {
+        Self::new(error.to_string())
+    }
+}
 
 impl From<EvaluationError> for PredicateError {
     fn from(error: EvaluationError) -> Self {
-        Self(error.to_string())
+        Self { is_over_cost_limit: error == EvaluationError::Cost, ..Self::new(error.to_string()) }
     }
 }
 
@@ -66,36 +73,28 @@ impl Predicate {
         if text.trim().is_empty() {
             return Ok(Self(None));
         }
-        cel::check(text).map_err(|error| PredicateError(error.to_string()))?;
-        // The parser panics at some malformed texts.
-        let program = catch_unwind(|| Program::compile(text))
-            .map_err(|_| PredicateError("the parser failed: the text is malformed".to_owned()))?
-            .map_err(|error| {
-                PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
-            })?;
-        let expression = program.expression();
-        if let Some(name) = first_unknown(expression, &mut VARIABLES.to_vec()) {
-            return Err(PredicateError(format!(
+        let expression = Expression::compile(text)?;
+        let root = expression.root();
+        if let Some(name) = first_unknown(root, &mut VARIABLES.to_vec()) {
+            return Err(PredicateError::new(format!(
                 "there is no variable {name:?}; there are object, old and event"
             )));
         }
-        if has_struct(expression) {
-            return Err(PredicateError("a message literal (NAME{...}) is not supported".to_owned()));
+        if has_struct(root) {
+            return Err(PredicateError::new("a message literal (NAME{...}) is not supported".to_owned()));
         }
-        let mut patterns = Patterns::default();
-        for call in calls(expression) {
+        for call in calls(root).into_iter().filter(|call| !is_in_namespace(call)) {
             let name = call.func_name.as_str();
-            if evaluate::is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
-                return Err(PredicateError(format!(
+            if is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
+                return Err(PredicateError::new(format!(
                     "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
                      of Kubernetes' CEL"
                 )));
             }
-            patterns.add(call)?;
         }
-        let fast_path = FastPath::of(expression, &CHANGED);
-        let [object, old] = ["object", "old"].map(|name| ReadSet::of(expression, name));
-        Ok(Self(Some(Compiled { program, fast_path, object, old, patterns })))
+        let fast_path = FastPath::of(root, &CHANGED);
+        let [object, old] = ["object", "old"].map(|name| ReadSet::of(root, name));
+        Ok(Self(Some(Compiled { expression, fast_path, object, old })))
     }
 
     /// Whether the evaluation runs the CEL interpreter, so that it may take more than some nanoseconds.
@@ -118,7 +117,7 @@ impl Predicate {
         let changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
         match &compiled.fast_path {
             Some(fast_path) => Ok(fast_path.evaluate(&changed)),
-            None => Ok(compiled.interpret(notification, old, &changed)?),
+            None => compiled.interpret(notification, old, &changed),
         }
     }
 }
@@ -129,33 +128,30 @@ impl Compiled {
         notification: &Notification,
         old: Option<&Object>,
         changed: &dyn Fn(&str) -> bool,
-    ) -> Result<bool, EvaluationError> {
+    ) -> Result<bool, PredicateError> {
+        let mut budget = Budget::full();
         let mut variables = vec![("event", Value::from(event_name(notification)))];
         if let Some(read_set) = &self.object {
-            variables.push(("object", object_value(notification.object(), read_set)));
+            variables.push(("object", object_value(notification.object(), read_set, &mut budget)?));
         }
         if let Some(read_set) = &self.old {
-            variables.push(("old", old.map_or(Value::Null, |old| object_value(old, read_set))));
+            let value = old.map(|old| object_value(old, read_set, &mut budget)).transpose()?;
+            variables.push(("old", value.unwrap_or(Value::Null)));
         }
         let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
-        match self.evaluate(self.program.expression(), variables, &changed)? {
+        match self.expression.evaluate(variables, &changed, &mut budget)? {
             Value::Bool(admitted) => Ok(admitted),
-            other => Err(EvaluationError::NotBoolean(other.type_of().to_string())),
+            other => Err(PredicateError::new(format!(
+                "the predicate has a value of the type {}, not a boolean",
+                other.type_of()
+            ))),
         }
-    }
-
-    fn evaluate<'e>(
-        &'e self,
-        expression: &'e IdedExpr,
-        variables: Vec<(&'e str, Value)>,
-        changed: &'e dyn Fn(&str) -> Option<bool>,
-    ) -> Result<Value, EvaluationError> {
-        Evaluation::new(variables, &self.patterns, changed).evaluate(expression)
     }
 }
 
-fn object_value(object: &Object, read_set: &ReadSet) -> Value {
-    values::from_json(read_set.extract(object))
+/// Returns what is read of an object. The conversion is a part of the evaluation's cost.
+fn object_value(object: &Object, read_set: &ReadSet, budget: &mut Budget) -> Result<Value, EvaluationError> {
+    read_set.extract(object, budget).map(from_json)
 }
 
 fn event_name(notification: &Notification) -> &'static str {
@@ -177,6 +173,8 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn object(generation: u32, label: &str) -> Object {
@@ -254,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn converting_a_large_object_is_a_part_of_the_cost() {
+        let items = vec![r#"{"":0}"#; 100_000].join(",");
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"1"}},"items":[{items}]}}"#
+        );
+        let object = Object::from_json(text).expect("an object");
+        let added = Notification::Added { object, initial: false };
+        let whole = Predicate::compile("object == null || true").expect("compiles");
+        assert!(whole.admits(&added).is_err_and(|error| error.to_string().contains("costs more than")));
+        assert!(admits("object.metadata.name == 'a'", &added), "what is not read costs nothing");
+    }
+
+    #[test]
     fn functions_of_cel_and_kubernetes_compile() {
         for predicate in [
             "!(1 + 2 * 3 > 4 || 5 % 2 in [1]) && -1 < 0",
@@ -292,5 +303,44 @@ mod tests {
         assert!(predicate.admits(&change).is_err());
         let predicate = Predicate::compile("object.spec.replicas").expect("compiles");
         assert!(predicate.admits(&change).expect_err("no boolean").to_string().contains("not a boolean"));
+    }
+
+    #[test]
+    fn an_error_does_not_contain_values_of_the_object() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
+            "data": {"password": "c2VjcmV0"}, "list": ["c2VjcmV0"]});
+        let object = Object::from_json(secret.to_string()).expect("an object");
+        let added = Notification::Added { object, initial: false };
+        for text in [
+            "object",
+            "object.data",
+            "object.data.password",
+            "object.list",
+            "object.data.password + 1",
+            "object.data + object.data",
+            "object.data < object.data",
+            "object.data[object.data.password]",
+            "object.list[object.data.password]",
+            "int(object.data.password) == 1",
+            "duration(object.data.password) == duration('1s')",
+            "timestamp(object.data.password) == null",
+            "quantity(object.data.password) == null",
+            "object.data.size(object)",
+            "size(object.data.password == 'x')",
+            "string(object.data)",
+            "'a'.matches(object.data.password + '(')",
+            "object.data.password.charAt(1000)",
+            "{object.data: 1}",
+            "-object.data.password == 1",
+            "object.data.password ? true : false",
+            "object.data.all(k, object.data[k])",
+            "object.data.password.format([object])",
+        ] {
+            let error = Predicate::compile(text).expect(text).admits(&added).expect_err(text).to_string();
+            assert!(
+                !error.contains("c2VjcmV0") && !error.contains("password\"") && error.len() < 200,
+                "{text}: {error}"
+            );
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The fields that a CEL expression reads of an object, so that only those are converted to CEL values.
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use pilothouse_cel::ast::{Expr, IdedExpr};
+use pilothouse_cel::syntax::subexpressions;
+use pilothouse_cel::{Budget, EvaluationError};
 use pilothouse_model::Object;
 use serde_json::Value;
 
@@ -57,23 +59,37 @@ impl ReadSet {
     }
 
     /// Returns the part of the object that is read.
-    pub(super) fn extract(&self, object: &Object) -> Value {
-        self.value(object).unwrap_or_default()
+    ///
+    /// # Errors
+    /// Its conversion exceeds the budget.
+    pub(super) fn extract(&self, object: &Object, budget: &mut Budget) -> Result<Value, EvaluationError> {
+        Ok(self.value(object, budget)?.unwrap_or_default())
     }
 
-    fn value(&self, object: &Object) -> Option<Value> {
-        // The text is valid JSON: the object was parsed before.
-        let whole = || object.field(&self.pointer).map(|text| serde_json::from_str(text).unwrap_or_default());
-        let Extent::Members(members) = &self.extent else { return whole() };
-        let found: serde_json::Map<_, _> = members
-            .iter()
-            .filter_map(|(name, read_set)| Some((name.clone(), read_set.value(object)?)))
-            .collect();
-        // Without any of the members, the value may not be an object at all.
-        if found.is_empty() && !object.field(&self.pointer)?.starts_with('{') {
-            return whole();
+    fn value(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
+        let Extent::Members(members) = &self.extent else { return self.whole(object, budget) };
+        let mut found = serde_json::Map::new();
+        for (name, read_set) in members {
+            if let Some(value) = read_set.value(object, budget)? {
+                found.insert(name.clone(), value);
+            }
         }
-        Some(Value::Object(found))
+        // Without any of the members, the value may not be an object at all.
+        if found.is_empty() {
+            match object.field(&self.pointer) {
+                None => return Ok(None),
+                Some(text) if !text.starts_with('{') => return self.whole(object, budget),
+                Some(_) => {}
+            }
+        }
+        Ok(Some(Value::Object(found)))
+    }
+
+    fn whole(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
+        let Some(text) = object.field(&self.pointer) else { return Ok(None) };
+        budget.charge_json(text)?;
+        // The text is valid JSON: the object was parsed before.
+        Ok(Some(serde_json::from_str(text).unwrap_or_default()))
     }
 }
 
@@ -95,44 +111,15 @@ fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>
     }
 }
 
-/// Returns the direct subexpressions.
-pub(super) fn subexpressions(expression: &Expr) -> Vec<&IdedExpr> {
-    match expression {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Select(select) => vec![&select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect(),
-        Expr::Struct(message) => {
-            message.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect()
-        }
-        Expr::Comprehension(macro_call) => vec![
-            &macro_call.iter_range,
-            &macro_call.accu_init,
-            &macro_call.loop_cond,
-            &macro_call.loop_step,
-            &macro_call.result,
-        ],
-    }
-}
-
-/// Returns the expressions of an entry of a map or a message.
-pub(super) fn entry_expressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
-    match entry {
-        EntryExpr::StructField(field) => vec![&field.value],
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use kube_cel::cel::Program;
+    use pilothouse_cel::Expression;
     use serde_json::json;
 
     use super::*;
 
     fn read_set(text: &str) -> Option<ReadSet> {
-        ReadSet::of(Program::compile(text).expect(text).expression(), "object")
+        ReadSet::of(Expression::compile(text).expect(text).root(), "object")
     }
 
     #[test]
@@ -180,7 +167,8 @@ mod tests {
             ("object['kind'] == 'Pod'", whole.clone()),
             ("object.kind == 'Pod' && object == object", whole.clone()),
         ] {
-            assert_eq!(read_set(expression).expect(expression).extract(&object), read, "{expression}");
+            let extracted = read_set(expression).expect(expression).extract(&object, &mut Budget::full());
+            assert_eq!(extracted, Ok(read), "{expression}");
         }
         assert_eq!(read_set("event == 'added' && [1].all(i, i > 0)"), None);
     }

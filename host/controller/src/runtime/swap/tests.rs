@@ -52,7 +52,7 @@ async fn fixture(limits: Limits) -> Fixture {
 impl Fixture {
     fn is_indexed(&self, name: usize) -> bool {
         let key = key(name);
-        self.views.by_name["maps"].computed.keys(INDEX, key.name()).contains(&key)
+        self.views.by_name["maps"].computed.keys(INDEX, key.name(), None, usize::MAX).contains(&key)
     }
 
     async fn change(&mut self, name: usize) {

@@ -69,6 +69,36 @@ async fn endless_initial_events_fall_back_to_a_plain_list() {
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
 }
 
+/// Sends a byte per second until the reflector drops the request.
+async fn drip(body: &crate::scripted_server::WatchBody) {
+    while !body.is_dropped() {
+        body.raw(" ");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_arrives_byte_by_byte_is_given_up() {
+    let mut r = start(&plain());
+    let body = r.server.list().await.1.open();
+    body.raw(r#"{"metadata":{"resourceVersion":"5"},"items":["#);
+    drip(&body).await;
+    let (relist, _request) = r.server.list().await;
+    assert_eq!((relist.resource_version.as_deref(), relist.continue_token), (Some("0"), None));
+    let error = r.status.borrow().error.clone().expect("an error").to_string();
+    assert!(error.contains("the list arrives too slowly"), "{error}");
+    assert!(r.queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_that_arrive_byte_by_byte_fall_back_to_a_plain_list() {
+    let mut r = start(&streaming());
+    let body = r.server.watch().await.1.open();
+    drip(&body).await;
+    r.server.list().await.1.items("5", &[pod("a", 1)]);
+    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_with_an_oversized_resource_version_is_rejected() {
     let mut r = start(&plain());

@@ -227,6 +227,9 @@ async fn a_panicking_informer_reports_it_and_is_restarted() {
     assert_eq!(summaries(&subscription, 1).await, ["*+a@1"]);
     let status = changes.wait_for(|status| status.error.is_none()).await.expect("it goes on").clone();
     assert_eq!((status.failures, status.synced), (2, true), "the failure count is kept");
+    // A later subscriber, such as the next version of a plugin, shares the restarted informer.
+    let later = registry.subscribe(pods_key(), SubscribeOptions::default()).expect("the registry is open");
+    assert_eq!(summaries(&later, 1).await, ["*+a@1"]);
     assert_eq!(registry.informers().len(), 1);
     registry.stop().await;
 }

@@ -90,29 +90,63 @@ async fn expressions_over_the_cost_limit_are_stopped_and_reported() {
     .await;
 }
 
+/// Returns an attack by a plugin that brings a CRD of the kind `Hostile` with this schema, in a group of its own.
+fn with_crd(name: &'static str, schema: &Value) -> Attack {
+    let group = format!("{name}.example.com");
+    let mut descriptor = descriptor(name, &json!({}));
+    descriptor["crds"] = json!([{
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("hostiles.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": "hostiles", "kind": "Hostile"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]
+        }
+    }]);
+    Attack::new(name).sidecar("grants", json!({"crds": true})).descriptor(descriptor)
+}
+
+fn with_rule(name: &'static str, rule: &str) -> Attack {
+    with_crd(name, &json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]}))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn crd_validation_rules_that_nest_too_deeply_are_rejected() {
-    let crd = |rule: &str| {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "hostiles.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": {"plural": "hostiles", "kind": "Hostile"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-validations": [{"rule": rule}]
-                }}}]
-            }
-        })
-    };
-    let with_rule = |name: &'static str, rule: String| {
-        let mut descriptor = descriptor(name, &json!({}));
-        descriptor["crds"] = json!([crd(&rule)]);
-        Attack::new(name).descriptor(descriptor).expect_message("rule")
-    };
     run_attacks([
-        with_rule("crd-negations", format!("{}true", "!!(".repeat(30))),
-        with_rule("crd-parentheses", "(".repeat(50_000)),
-        with_rule("crd-members", format!("self{}", ".a".repeat(3000))),
+        with_rule("crd-negations", &format!("{}true", "!!(".repeat(30))).expect_message("rule"),
+        with_rule("crd-parentheses", &"(".repeat(50_000)).expect_message("rule"),
+        with_rule("crd-members", &format!("self{}", ".a".repeat(3000))).expect_message("rule"),
+    ])
+    .await;
+}
+
+/// The plugin creates an object of its kind, whose rule must not cost the server more than its limit. kube-apiserver estimates the cost of
+/// rules, and accepts large patterns.
+#[tokio::test(flavor = "multi_thread")]
+async fn crd_validation_rules_over_the_cost_limit_are_stopped() {
+    let creates = |name: &'static str, rule: &str| {
+        let manifest = json!({
+            "apiVersion": format!("{name}.example.com/v1"), "kind": "Hostile",
+            "metadata": {"name": "one", "namespace": "{namespace}"}
+        });
+        with_rule(name, rule)
+            .script(json!([{"do": "client.create", "manifest": manifest.to_string()}]))
+            .expect_message("call cost exceeds limit for rule")
+            .expect_message("estimated")
+    };
+    let patterns: serde_json::Map<_, _> = (0..2000)
+        .map(|number| (format!("p{number}"), json!({"type": "string", "pattern": format!("^a{number}$")})))
+        .collect();
+    run_attacks([
+        creates("crd-nested-all", &nested_all(9)),
+        creates("crd-doubling", &repeated_call("['0123456789']", ".map(x, x + x)", 28, " == []")),
+        creates("crd-replacing", &repeated_call("'0123456789'", ".replace('', '0123456789')", 28, " == ''")),
+        with_crd(
+            "crd-patterns",
+            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": patterns}}}),
+        )
+        .script(json!([]))
+        .expect_message("too large together")
+        .expect_message("done crd-patterns"),
     ])
     .await;
 }

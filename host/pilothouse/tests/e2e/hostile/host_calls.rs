@@ -23,6 +23,9 @@ pub(super) fn attacks() -> Vec<Attack> {
         })
     };
     let operations = json!({"before": "[", "repeat": "{\"op\":\"add\",\"path\":\"/data/a\",\"value\":\"b\"},", "times": 50_000, "after": "]"});
+    // Each operation adds the whole object to one of two members, so the object grows as Fibonacci's numbers do.
+    let copies = json!({"before": "[", "repeat": "{\"op\":\"copy\",\"from\":\"\",\"path\":\"/a\"},{\"op\":\"copy\",\"from\":\"\",\"path\":\"/b\"},",
+        "times": 40, "after": "{\"op\":\"test\",\"path\":\"/kind\",\"value\":\"ConfigMap\"}]"});
     vec![
         script("wide-selector", &json!({"do": "cache.list", "watch": "maps", "selector": selector(3_000_000)}))
             .expect_message("selector"),
@@ -48,6 +51,7 @@ pub(super) fn attacks() -> Vec<Attack> {
             .expect_message("cursor")
             .expect_message("done long-cursor"),
         script("patch-operations", &patch("json", operations)).expect_message("client.patch: "),
+        script("patch-copies", &patch("json", copies)).expect_message("client.patch: "),
         script("patch-depth", &patch("merge", json!({"repeat": "{\"a\":", "times": 500_000}))).expect_message("client.patch: "),
         script("manifest-depth", &json!({"do": "client.create", "manifest": {"repeat": "[", "times": 1_000_000}}))
             .expect_message("client.create: "),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use pilothouse_model::{LabelSelector, Object};
-use pilothouse_plugin::CacheFilter;
+use pilothouse_plugin::{CacheFilter, IndexCursor, IndexPart};
 use proptest::prelude::*;
 
 use super::*;
@@ -224,20 +224,39 @@ fn check_indexes(view: &View, expected: &[Object]) {
             continue;
         }
         let values: BTreeSet<String> = expected.iter().filter_map(value_of).collect();
-        let found = view.index_values(index).expect("a known index");
-        assert_eq!(found, values.iter().cloned().collect::<Vec<_>>(), "index-values of {index}");
+        for step in [1, 2, 100] {
+            let found = all_parts(|from| view.index_values(index, from, step));
+            assert_eq!(BTreeSet::from_iter(found), values, "index-values of {index}");
+        }
         for value in ["red", "blue", "0", "1", "2", "o0", "o1", "o2"] {
             let matching: Vec<Object> = expected
                 .iter()
                 .filter(|object| value_of(object).as_deref() == Some(value))
                 .cloned()
                 .collect();
-            let found = view.by_index(index, value).expect("a known index");
-            assert_eq!(texts(&found), texts(&matching), "by {index}, {value}");
             let keys: Vec<_> = matching.iter().map(|object| object.key().clone()).collect();
-            assert_eq!(view.index_keys(index, value).expect("a known index"), keys);
+            assert_eq!(view.all_index_keys(index, value).expect("a known index"), keys);
+            for step in [1, 2, 100] {
+                let mut found = all_parts(|from| view.by_index(index, value, from, step));
+                found.sort_by(|left, right| left.key().cmp(right.key()));
+                assert_eq!(texts(&found), texts(&matching), "by {index}, {value}");
+                let mut found = all_parts(|from| view.index_keys(index, value, from, step));
+                found.sort();
+                assert_eq!(found, keys, "the keys by {index}, {value}");
+            }
         }
     }
+}
+
+/// Searches an index to its end.
+fn all_parts<T>(part: impl Fn(&IndexCursor) -> Result<IndexPart<T>, Misuse>) -> Vec<T> {
+    let (mut found, mut from) = (Vec::new(), Some(IndexCursor::default()));
+    while let Some(cursor) = from {
+        let part = part(&cursor).expect("a known index");
+        found.extend(part.found);
+        from = part.next;
+    }
+    found
 }
 
 fn paged(view: &View, limit: usize) -> Vec<Object> {

@@ -12,34 +12,36 @@ use kube_cel::cel::common::ast::{
 };
 use kube_cel::cel::objects::{KeyRef, Map};
 
-use super::budget::Budget;
-use super::error::EvaluationError;
-use super::functions::{self, Patterns};
-use super::values::{add, arithmetic, compare, contains, equal, from_key, index_value, owned_key};
+use crate::budget::Budget;
+use crate::error::EvaluationError;
+use crate::functions::{self, Patterns};
+use crate::syntax::is_name;
+use crate::values::{add, arithmetic, compare, contains, equal, from_key, index_value, owned_key};
 
 /// One evaluation.
-pub(super) struct Evaluation<'e> {
+pub(crate) struct Evaluation<'e> {
     /// The innermost variable is the last.
     variables: Vec<(&'e str, Value)>,
-    budget: Budget,
+    budget: &'e mut Budget,
     patterns: &'e Patterns,
-    /// Returns the value of `generationChanged` and the like; `None` for other functions.
-    changed: &'e dyn Fn(&str) -> Option<bool>,
+    /// Returns the value of a function without arguments; `None` for unknown names.
+    functions: &'e dyn Fn(&str) -> Option<bool>,
 }
 
 type Outcome = Result<Value, EvaluationError>;
 
 impl<'e> Evaluation<'e> {
-    pub(super) fn new(
+    pub(crate) fn new(
         variables: Vec<(&'e str, Value)>,
         patterns: &'e Patterns,
-        changed: &'e dyn Fn(&str) -> Option<bool>,
+        functions: &'e dyn Fn(&str) -> Option<bool>,
+        budget: &'e mut Budget,
     ) -> Self {
-        Self { variables, budget: Budget::full(), patterns, changed }
+        Self { variables, budget, patterns, functions }
     }
 
     /// Returns the expression's value. Recurses as deeply as the expression is nested, which was limited before it was parsed.
-    pub(super) fn evaluate(&mut self, expression: &'e IdedExpr) -> Outcome {
+    pub(crate) fn evaluate(&mut self, expression: &'e IdedExpr) -> Outcome {
         self.budget.charge(1)?;
         match &expression.expr {
             Expr::Literal(literal) => {
@@ -52,7 +54,7 @@ impl<'e> Evaluation<'e> {
             }
             Expr::Ident(name) => {
                 let found = self.variables.iter().rev().find(|(known, _)| known == name);
-                found.map(|(_, value)| value.clone()).ok_or(EvaluationError::Unsupported)
+                found.map(|(_, value)| value.clone()).ok_or_else(|| EvaluationError::Variable(name.clone()))
             }
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
@@ -137,6 +139,10 @@ impl<'e> Evaluation<'e> {
     }
 
     fn call(&mut self, call: &'e CallExpr) -> Outcome {
+        if let Some(namespace) = functions::namespace(call) {
+            let arguments = self.arguments(call)?;
+            return functions::call_in_namespace(namespace, &call.func_name, arguments, self.budget);
+        }
         if let Some(target) = call.target.as_deref() {
             let target = self.evaluate(target)?;
             return self.function(call, Some(target));
@@ -168,11 +174,11 @@ impl<'e> Evaluation<'e> {
             (operators::ADD, [left, right]) => {
                 let left = self.operand_of_sum(left)?;
                 let right = self.evaluate(right)?;
-                add(left, right, &mut self.budget)
+                add(left, right, self.budget)
             }
             (operator, [left, right]) if !is_name(operator) => self.binary(operator, left, right),
-            (name, []) if (self.changed)(name).is_some() => {
-                (self.changed)(name).map(Value::Bool).ok_or(EvaluationError::Unsupported)
+            (name, []) if (self.functions)(name).is_some() => {
+                (self.functions)(name).map(Value::Bool).ok_or(EvaluationError::Unsupported)
             }
             (name, _) if is_name(name) => self.function(call, None),
             _ => Err(EvaluationError::Unsupported),
@@ -192,7 +198,7 @@ impl<'e> Evaluation<'e> {
 
     fn binary(&mut self, operator: &str, left: &'e IdedExpr, right: &'e IdedExpr) -> Outcome {
         let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
-        let budget = &mut self.budget;
+        let budget = &mut *self.budget;
         let result = match operator {
             operators::EQUALS => equal(&left, &right, budget)?,
             operators::NOT_EQUALS => !equal(&left, &right, budget)?,
@@ -223,14 +229,13 @@ impl<'e> Evaluation<'e> {
     }
 
     fn function(&mut self, call: &'e CallExpr, target: Option<Value>) -> Outcome {
-        let arguments: Result<Vec<_>, _> = call.args.iter().map(|argument| self.evaluate(argument)).collect();
-        functions::call(&call.func_name, target, arguments?, self.patterns, &mut self.budget)
+        let arguments = self.arguments(call)?;
+        functions::call(&call.func_name, target, arguments, self.patterns, self.budget)
     }
-}
 
-/// Whether a source can call a function of this name. Operators are functions, too, but with other characters in their names.
-pub(super) fn is_name(function: &str) -> bool {
-    function.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    fn arguments(&mut self, call: &'e CallExpr) -> Result<Vec<Value>, EvaluationError> {
+        call.args.iter().map(|argument| self.evaluate(argument)).collect()
+    }
 }
 
 fn from_literal(literal: &LiteralValue) -> Value {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::cel::Value;
-use kube_cel::cel::objects::{Key, KeyRef, Map};
+use kube_cel::cel::objects::{Key, KeyRef, Map, OptionalValue};
 
-use super::budget::Budget;
-use super::error::EvaluationError;
+use crate::budget::Budget;
+use crate::error::EvaluationError;
 
 /// Converts JSON to a CEL value. Whole numbers become ints, as in Kubernetes.
-pub(super) fn from_json(json: serde_json::Value) -> Value {
+pub fn from_json(json: serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(value) => Value::Bool(value),
@@ -30,8 +30,18 @@ pub(super) fn from_json(json: serde_json::Value) -> Value {
     }
 }
 
+/// Returns the optional that a value is, such as that of `optional.none()`.
+pub(crate) fn optional(value: &Value) -> Option<&OptionalValue> {
+    <&OptionalValue>::try_from(value).ok()
+}
+
+/// Returns `optional.of(value)`, or `optional.none()` if there is no value.
+pub fn to_optional(value: Option<Value>) -> Value {
+    Value::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
+}
+
 /// Whether two values are equal. Numbers of different types are compared by value, as CEL defines it.
-pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvaluationError> {
+pub(crate) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvaluationError> {
     budget.charge(1)?;
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
@@ -65,6 +75,13 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
             }
             Ok(true)
         }
+        (Value::Opaque(_), Value::Opaque(_)) => match (optional(left), optional(right)) {
+            (Some(left), Some(right)) => match (left.value(), right.value()) {
+                (Some(left), Some(right)) => equal(left, right, budget),
+                (left, right) => Ok(left.is_none() && right.is_none()),
+            },
+            _ => Ok(left == right),
+        },
         _ => Ok(left == right),
     }
 }
@@ -73,7 +90,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
 ///
 /// # Errors
 /// Values of their types have no order.
-pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, EvaluationError> {
+pub(crate) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, EvaluationError> {
     if let (Value::String(left), Value::String(right)) = (left, right) {
         budget.charge_text(left.len().min(right.len()))?;
     }
@@ -85,7 +102,7 @@ pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Resul
 }
 
 /// Adds two numbers, or concatenates two texts or lists.
-pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Value, EvaluationError> {
+pub(crate) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Value, EvaluationError> {
     match (&left, &right) {
         (Value::String(left), Value::String(right)) => {
             budget.charge_text(left.len().saturating_add(right.len()))?;
@@ -106,7 +123,7 @@ pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Valu
 }
 
 /// Converts the result of a library operator. The library's errors contain values, so they are not passed on.
-pub(super) fn arithmetic(
+pub(crate) fn arithmetic(
     operator: &'static str,
     result: Result<Value, kube_cel::cel::ExecutionError>,
 ) -> Result<Value, EvaluationError> {
@@ -120,7 +137,7 @@ pub(super) fn arithmetic(
 }
 
 /// Returns the element of a list, or the entry of a map, at an index.
-pub(super) fn index_value(container: &Value, index: &Value) -> Result<Value, EvaluationError> {
+pub(crate) fn index_value(container: &Value, index: &Value) -> Result<Value, EvaluationError> {
     match container {
         Value::List(list) => {
             let position = match index {
@@ -139,7 +156,7 @@ pub(super) fn index_value(container: &Value, index: &Value) -> Result<Value, Eva
 }
 
 /// Whether a list contains an element, or a map a key.
-pub(super) fn contains(
+pub(crate) fn contains(
     container: &Value,
     value: &Value,
     budget: &mut Budget,
@@ -169,7 +186,7 @@ fn key(value: &Value) -> Option<KeyRef<'_>> {
 }
 
 /// Converts a value to the key of a map literal's entry.
-pub(super) fn owned_key(value: Value) -> Result<Key, EvaluationError> {
+pub(crate) fn owned_key(value: Value) -> Result<Key, EvaluationError> {
     match value {
         Value::String(text) => Ok(Key::String(text)),
         Value::Int(int) => Ok(Key::Int(int)),
@@ -179,7 +196,7 @@ pub(super) fn owned_key(value: Value) -> Result<Key, EvaluationError> {
     }
 }
 
-pub(super) fn from_key(key: &Key) -> Value {
+pub(crate) fn from_key(key: &Key) -> Value {
     match key {
         Key::String(text) => Value::String(Arc::clone(text)),
         Key::Int(int) => Value::Int(*int),
@@ -189,7 +206,7 @@ pub(super) fn from_key(key: &Key) -> Value {
 }
 
 /// Returns the number of elements and bytes of a value, including nested ones. Charges the cost while counting.
-pub(super) fn size(value: &Value, budget: &mut Budget) -> Result<usize, EvaluationError> {
+pub(crate) fn size(value: &Value, budget: &mut Budget) -> Result<usize, EvaluationError> {
     budget.charge(1)?;
     let mut sum = 1_usize;
     match value {
@@ -211,6 +228,11 @@ pub(super) fn size(value: &Value, budget: &mut Budget) -> Result<usize, Evaluati
                 let key = if let Key::String(name) = key { name.len() } else { 1 };
                 budget.charge_text(key)?;
                 sum = sum.saturating_add(key).saturating_add(size(value, budget)?);
+            }
+        }
+        Value::Opaque(_) => {
+            if let Some(inner) = optional(value).and_then(OptionalValue::value) {
+                sum = sum.saturating_add(size(inner, budget)?);
             }
         }
         _ => {}

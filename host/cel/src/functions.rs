@@ -1,27 +1,96 @@
 //! Calls of CEL functions. Common functions are implemented here, the others by the library. Each call is charged by the size of its
 //! arguments and of its largest possible result.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
-use super::budget::Budget;
-use super::error::EvaluationError;
-use super::values::size;
+use crate::budget::Budget;
+use crate::error::{CompileError, EvaluationError};
+use crate::values::{equal, optional, size};
 
 /// The library's functions. Registering about a hundred functions is slow, so it is done once.
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
 
+/// The bytes that the compiled literal patterns of one expression may take.
+pub const MAX_PATTERNS_SIZE: usize = 1 << 20;
+
+/// Namespaces of functions, with those of their functions whose cost is known. The library has more.
+static NAMESPACES: [(&str, &[&str]); 8] = [
+    ("base64", &["decode", "encode"]),
+    (
+        "format",
+        &[
+            "byte",
+            "date",
+            "datetime",
+            "dns1035Label",
+            "dns1035LabelPrefix",
+            "dns1123Label",
+            "dns1123LabelPrefix",
+            "dns1123Subdomain",
+            "dns1123SubdomainPrefix",
+            "labelValue",
+            "named",
+            "qualifiedName",
+            "uri",
+            "uuid",
+        ],
+    ),
+    ("ip", &["isCanonical"]),
+    ("jsonpatch", &["escapeKey"]),
+    (
+        "math",
+        &[
+            "abs",
+            "bitAnd",
+            "bitNot",
+            "bitOr",
+            "bitShiftLeft",
+            "bitShiftRight",
+            "bitXor",
+            "ceil",
+            "floor",
+            "greatest",
+            "isFinite",
+            "isInf",
+            "isNaN",
+            "least",
+            "round",
+            "sign",
+            "sqrt",
+            "trunc",
+        ],
+    ),
+    ("optional", &["none", "of", "ofNonZeroValue"]),
+    ("sets", &["contains", "equivalent", "intersects"]),
+    ("strings", &["quote"]),
+];
+
+/// The longest text that is converted to a type of the library, such as a URL. The size of such a value is unknown afterwards.
+const MAX_CONVERTED_LENGTH: usize = 4096;
+
+/// Returns the namespace of a call such as `sets.contains(a, b)`; `None` for a method of a value.
+pub(crate) fn namespace(call: &CallExpr) -> Option<&'static str> {
+    let Expr::Ident(target) = &call.target.as_deref()?.expr else { return None };
+    let (namespace, functions) = NAMESPACES.iter().find(|(namespace, _)| namespace == target)?;
+    functions.contains(&call.func_name.as_str()).then_some(*namespace)
+}
+
 /// A compiled regular expression.
+#[derive(Debug)]
 struct Pattern {
     regex: Regex,
+    /// An upper bound of the bytes that the compiled form takes.
+    size: usize,
     /// The cost per ten bytes of text.
     factor: u64,
 }
@@ -36,46 +105,62 @@ impl Pattern {
         let compiled = |(size, factor): (usize, u64)| {
             let regex =
                 RegexBuilder::new(text).size_limit(size).dfa_size_limit(1 << 20).nest_limit(50).build();
-            regex.ok().map(|regex| Self { regex, factor })
+            regex.ok().map(|regex| Self { regex, size, factor })
         };
         if text.len() > Self::MAX_LENGTH { None } else { Self::SIZES.into_iter().find_map(compiled) }
     }
 }
 
 /// The patterns that are literals in an expression, compiled with it.
-#[derive(Default)]
-pub(super) struct Patterns(HashMap<String, Pattern>);
+#[derive(Debug)]
+pub(crate) struct Patterns(BTreeMap<String, Pattern>);
 
 impl Patterns {
-    /// Compiles the pattern of a call, if it is a literal.
+    /// Compiles the patterns that are literals in these calls.
     ///
     /// # Errors
-    /// The pattern is not a regular expression, or is too large.
-    pub(super) fn add(&mut self, call: &CallExpr) -> Result<(), EvaluationError> {
-        use kube_cel::cel::common::ast::LiteralValue;
-        if !PATTERN_FUNCTIONS.contains(&call.func_name.as_str()) {
-            return Ok(());
+    /// A pattern is not a regular expression, or is too large, or they are too large together.
+    pub(crate) fn of(calls: &[&CallExpr]) -> Result<Self, CompileError> {
+        let mut patterns = Self(BTreeMap::new());
+        for (call, text) in calls.iter().filter_map(|call| Some((call, literal_pattern(call)?))) {
+            if patterns.0.contains_key(text) {
+                continue;
+            }
+            let pattern = Pattern::new(text).ok_or_else(|| CompileError::Pattern(call.func_name.clone()))?;
+            patterns.0.insert(text.to_owned(), pattern);
+            if patterns.size() > MAX_PATTERNS_SIZE {
+                return Err(CompileError::Patterns);
+            }
         }
-        // `'text'.matches('pattern')`, or `matches('text', 'pattern')`.
-        let argument = call.args.get(usize::from(call.target.is_none()));
-        let Some(Expr::Literal(LiteralValue::String(text))) = argument.map(|argument| &argument.expr) else {
-            return Ok(());
-        };
-        let pattern =
-            Pattern::new(text.inner()).ok_or_else(|| EvaluationError::Pattern(call.func_name.clone()))?;
-        self.0.insert(text.inner().to_owned(), pattern);
-        Ok(())
+        Ok(patterns)
+    }
+
+    /// Returns an upper bound of the bytes that the compiled patterns take.
+    pub(crate) fn size(&self) -> usize {
+        self.0.values().map(|pattern| pattern.size).sum()
     }
 }
 
-/// Whether the library has no function of this name. Calls it without arguments: the error of a known function is about those.
-pub(super) fn is_unknown(name: &str) -> bool {
+/// Returns the pattern of a call if it is a literal: `'text'.matches('pattern')` or `matches('text', 'pattern')`.
+fn literal_pattern(call: &CallExpr) -> Option<&str> {
+    if !PATTERN_FUNCTIONS.contains(&call.func_name.as_str()) {
+        return None;
+    }
+    match &call.args.get(usize::from(call.target.is_none()))?.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
+
+/// Whether there is no function of this name, as a function or as a method. Operators are no functions.
+pub fn is_unknown(name: &str) -> bool {
+    // Without arguments, the library's error about a known function is about those.
     let call = CallExpr { func_name: name.to_owned(), target: None, args: Vec::new() };
     matches!(resolve(call, &LIBRARY), Some(Err(ExecutionError::UndeclaredReference(_))))
 }
 
 /// Calls a function.
-pub(super) fn call(
+pub(crate) fn call(
     name: &str,
     target: Option<Value>,
     arguments: Vec<Value>,
@@ -107,6 +192,12 @@ pub(super) fn call(
         ("matches" | "find" | "findAll", Value::String(text), [Value::String(pattern), ..]) => {
             return call_pattern_function(name, text, pattern, others, patterns, budget);
         }
+        (_, Value::Opaque(_), _) => {
+            if let Some(result) = optional(this).and_then(|inner| call_of_optional(name, this, inner, others))
+            {
+                return Ok(result);
+            }
+        }
         _ => {}
     }
     let mut total_size = size(this, budget)?;
@@ -114,7 +205,93 @@ pub(super) fn call(
         total_size = total_size.saturating_add(size(argument, budget)?);
     }
     charge_library(name, this, others, total_size, budget)?;
-    library(name, target, arguments).ok_or_else(refused)
+    library(name, target.map(Receiver::Value), arguments).ok_or_else(refused)
+}
+
+/// Calls a method of an optional without copying its value; `None` for unknown methods and other arguments.
+fn call_of_optional(name: &str, this: &Value, inner: &OptionalValue, others: &[Value]) -> Option<Value> {
+    match (name, others) {
+        ("hasValue", []) => Some(Value::Bool(inner.value().is_some())),
+        ("value", []) => inner.value().cloned(),
+        ("orValue", [other]) => Some(inner.value().unwrap_or(other).clone()),
+        ("or", [other]) if inner.value().is_some() || optional(other).is_some() => {
+            Some(if inner.value().is_some() { this.clone() } else { other.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// Calls a function of a namespace.
+pub(crate) fn call_in_namespace(
+    namespace: &'static str,
+    name: &str,
+    arguments: Vec<Value>,
+    budget: &mut Budget,
+) -> Result<Value, EvaluationError> {
+    match (namespace, name, arguments.as_slice()) {
+        ("optional", "none", []) => return Ok(Value::Opaque(Arc::new(OptionalValue::none()))),
+        ("optional", "of", [value]) => return Ok(Value::Opaque(Arc::new(OptionalValue::of(value.clone())))),
+        ("sets", _, [Value::List(left), Value::List(right)]) => {
+            return call_of_sets(name, left, right, budget);
+        }
+        _ => {}
+    }
+    let mut total_size = 0_usize;
+    for argument in &arguments {
+        total_size = total_size.saturating_add(size(argument, budget)?);
+    }
+    // The library converts the arguments and the result, which is at most some times as long.
+    budget.charge(10)?;
+    budget.charge_text(total_size.saturating_mul(8))?;
+    library(name, Some(Receiver::Namespace(namespace)), arguments)
+        .ok_or_else(|| EvaluationError::Function(format!("{namespace}.{name}")))
+}
+
+/// Calls a function of `sets`, which compares each element with each other one.
+fn call_of_sets(
+    name: &str,
+    left: &[Value],
+    right: &[Value],
+    budget: &mut Budget,
+) -> Result<Value, EvaluationError> {
+    let mut contains = |container: &[Value], value: &Value| -> Result<bool, EvaluationError> {
+        for element in container {
+            if equal(element, value, budget)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    // The element that decides: one that must be in the other list and is not, or one that is in both.
+    let is_intersection = name == "intersects";
+    for value in right {
+        if contains(left, value)? == is_intersection {
+            return Ok(Value::Bool(is_intersection));
+        }
+    }
+    if name == "equivalent" {
+        for value in left {
+            if !contains(right, value)? {
+                return Ok(Value::Bool(false));
+            }
+        }
+    }
+    Ok(Value::Bool(!is_intersection))
+}
+
+/// Returns the timestamp that an RFC 3339 text describes.
+pub fn timestamp(text: &str) -> Option<Value> {
+    library("timestamp", None, vec![Value::from(text)])
+}
+
+/// Returns the duration that a text such as `1h30m` describes.
+pub fn duration(text: &str) -> Option<Value> {
+    library("duration", None, vec![Value::from(text)])
+}
+
+/// Returns the bytes that a base64 text encodes.
+pub fn base64_bytes(text: &str) -> Option<Value> {
+    library("decode", Some(Receiver::Namespace("base64")), vec![Value::from(text)])
 }
 
 fn length(length: usize) -> Result<Value, EvaluationError> {
@@ -169,6 +346,9 @@ fn charge_library(
     budget.charge_text(total_size)?;
     let refused = || EvaluationError::Function(name.to_owned());
     match (name, others) {
+        ("url" | "quantity" | "ip" | "cidr" | "semver", _) if text(this) > MAX_CONVERTED_LENGTH => {
+            Err(refused())
+        }
         ("replace", [from, to, ..]) => {
             let matches = text(this) / text(from).max(1) + 1;
             budget.charge_text(matches.saturating_mul(text(to)).saturating_add(text(this)))
@@ -211,16 +391,29 @@ fn has_long_precision(format: &str) -> bool {
     format.split("%.").skip(1).any(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() > 2)
 }
 
+/// The target of a call.
+enum Receiver {
+    Value(Value),
+    /// The name before the dot of `sets.contains`.
+    Namespace(&'static str),
+}
+
 /// Calls a library function; `None` if it fails. The library's errors contain values, so they are not passed on.
-fn library(name: &str, target: Option<Value>, arguments: Vec<Value>) -> Option<Value> {
+fn library(name: &str, receiver: Option<Receiver>, arguments: Vec<Value>) -> Option<Value> {
     let variable = |name: String| IdedExpr { id: 0, expr: Expr::Ident(name) };
     let mut context = LIBRARY.new_inner_scope();
     let mut call =
         CallExpr { func_name: name.to_owned(), target: None, args: Vec::with_capacity(arguments.len()) };
     // The parser never produces names that start with @, so they cannot be mistaken for the namespace of a function.
-    if let Some(target) = target {
-        context.add_variable_from_value("@target", target);
-        call.target = Some(Box::new(variable("@target".to_owned())));
+    match receiver {
+        Some(Receiver::Value(value)) => {
+            context.add_variable_from_value("@target", value);
+            call.target = Some(Box::new(variable("@target".to_owned())));
+        }
+        Some(Receiver::Namespace(namespace)) => {
+            call.target = Some(Box::new(variable(namespace.to_owned())));
+        }
+        None => {}
     }
     for (position, argument) in arguments.into_iter().enumerate() {
         let name = format!("@{position}");

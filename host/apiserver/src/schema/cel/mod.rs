@@ -1,0 +1,393 @@
+//! CEL rules of custom resources (`x-kubernetes-validations`).
+//!
+//! The rules of a node are compiled once, when the schema of the CRD is parsed. This module traverses objects as Kubernetes does: it correlates
+//! old and new list items by their keys, and skips transition rules for items without a counterpart.
+//!
+//! The CRD of a plugin is text from its author. An evaluation therefore costs at most [`COST_LIMIT`] units, and all evaluations for one object
+//! cost at most [`OBJECT_COST_LIMIT`]. Both are Kubernetes' limits.
+
+mod values;
+
+use std::sync::Arc;
+
+use pilothouse_cel::{
+    Budget, COST_LIMIT, CompileError, EvaluationError, Expression, Value as CelValue, to_optional,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::correlation::OldItems;
+use super::field;
+use super::node::{AdditionalProperties, SchemaRef, Type};
+use crate::status::Cause;
+use values::Pair;
+
+/// The units that all rules together may cost for one object, the same as Kubernetes' `RuntimeCELCostBudget`.
+pub(super) const OBJECT_COST_LIMIT: u64 = 10_000_000;
+
+/// The bytes that the rules and message expressions of one CRD may have together.
+pub(crate) const MAX_RULES_LENGTH: usize = 256 << 10;
+
+/// The longest value of a `messageExpression` in bytes, as in Kubernetes. A longer one is replaced with the rule's message.
+const MAX_MESSAGE_LENGTH: usize = 5 * 1024;
+
+/// The compiled rules of one node.
+#[derive(Clone)]
+pub struct CelRules(Arc<[Rule]>);
+
+struct Rule {
+    source: RuleSource,
+    /// Why the rule cannot be compiled. CRDs with such a rule are refused.
+    compiled: Result<Compiled, String>,
+}
+
+struct Compiled {
+    rule: Expression,
+    message: Option<Expression>,
+    /// Whether the rule refers to `oldSelf`.
+    is_transition: bool,
+}
+
+/// An entry of `x-kubernetes-validations`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RuleSource {
+    rule: String,
+    message: Option<String>,
+    message_expression: Option<String>,
+    reason: Option<String>,
+    field_path: Option<String>,
+    optional_old_self: Option<bool>,
+}
+
+impl std::fmt::Debug for CelRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|rule| &rule.source.rule)).finish()
+    }
+}
+
+impl CelRules {
+    /// Compiles the `x-kubernetes-validations` of a schema; `None` if there are none. Rules that do not compile are
+    /// reported by [`compile_errors`], and every object fails them.
+    pub(super) fn compile(rules: Option<&Value>) -> Option<Self> {
+        let rules = rules.and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
+        Some(Self(rules.iter().map(Rule::compile).collect()))
+    }
+
+    /// Returns an upper bound of the bytes that the compiled patterns of the rules take.
+    pub(super) fn patterns_size(&self) -> usize {
+        self.0
+            .iter()
+            .filter_map(|rule| rule.compiled.as_ref().ok())
+            .flat_map(|compiled| [Some(&compiled.rule), compiled.message.as_ref()])
+            .flatten()
+            .map(Expression::patterns_size)
+            .sum()
+    }
+
+    /// Whether a rule refers to the old value.
+    fn needs_old(&self) -> bool {
+        self.0.iter().any(|rule| rule.compiled.as_ref().is_ok_and(|compiled| compiled.is_transition))
+    }
+}
+
+impl Rule {
+    fn compile(raw: &Value) -> Self {
+        match RuleSource::deserialize(raw) {
+            Ok(source) => {
+                let compiled = Compiled::of(&source);
+                Self { source, compiled }
+            }
+            Err(error) => {
+                Self { source: RuleSource::default(), compiled: Err(format!("invalid rule: {error}")) }
+            }
+        }
+    }
+
+    /// The message of a failure, unless there is a `messageExpression`.
+    fn message(&self) -> String {
+        let message = self.source.message.as_deref().map(str::trim).filter(|message| !message.is_empty());
+        message.map_or_else(|| format!("failed rule: {}", self.source.rule.trim()), str::to_owned)
+    }
+
+    /// The text by which errors name the rule.
+    fn name(&self) -> &str {
+        let message = self.source.message.as_deref().map(str::trim).filter(|message| !message.is_empty());
+        message.unwrap_or_else(|| self.source.rule.trim())
+    }
+}
+
+impl Compiled {
+    fn of(source: &RuleSource) -> Result<Self, String> {
+        if source.rule.trim().is_empty() {
+            return Err("a rule must not be empty".to_owned());
+        }
+        let compile = |text: &str| {
+            Expression::compile(text).map_err(|error| match error {
+                CompileError::Bounds(error) => error.to_string(),
+                other => format!("compilation failed: {other}"),
+            })
+        };
+        let rule = compile(&source.rule)?;
+        let is_transition = rule.uses_variable("oldSelf");
+        let message = source.message_expression.as_deref().map(compile).transpose()?;
+        Ok(Self { rule, message, is_transition })
+    }
+}
+
+/// Evaluates the CEL rules of `schema` and of all nodes below it, and adds the failures to `causes`.
+pub(super) fn evaluate(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let mut evaluation = Evaluation { left: OBJECT_COST_LIMIT, causes };
+    let place = Place { path: "", is_unchanged: false };
+    // The cause was added.
+    let _ = evaluation.node(schema, Pair::new(new), old.map(Pair::new), place);
+}
+
+/// The evaluation of all rules for one object.
+struct Evaluation<'c> {
+    /// The units that are left of [`OBJECT_COST_LIMIT`].
+    left: u64,
+    causes: &'c mut Vec<Cause>,
+}
+
+/// A rule exceeded its cost limit, or all rules together exceeded theirs. No further rules are evaluated.
+#[derive(Debug)]
+struct CostExceeded;
+
+/// The place of a value in the object.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a str,
+    /// Whether a value around this one is equal to its old value.
+    is_unchanged: bool,
+}
+
+impl Evaluation<'_> {
+    fn node(
+        &mut self,
+        schema: SchemaRef<'_>,
+        mut new: Pair<'_>,
+        mut old: Option<Pair<'_>>,
+        mut place: Place<'_>,
+    ) -> Result<(), CostExceeded> {
+        let node = schema.node();
+        if let Some(rules) = &node.rules
+            && !new.json.is_null()
+        {
+            place.is_unchanged |= old.as_ref().is_some_and(|old| old.json == new.json);
+            let value = new.cel_value(schema);
+            let has_old = old.is_some();
+            let old_value = old.as_mut().filter(|_| rules.needs_old()).map(|old| old.cel_value(schema));
+            self.rules(rules, node.ty, place, &value, (has_old, old_value))?;
+        }
+        for id in node.validations.iter().flat_map(|validations| &validations.all_of) {
+            self.node(schema.resolve(*id), new.clone(), old.clone(), place)?;
+        }
+        match new.json {
+            Value::Object(object) => {
+                for (name, child) in object {
+                    let Some(child_schema) = schema.field(name) else { continue };
+                    let is_map_entry = matches!(node.additional, AdditionalProperties::Schema(_))
+                        && !node.properties.contains_key(name);
+                    let path = if is_map_entry {
+                        field::key(place.path, name)
+                    } else {
+                        field::child(place.path, name)
+                    };
+                    let old_child = old.as_ref().and_then(|old| old.old_member(schema, name));
+                    let child = new.member(schema, name, child);
+                    self.node(child_schema, child, old_child, Place { path: &path, ..place })?;
+                }
+            }
+            Value::Array(items) => {
+                let Some(item_schema) = schema.items() else { return Ok(()) };
+                let old_items = OldItems::new(&node.list_type, old.as_ref().map(|old| old.json));
+                for (index, item) in items.iter().enumerate() {
+                    let old_item = old_items.find(item).zip(old.as_ref());
+                    let old_item = old_item.map(|((index, item), old)| old.item(index, item));
+                    let path = field::index(place.path, index);
+                    let item = new.item(index, item);
+                    self.node(item_schema, item, old_item, Place { path: &path, ..place })?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Evaluates the rules with `self` bound to `value`. `old` says whether there is an old value, and has that value if a rule needs it.
+    fn rules(
+        &mut self,
+        rules: &CelRules,
+        ty: Type,
+        place: Place<'_>,
+        value: &CelValue,
+        old: (bool, Option<CelValue>),
+    ) -> Result<(), CostExceeded> {
+        // As in Kubernetes, messages contain the type instead of the value, which may be large.
+        let type_name = Value::from(ty.name());
+        let (has_old, old_value) = old;
+        for rule in &*rules.0 {
+            let at = place.path;
+            let compiled = match &rule.compiled {
+                Ok(compiled) => compiled,
+                Err(problem) => {
+                    self.causes.push(field::invalid(
+                        at,
+                        &type_name,
+                        &format!("rule compile error: {problem}"),
+                    ));
+                    continue;
+                }
+            };
+            let old_is_optional = rule.source.optional_old_self == Some(true);
+            // Validation ratcheting (KEP-4008): an unchanged value may keep failing all rules but transition rules.
+            let is_skipped =
+                if compiled.is_transition { !has_old && !old_is_optional } else { place.is_unchanged };
+            if is_skipped {
+                continue;
+            }
+            let mut variables = vec![("self", value.clone())];
+            if old_is_optional {
+                variables.push(("oldSelf", to_optional(old_value.clone())));
+            } else if let Some(old) = &old_value {
+                variables.push(("oldSelf", old.clone()));
+            }
+            let problem = match self.run(&compiled.rule, variables.clone()) {
+                Ok(CelValue::Bool(true)) => continue,
+                Ok(CelValue::Bool(false)) => {
+                    let cause = self.failure(rule, compiled, &type_name, at, variables);
+                    self.causes.push(cause);
+                    continue;
+                }
+                Ok(_) => "the value is not a boolean".to_owned(),
+                // Kubernetes' text.
+                Err(Stop::Failed(EvaluationError::Member(name))) => format!("no such key: {name}"),
+                Err(Stop::Failed(error)) => error.to_string(),
+                Err(stop) => {
+                    self.causes.push(field::invalid(at, &type_name, &stop.detail(rule.name())));
+                    return Err(CostExceeded);
+                }
+            };
+            let detail = format!("{problem} evaluating rule: {}", rule.name());
+            self.causes.push(field::invalid(at, &type_name, &detail));
+        }
+        Ok(())
+    }
+
+    /// Evaluates an expression within what is left of the budget.
+    fn run(&mut self, expression: &Expression, variables: Vec<(&str, CelValue)>) -> Result<CelValue, Stop> {
+        let limit = COST_LIMIT.min(self.left);
+        let mut budget = Budget::new(limit);
+        let result = expression.evaluate(variables, &|_| None, &mut budget);
+        self.left -= limit - budget.left();
+        result.map_err(|error| match error {
+            EvaluationError::Cost if limit < COST_LIMIT => Stop::ObjectCost,
+            EvaluationError::Cost => Stop::RuleCost,
+            other => Stop::Failed(other),
+        })
+    }
+
+    /// Returns the cause of a rule that is false.
+    fn failure(
+        &mut self,
+        rule: &Rule,
+        compiled: &Compiled,
+        type_name: &Value,
+        path: &str,
+        variables: Vec<(&str, CelValue)>,
+    ) -> Cause {
+        let evaluated = compiled.message.as_ref().and_then(|message| self.run(message, variables).ok());
+        let message = match evaluated {
+            Some(CelValue::String(text)) if is_message(&text) => text.trim().to_owned(),
+            _ => rule.message(),
+        };
+        let at = match rule.source.field_path.as_deref() {
+            None | Some("") => path.to_owned(),
+            Some(relative) if relative.starts_with(['.', '[']) => format!("{path}{relative}"),
+            Some(relative) => field::child(path, relative),
+        };
+        let at = at.trim_start_matches('.');
+        match rule.source.reason.as_deref() {
+            Some("FieldValueForbidden") => field::forbidden(at, &message),
+            Some("FieldValueRequired") => field::required(at, &message),
+            Some("FieldValueDuplicate") => field::duplicate(at, type_name),
+            _ => field::invalid(at, type_name, &message),
+        }
+    }
+}
+
+/// Why an evaluation has no value.
+enum Stop {
+    Failed(EvaluationError),
+    /// The evaluation exceeded [`COST_LIMIT`].
+    RuleCost,
+    /// All evaluations for the object exceeded [`OBJECT_COST_LIMIT`].
+    ObjectCost,
+}
+
+impl Stop {
+    /// Kubernetes' text.
+    fn detail(&self, rule: &str) -> String {
+        match self {
+            Self::Failed(error) => format!("{error} evaluating rule: {rule}"),
+            Self::RuleCost => format!(
+                "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to \
+                 call cost exceeds limit for rule: {rule}"
+            ),
+            Self::ObjectCost => {
+                "validation failed due to running out of cost budget, no further validation rules will be run"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// Whether the value of a `messageExpression` is used, as in Kubernetes.
+fn is_message(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.len() <= MAX_MESSAGE_LENGTH && !text.contains('\n')
+}
+
+/// Returns the rules of a schema's `x-kubernetes-validations` that cannot be compiled: their index and the problem.
+pub(super) fn compile_errors(rules: Option<&Value>) -> Vec<(usize, String)> {
+    let Some(rules) = CelRules::compile(rules) else { return Vec::new() };
+    let errors = rules.0.iter().map(|rule| rule.compiled.as_ref().err().cloned()).enumerate();
+    errors.filter_map(|(index, error)| Some((index, error?))).collect()
+}
+
+/// Returns the bytes of all rules and message expressions in a schema.
+pub(crate) fn rules_length(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => {
+            let rules = members.get("x-kubernetes-validations").and_then(Value::as_array);
+            let texts =
+                rules.into_iter().flatten().flat_map(|rule| [&rule["rule"], &rule["messageExpression"]]);
+            let own: usize = texts.filter_map(Value::as_str).map(str::len).sum();
+            own + members.values().map(rules_length).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(rules_length).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_beyond_the_bounds_are_rejected_before_parsing() {
+        for (rule, problem) in [
+            (format!("{}self", "!!(".repeat(30)), "doubled prefixes"),
+            (format!("self{}", ".a".repeat(3000)), "nests deeper than 64"),
+            ("(".repeat(1000), "more than 24 brackets"),
+        ] {
+            let rules = serde_json::json!([
+                {"rule": "self == self"}, {"rule": rule}, {"rule": "true", "messageExpression": rule}
+            ]);
+            let errors = compile_errors(Some(&rules));
+            assert_eq!(errors.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2]);
+            assert!(errors.iter().all(|(_, error)| error.contains(problem)), "{errors:?}");
+        }
+    }
+}

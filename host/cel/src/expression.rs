@@ -1,0 +1,69 @@
+//! A compiled expression.
+
+use std::panic::catch_unwind;
+
+use kube_cel::cel::common::ast::IdedExpr;
+use kube_cel::cel::{Program, Value};
+
+use crate::bounds;
+use crate::budget::Budget;
+use crate::error::{CompileError, EvaluationError};
+use crate::evaluate::Evaluation;
+use crate::functions::Patterns;
+use crate::syntax::calls;
+
+/// A compiled expression.
+pub struct Expression {
+    program: Program,
+    patterns: Patterns,
+}
+
+impl Expression {
+    /// Compiles a text. Variables and functions are not checked ([`crate::syntax`]).
+    ///
+    /// # Errors
+    /// The text exceeds a bound ([`crate::bounds`]), has a syntax error, or a literal pattern that is no regular expression or is too large.
+    pub fn compile(text: &str) -> Result<Self, CompileError> {
+        bounds::check(text)?;
+        // The parser panics at some malformed texts.
+        let program = catch_unwind(|| Program::compile(text)).map_err(|_| CompileError::Malformed)?.map_err(
+            |error| CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
+        )?;
+        let patterns = Patterns::of(&calls(program.expression()))?;
+        Ok(Self { program, patterns })
+    }
+
+    /// Returns an upper bound of the bytes that the compiled patterns of the expression take.
+    pub fn patterns_size(&self) -> usize {
+        self.patterns.size()
+    }
+
+    /// Returns the root of the syntax tree.
+    pub fn root(&self) -> &IdedExpr {
+        self.program.expression()
+    }
+
+    /// Whether the expression refers to a variable of this name.
+    pub fn uses_variable(&self, name: &str) -> bool {
+        self.program.references().has_variable(name)
+    }
+
+    /// Returns the expression's value. `functions` returns the value of a function without arguments, and `None` for unknown names.
+    ///
+    /// # Errors
+    /// The expression failed, or cost more than the budget.
+    pub fn evaluate(
+        &self,
+        variables: Vec<(&str, Value)>,
+        functions: &dyn Fn(&str) -> Option<bool>,
+        budget: &mut Budget,
+    ) -> Result<Value, EvaluationError> {
+        Evaluation::new(variables, &self.patterns, functions, budget).evaluate(self.root())
+    }
+}
+
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Expression").field("root", self.root()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! CEL expressions of plugins and CRDs: bounded before they are parsed, and metered while they run.
+//!
+//! An [`Expression`] is compiled once. Each evaluation has a [`Budget`], which bounds its time and its memory. The library `kube-cel` parses the
+//! text and provides the functions; its interpreter is not used, because it can be neither metered nor stopped
+//! (docs/decisions/0013-metered-expressions.md).
+
+pub mod bounds;
+mod budget;
+mod error;
+mod evaluate;
+mod expression;
+mod functions;
+pub mod syntax;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use budget::{Budget, COST_LIMIT};
+pub use error::{CompileError, EvaluationError};
+pub use expression::Expression;
+pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_unknown, timestamp};
+pub use kube_cel::cel::Value;
+pub use kube_cel::cel::common::ast;
+pub use kube_cel::cel::objects::{Key, Map};
+pub use values::{from_json, to_optional};
