@@ -49,17 +49,22 @@ func TestFooGetsADeploymentThatItControls(t *testing.T) {
 func TestChangedReplicasAreRevertedAndOtherFieldsAreKept(t *testing.T) {
 	h := host(t, 2)
 	reconcileFoo(t, h)
-	ctx := h.Context()
-	drift := sdk.MergePatch(map[string]any{"spec": map[string]any{"replicas": 7, "paused": true}})
-	if _, err := ctx.Client().Patch(deployment, webKey, drift); err != nil {
-		t.Fatal(err)
+	var drifted struct {
+		Deployment
+		Spec struct {
+			DeploymentSpec
+			Paused bool `json:"paused"`
+		} `json:"spec"`
 	}
+	h.Get(deployment, webKey, &drifted)
+	seven := int32(7)
+	drifted.Spec.Replicas, drifted.Spec.Paused = &seven, true
+	h.Put(drifted)
 	reconcileFoo(t, h)
-	repaired := ctx.Cache(deployments).Get(webKey)
-	replicas, _ := repaired.Text("/spec/replicas")
-	paused, _ := repaired.Text("/spec/paused")
-	if replicas != "2" || paused != "true" {
-		t.Error(repaired.JSON())
+	repaired := drifted
+	h.Get(deployment, webKey, &repaired)
+	if *repaired.Spec.Replicas != 2 || !repaired.Spec.Paused {
+		t.Errorf("%+v", repaired.Spec)
 	}
 }
 

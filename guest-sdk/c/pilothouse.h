@@ -277,7 +277,10 @@ ph_outcome ph_checked(ph_code code, const char *what);
 
 typedef enum { PH_PHASE_APPLY, PH_PHASE_CLEANUP } ph_phase;
 /* Calls `work` in the phase that the object is in, and maintains a finalizer ("example.com/cleanup"): it is added before the first
- * PH_PHASE_APPLY and removed after a PH_PHASE_CLEANUP that returned ph_done(). The plugin must be allowed to patch the object. */
+ * PH_PHASE_APPLY and removed after a PH_PHASE_CLEANUP that returned ph_done(). The plugin must be allowed to patch the object.
+ *
+ * `work` receives the object with the finalizer. Use this one from then on: adding the finalizer changes the resource version, so an update of
+ * the argument itself would conflict. */
 ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*work)(ph_phase phase, ph_object *object, void *context),
                              void *context);
 

@@ -24,6 +24,12 @@ func describe(sdk.Config) (sdk.Plugin, error) {
 	return sdk.Plugin{Name: "test", Version: "1", Watches: []sdk.Watch{
 		{Name: "maps", APIVersion: "v1", Kind: "ConfigMap", Trigger: sdk.Self(), Indexes: []sdk.Index{{Name: "byTier", Label: "tier"}}},
 		{Name: "deployments", APIVersion: "apps/v1", Kind: "Deployment"},
+		{Name: "foos", APIVersion: "example.com/v1", Kind: "Foo"},
+	}, Writes: []sdk.WriteRule{
+		sdk.Writes("", "configmaps", "patch", "delete"),
+		sdk.Writes("apps", "deployments", "create", "update"),
+		sdk.Writes("example.com", "foos", "patch", "delete"),
+		sdk.Writes("example.com", "foos/status", "update"),
 	}}, nil
 }
 
@@ -210,8 +216,8 @@ func TestFinalizerIsKeptUntilTheCleanupSucceeds(t *testing.T) {
 	run := func() error {
 		ctx := h.Context()
 		_, err := sdk.WithFinalizer(ctx, ctx.Cache("maps").Get(key("a")), "example.com/cleanup",
-			func() (sdk.Result, error) { ran = append(ran, "apply"); return sdk.Result{}, nil },
-			func() (sdk.Result, error) {
+			func(*sdk.Object) (sdk.Result, error) { ran = append(ran, "apply"); return sdk.Result{}, nil },
+			func(*sdk.Object) (sdk.Result, error) {
 				ran = append(ran, "cleanup")
 				if cleanupFails {
 					return sdk.Result{}, errors.New("not yet")
@@ -236,6 +242,45 @@ func TestFinalizerIsKeptUntilTheCleanupSucceeds(t *testing.T) {
 	}
 	if !slices.Equal(ran, []string{"apply", "cleanup", "cleanup"}) {
 		t.Errorf("%v", ran)
+	}
+}
+
+func TestWorkReceivesTheObjectWithItsFinalizerAndCanUpdateItsStatus(t *testing.T) {
+	const name = "example.com/cleanup"
+	foo := sdk.Type{APIVersion: "example.com/v1", Kind: "Foo"}
+	h := sdktest.New(t, describe)
+	h.Put(`{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"f","namespace":"default"}}`)
+	run := func(apply, cleanup func(*sdk.Object) (sdk.Result, error)) error {
+		ctx := h.Context()
+		_, err := sdk.WithFinalizer(ctx, ctx.Cache("foos").Get(key("f")), name, apply, cleanup)
+		return err
+	}
+	never := func(*sdk.Object) (sdk.Result, error) { return sdk.Result{}, errors.New("the wrong phase") }
+	err := run(func(object *sdk.Object) (sdk.Result, error) {
+		var members map[string]any
+		if err := object.Decode(&members); err != nil {
+			return sdk.Result{}, err
+		}
+		members["status"] = map[string]any{"ready": true}
+		stored, err := h.Context().Client().UpdateStatus(members)
+		if err == nil {
+			if finalizer, _ := stored.Text("/metadata/finalizers/0"); finalizer != name {
+				t.Error(stored.JSON())
+			}
+		}
+		return sdk.Result{}, err
+	}, never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Delete(foo, key("f"))
+	var ready string
+	err = run(never, func(object *sdk.Object) (sdk.Result, error) {
+		ready, _ = object.Text("/status/ready")
+		return sdk.Result{}, nil
+	})
+	if err != nil || ready != "true" {
+		t.Errorf("%v %s", err, ready)
 	}
 }
 

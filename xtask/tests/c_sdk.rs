@@ -36,7 +36,8 @@ fn assert_c_tests_pass(folder: &str, sources: &[&str]) {
         .output()
         .expect("cc is a prerequisite of this project");
     assert!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
-    let output = Command::new(&program).output().expect("the program starts");
+    let output =
+        Command::new(&program).current_dir(root().join(folder)).output().expect("the program starts");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout.contains("ok "), "no test ran: {stdout}");
@@ -48,12 +49,27 @@ fn the_sdk_passes_its_tests() {
 }
 
 #[test]
+fn the_fake_host_passes_the_cases_of_the_fake_cluster() {
+    assert_c_tests_pass("guest-sdk/c", &["tests/cases.c", "testing/host.c", "pilothouse.c"]);
+}
+
+/// Runs the tests of a plugin, given the path from its folder to the SDK.
+fn assert_plugin_tests_pass(folder: &str, sdk: &str) {
+    let sources = [
+        format!("-I{sdk}"),
+        "test/test.c".into(),
+        format!("{sdk}/pilothouse.c"),
+        format!("{sdk}/testing/host.c"),
+    ];
+    assert_c_tests_pass(folder, &sources.each_ref().map(String::as_str));
+}
+
+#[test]
 fn the_pod_counter_passes_its_tests() {
-    let sdk = "../../guest-sdk/c";
-    let sources = ["-I../../guest-sdk/c", "test/test.c"].map(str::to_owned);
-    let sources: Vec<_> = sources
-        .into_iter()
-        .chain(["pilothouse.c", "testing/host.c"].map(|file| format!("{sdk}/{file}")))
-        .collect();
-    assert_c_tests_pass("examples/pod-counter", &sources.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_plugin_tests_pass("examples/pod-counter", "../../guest-sdk/c");
+}
+
+#[test]
+fn the_template_passes_its_tests() {
+    assert_plugin_tests_pass("host/pilothouse/templates/c", "../../../../guest-sdk/c");
 }

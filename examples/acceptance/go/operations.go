@@ -83,8 +83,8 @@ func unknownWatch(s *script) (string, error) {
 }
 
 func finalizer(s *script) (string, error) {
-	logged := func(value string) func() (sdk.Result, error) {
-		return func() (sdk.Result, error) {
+	logged := func(value string) func(*sdk.Object) (sdk.Result, error) {
+		return func(*sdk.Object) (sdk.Result, error) {
 			s.log(value)
 			return sdk.Result{}, nil
 		}

@@ -155,8 +155,8 @@ def hold(script: Script) -> Outcome:
     return finalizer.run(
         script.object,
         FINALIZER,
-        apply=lambda: script.result("held"),
-        cleanup=lambda: script.result("cleaned"),
+        apply=lambda _: script.result("held"),
+        cleanup=lambda _: script.result("cleaned"),
     )
 
 

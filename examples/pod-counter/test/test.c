@@ -4,7 +4,7 @@
 #include "../plugin.c"
 
 #define POD(name, node, phase) \
-  "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"" name "\"},\"spec\":{" node "},\"status\":{\"phase\":\"" phase "\"}}"
+  "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"" name "\"},\"spec\":{" node "},\"status\":{\"phase\":\"" phase "\"}}"
 #define ON_A "\"nodeName\":\"a\""
 #define NOWHERE ""
 
@@ -15,8 +15,8 @@ static void a_pod_is_indexed_by_node_and_phase(void) {
 }
 
 static void a_new_pod_is_added_to_the_count(void) {
-  ph_test_cache("pods", POD("one", ON_A, "Running"));
-  ph_test_cache("pods", POD("two", ON_A, "Running"));
+  ph_test_put(POD("one", ON_A, "Running"));
+  ph_test_put(POD("two", ON_A, "Running"));
   ph_test_change(NULL, POD("two", ON_A, "Running"));
   const ph_notification notification = {"pods", PH_ADDED, {"ns", "two"}, false, false};
   PH_CHECK(observe(&notification, 1, ph_test_batch()).kind == PH_OUTCOME_DONE);
@@ -24,7 +24,7 @@ static void a_new_pod_is_added_to_the_count(void) {
 }
 
 static void a_changed_value_updates_two_gauges(void) {
-  ph_test_cache("pods", POD("one", ON_A, "Running"));
+  ph_test_put(POD("one", ON_A, "Running"));
   ph_test_change(POD("one", NOWHERE, "Pending"), POD("one", ON_A, "Running"));
   const ph_notification notification = {"pods", PH_CHANGED, {"ns", "one"}, false, false};
   observe(&notification, 1, ph_test_batch());
@@ -51,6 +51,7 @@ static void a_batch_leaves_no_object_open(void) {
 #define RUN(test)             \
   do {                        \
     ph_test_begin();          \
+    ph_test_plugin(describe); \
     ph_test_indexed_by(values); \
     test();                   \
     printf("ok %s\n", #test); \

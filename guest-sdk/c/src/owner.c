@@ -45,14 +45,13 @@ static bool without(const char *finalizers, const char *name, ph_json *rest) {
   return found;
 }
 
-static ph_code put_finalizers(ph_object *object, ph_json *finalizers) {
+/* Replaces the finalizers. `result` receives the object as stored. */
+static ph_code put_finalizers(ph_object *object, ph_json *finalizers, ph_object **result) {
   ph_type type = {ph_object_api_version(object), ph_object_kind(object)};
   /* The resource version protects the list: another controller may have changed it concurrently. */
   const char *body = ph_format("{\"metadata\":{\"resourceVersion\":%s,\"finalizers\":%s}}", ph_quote(ph_object_resource_version(object)),
                                ph_json_text(finalizers));
-  ph_code code = ph_client_patch(type, ph_object_key(object), PH_MERGE_PATCH, body, NULL, NULL);
-  /* The object is already gone, as intended. */
-  return code == PH_NOT_FOUND && ph_object_deletion_timestamp(object) ? PH_OK : code;
+  return ph_client_patch(type, ph_object_key(object), PH_MERGE_PATCH, body, NULL, result);
 }
 
 ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*work)(ph_phase phase, ph_object *object, void *context),
@@ -64,12 +63,14 @@ ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*w
     if (!has_finalizer) return ph_done();
     ph_outcome outcome = work(PH_PHASE_CLEANUP, object, context);
     if (outcome.kind != PH_OUTCOME_DONE) return outcome;
-    return ph_checked(put_finalizers(object, &finalizers), ph_format("remove the finalizer %s", name));
+    ph_code code = put_finalizers(object, &finalizers, NULL);
+    /* Another client removed the last finalizer, and the object is gone, as intended. */
+    return code == PH_NOT_FOUND ? ph_done() : ph_checked(code, ph_format("remove the finalizer %s", name));
   }
   if (!has_finalizer) {
     ph_json_string(&finalizers, NULL, name);
-    ph_outcome added = ph_checked(put_finalizers(object, &finalizers), ph_format("add the finalizer %s", name));
-    if (added.kind != PH_OUTCOME_DONE) return added;
+    ph_code code = put_finalizers(object, &finalizers, &object);
+    if (code) return ph_checked(code, ph_format("add the finalizer %s", name));
   }
   return work(PH_PHASE_APPLY, object, context);
 }

@@ -4,6 +4,23 @@
 #include "../src/internal.h"
 #include "../testing/pilothouse_test.h"
 
+/* The plugin of the tests that use the cluster. */
+static const ph_plugin clustered = {
+  .name = "p", .version = "1",
+  .watches = (const ph_watch[]){{.name = "foos", .api_version = "example.com/v1", .kind = "Foo", .trigger = PH_TRIGGERS_ITSELF}, {0}},
+  .writes = (const ph_rule[]){
+    {.api_groups = PH_LIST("example.com"), .resources = PH_LIST("foos", "foos/status"), .verbs = PH_LIST("create", "update", "patch")},
+    {.api_groups = PH_LIST(""), .resources = PH_LIST("configmaps", "pods"), .verbs = PH_LIST("create", "patch", "delete")},
+    {0}},
+};
+
+static ph_description describe(const char *config) {
+  (void)config;
+  return ph_describe_as(&clustered);
+}
+
+static const ph_type foo_type = {"example.com/v1", "Foo"};
+
 static void json_is_written_with_escapes(void) {
   ph_json json = {0};
   ph_json_object(&json, NULL);
@@ -80,7 +97,8 @@ static ph_outcome look(const ph_request *request) {
 }
 
 static void a_call_closes_its_objects_and_returns_an_abi_record(void) {
-  ph_test_cache("foos", "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}");
+  ph_test_plugin(describe);
+  ph_test_put("{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}");
   uint8_t reasons[] = {PH_REASON_RETRY};
   const uint8_t *answer = ph_run_reconcile(look, (char *)"foos", 4, (char *)"ns", 2, (char *)"a", 1, reasons, 1, 0, NULL, 0);
   PH_CHECK(ph_test_open() == 0);
@@ -164,19 +182,24 @@ static void the_descriptor_has_only_the_declared_fields(void) {
 }
 
 static void create_or_update_writes_only_differences(void) {
+  ph_test_plugin(describe);
+  ph_test_put("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"}}");
   ph_object *present = ph_test_object(
-    "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\",\"uid\":\"1\"},\"data\":{\"k/~\":\"\\u003c\"},\"list\":[{\"x\":1,\"y\":2}]}");
+    "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"n\",\"name\":\"a\",\"uid\":\"1\"},\"data\":{\"k/~\":\"\\u003c\"},"
+    "\"list\":[{\"x\":1,\"y\":2}]}");
   ph_change_made change;
   ph_object *result;
   PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &change, &result) == PH_OK);
   PH_CHECK(change == PH_UNCHANGED && result == present);
   PH_CHECK_TEXT(ph_test_done(), "");
-  const char *const differing[] = {"{\"data\":{\"k\":\"<\"}}", "{\"list\":[]}", "{\"list\":[{\"x\":1},{}]}", "{\"list\":[{\"x\":\"1\"}]}", "{\"kind\":null}"};
+  const char *const differing[] = {"{\"data\":{\"k\":\"<\"}}", "{\"list\":[]}", "{\"list\":[{\"x\":1},{}]}", "{\"list\":[{\"x\":\"1\"}]}", "{\"data\":null}"};
   for (size_t i = 0; i < sizeof differing / sizeof *differing; i++) {
     PH_CHECK(ph_create_or_update(present, differing[i], &change, NULL) == PH_OK && change == PH_UPDATED);
   }
-  PH_CHECK(strstr(ph_test_done(), "patch ConfigMap a merge {\"list\":[]}\n"));
-  PH_CHECK(ph_create_or_update(NULL, "{}", &change, NULL) == PH_OK && change == PH_CREATED);
+  PH_CHECK(strstr(ph_test_done(), "patch ConfigMap n/a merge {\"list\":[]}\n"));
+  const char *absent = "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"n\",\"name\":\"b\"}}";
+  PH_CHECK(ph_create_or_update(NULL, absent, &change, NULL) == PH_OK && change == PH_CREATED);
+  PH_CHECK(strstr(ph_test_writes(), "create v1 ConfigMap n/b\n"));
 }
 
 static ph_outcome work(ph_phase phase, ph_object *object, void *context) {
@@ -185,24 +208,57 @@ static ph_outcome work(ph_phase phase, ph_object *object, void *context) {
   return ph_done();
 }
 
+/* Runs the work for a Foo with this metadata. Returns the phase, the outcome, and the Foo's finalizers afterwards. */
 static const char *finalized(const char *metadata, ph_code failure) {
   ph_test_begin();
-  ph_object *object = ph_test_object(ph_format("{\"kind\":\"Foo\",\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"7\"%s}}", metadata));
+  ph_test_plugin(describe);
+  const char *foo = ph_format("{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\",\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"%s}}", metadata);
+  ph_object *object = ph_test_object(ph_test_put(foo));
   const char *worked = "nothing";
   ph_test_fail(failure);
   ph_outcome outcome = ph_with_finalizer(object, "x/y", work, &worked);
-  return ph_format("%s %d %s", worked, outcome.kind, ph_test_done());
+  const char *stored = ph_test_stored(foo_type, (ph_key){"n", "a"});
+  const char *finalizers = stored ? ph_json_at(stored, "/metadata/finalizers") : "gone";
+  return ph_format("%s %d %s", worked, outcome.kind, finalizers ? finalizers : "none");
 }
 
 static void a_finalizer_is_added_before_the_work_and_removed_after_the_cleanup(void) {
-  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"other\"]", PH_OK),
-                "apply 0 patch Foo a merge {\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\",\"x/y\"]}}\n");
-  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"x/y\"]", PH_OK), "apply 0 ");
-  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\",\"other\"]", PH_OK),
-                "cleanup 0 patch Foo a merge {\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\"]}}\n");
-  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\"", PH_OK), "nothing 0 ");
-  PH_CHECK(strncmp(finalized("", PH_CONFLICT), "nothing 2 ", 10) == 0);
-  PH_CHECK(strncmp(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\"]", PH_NOT_FOUND), "cleanup 0 ", 10) == 0);
+  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"other\"]", PH_OK), "apply 0 [\"other\",\"x/y\"]");
+  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"x/y\"]", PH_OK), "apply 0 [\"x/y\"]");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\",\"other\"]", PH_OK), "cleanup 0 [\"other\"]");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\"]", PH_OK), "cleanup 0 gone");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\"", PH_OK), "nothing 0 none");
+  PH_CHECK_TEXT(finalized("", PH_CONFLICT), "nothing 2 none");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\"]", PH_NOT_FOUND), "cleanup 0 [\"x/y\"]");
+}
+
+static void the_finalizers_of_others_are_protected_by_the_resource_version(void) {
+  ph_test_plugin(describe);
+  const char *foo = "{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\",\"metadata\":{\"namespace\":\"n\",\"name\":\"a\",\"finalizers\":%s}}";
+  ph_object *read = ph_test_object(ph_test_put(ph_format(foo, "[]")));
+  ph_test_put(ph_format(foo, "[\"their/own\"]"));
+  const char *worked = "nothing";
+  PH_CHECK(ph_with_finalizer(read, "x/y", work, &worked).kind == PH_OUTCOME_RETRY);
+  PH_CHECK_TEXT(worked, "nothing");
+  PH_CHECK(ph_last_error()->code == PH_CONFLICT);
+}
+
+/* Updates the status of the object that it receives. */
+static ph_outcome set_ready(ph_phase phase, ph_object *object, void *context) {
+  (void)context;
+  PH_CHECK(phase == PH_PHASE_APPLY);
+  PH_CHECK_TEXT(ph_text(object, "/metadata/finalizers/0"), "x/y");
+  const char *body = ph_format("{\"metadata\":{\"resourceVersion\":%s},\"status\":{\"ready\":true}}", ph_quote(ph_object_resource_version(object)));
+  return ph_checked(ph_client_patch(foo_type, ph_object_key(object), PH_MERGE_PATCH, body, "status", NULL), "set the status");
+}
+
+static void the_work_receives_the_object_with_its_finalizer_and_can_update_its_status(void) {
+  ph_test_plugin(describe);
+  ph_object *read = ph_test_object(
+    ph_test_put("{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\",\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"}}"));
+  ph_outcome outcome = ph_with_finalizer(read, "x/y", set_ready, NULL);
+  PH_CHECK_TEXT(outcome.text ? outcome.text : "done", "done");
+  PH_CHECK_TEXT(ph_json_at(ph_test_stored(foo_type, (ph_key){"n", "a"}), "/status/ready"), "true");
 }
 
 static void a_transition_sets_its_time(void) {
@@ -253,6 +309,7 @@ static void errors_describe_what_happened(void) {
   const char *const texts[] = {"", "not found: ", "already exists: ", "conflict: ", "", "forbidden: ",
                                "denied by the host: the descriptor's writes and the grant need  on  of ",
                                "too many requests: try again in 0 ms", "unavailable: ", "500 : "};
+  ph_test_plugin(describe);
   for (int code = PH_NOT_FOUND; code <= PH_OTHER; code++) {
     ph_test_fail((ph_code)code);
     PH_CHECK(ph_client_delete((ph_type){"v1", "Pod"}, (ph_key){"ns", "a"}, (ph_delete_options){0}) == (ph_code)code);
@@ -284,6 +341,8 @@ int main(void) {
   RUN(the_descriptor_has_only_the_declared_fields);
   RUN(create_or_update_writes_only_differences);
   RUN(a_finalizer_is_added_before_the_work_and_removed_after_the_cleanup);
+  RUN(the_finalizers_of_others_are_protected_by_the_resource_version);
+  RUN(the_work_receives_the_object_with_its_finalizer_and_can_update_its_status);
   RUN(a_transition_sets_its_time);
   RUN(owners_are_compared_by_uid);
   RUN(conflicts_are_retried_five_times);

@@ -3,7 +3,6 @@ package observe
 
 import (
 	"pilothouse.dev/sdk"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
 	"pilothouse.dev/sdk/internal/exports/observe"
@@ -19,10 +18,10 @@ type (
 
 // Export registers the plugin's observer. Call it in init.
 func Export(observer sdk.Observer) {
-	export_pilothouse_controller_observe.Handler = func(received []notification, batch *pilothouse_controller_changes.Batch) observeResult {
+	export_pilothouse_controller_observe.Handler = func(received []notification, batch host.Batch) observeResult {
 		ctx := sdk.NewContext()
 		defer ctx.Close()
-		return result(observer.Observe(ctx, notifications(ctx, received, host.WrapBatch(batch))))
+		return result(observer.Observe(ctx, notifications(ctx, received, batch)))
 	}
 }
 

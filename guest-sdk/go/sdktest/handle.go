@@ -1,11 +1,8 @@
 package sdktest
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"pilothouse.dev/sdk/internal/host"
 	"pilothouse.dev/sdk/internal/wit/types"
@@ -14,7 +11,22 @@ import (
 // handle is a handle to the state that an object had when it was read.
 type handle struct{ manifest map[string]any }
 
-func hold(manifest map[string]any) host.Object { return handle{copyOf(manifest)} }
+func hold(manifest map[string]any) host.Object { return handle{clone(manifest).(map[string]any)} }
+
+func holdOrNil(manifest map[string]any) host.Object {
+	if manifest == nil {
+		return nil
+	}
+	return hold(manifest)
+}
+
+func holdAll(manifests []map[string]any) []host.Object {
+	handles := make([]host.Object, len(manifests))
+	for i, manifest := range manifests {
+		handles[i] = hold(manifest)
+	}
+	return handles
+}
 
 func (h handle) metadata() map[string]any { return object(h.manifest, "metadata") }
 
@@ -27,9 +39,7 @@ func (h handle) Json() string            { return jsonOf(h.manifest) }
 func (h handle) Drop()                   {}
 
 func (h handle) Generation() uint32 {
-	number, _ := h.metadata()["generation"].(json.Number)
-	generation, _ := strconv.ParseUint(string(number), 10, 32)
-	return uint32(generation)
+	return uint32(integer(h.metadata(), "generation"))
 }
 
 func (h handle) Labels() []host.Pair {
@@ -90,10 +100,4 @@ func each(pointers []string, read func(string) types.Option[string]) []types.Opt
 		values[i] = read(pointer)
 	}
 	return values
-}
-
-func unmarshal(text string, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	return decoder.Decode(into)
 }

@@ -146,5 +146,5 @@ test("an uncaught error of the client is reported with its location", () => {
   const host = fakeHost(reconciler((_, { key }) => { client.get({ apiVersion: "v1", kind: "Secret" }, key); }));
   const { outcome, message } = host.reconcile("maps", WEB);
   assert.equal(outcome, "retry");
-  assert.match(message, /^Denied: .* need get on secrets of the core group, in .*calls\.test\.js/);
+  assert.match(message, /^Denied: .* need get on secrets of the core group in default, in .*calls\.test\.js/);
 });

@@ -8,9 +8,16 @@ export function configMap(name, { data = {}, ...metadata } = {}) {
   return { apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "default", name, ...metadata }, data };
 }
 
-/** A plugin over ConfigMaps that may write them. */
+export function foo(name, { status, ...metadata } = {}) {
+  return { apiVersion: "example.com/v1", kind: "Foo", metadata: { namespace: "default", name, ...metadata }, status };
+}
+
+/** A plugin over ConfigMaps that may write them, and Foos. */
 export function reconciler(reconcile, more = {}) {
-  const writes = [{ apiGroups: [""], resources: ["configmaps", "configmaps/status"], verbs: ["*"] }];
+  const writes = [
+    { apiGroups: [""], resources: ["configmaps"], verbs: ["*"] },
+    { apiGroups: ["example.com"], resources: ["foos", "foos/status"], verbs: ["*"] },
+  ];
   return definePlugin({ describe: { name: "test", version: "1.0.0", watches: [{ ...CONFIG_MAPS, ...more }], writes }, reconcile });
 }
 

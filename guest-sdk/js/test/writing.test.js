@@ -7,7 +7,7 @@ import * as sdk from "@pilothouse/sdk";
 import { client, conditions, finalizer, owner } from "@pilothouse/sdk";
 import { fakeHost } from "@pilothouse/sdk/testing";
 
-import { configMap, reconciler, WEB } from "./objects.js";
+import { configMap, foo, reconciler, WEB } from "./objects.js";
 
 const MAP = { apiVersion: "v1", kind: "ConfigMap" };
 
@@ -34,13 +34,13 @@ test("every verb reaches the cluster", () => {
     client.update({ ...read, data: { a: "2" } });
     client.patch(MAP, WEB, { data: { b: "3" } });
     client.apply({ ...configMap("web"), data: { c: "4" } });
-    client.updateStatus({ ...configMap("web"), status: { ready: true } });
+    client.updateStatus({ ...client.create(foo("web")).json(), status: { ready: true } });
     assert.deepEqual(host.get(MAP, WEB).data, { a: "2", b: "3", c: "4" });
-    assert.deepEqual(host.get(MAP, WEB).status, { ready: true });
+    assert.deepEqual(host.get(foo(), WEB).status, { ready: true });
     assert.deepEqual([...client.list(MAP, { limit: 1 })].map(({ key }) => `${key}`), ["default/web"]);
     client.delete(MAP, WEB);
     assert.equal(host.get(MAP, WEB), undefined);
-    assert.deepEqual(host.requests.map(({ verb }) => verb), ["create", "get", "update", "patch", "patch", "update", "list", "delete"]);
+    assert.deepEqual(host.requests.map(({ verb }) => verb), ["create", "get", "update", "patch", "patch", "create", "update", "list", "delete"]);
   });
 });
 
@@ -146,6 +146,23 @@ test("a finalizer is added before the work and removed after the cleanup", () =>
     client.delete(MAP, WEB);
     host.failNext("not-found", "gone");
     run(ctx);
+  });
+});
+
+test("the work receives the object with its finalizer, and can update its status", () => {
+  const NAME = "example.com/cleanup";
+  writing([foo("web")], (host) => {
+    const read = client.get(foo(), WEB).json();
+    const apply = (object) => {
+      assert.deepEqual(object.metadata.finalizers, [NAME]);
+      return client.updateStatus({ ...object, status: { ready: true } }).json();
+    };
+    const updated = finalizer.run(read, NAME, { apply, cleanup: assert.fail });
+    assert.deepEqual(host.get(foo(), WEB).status, { ready: true });
+    client.delete(foo(), WEB);
+    const cleanup = (object) => object.status;
+    assert.deepEqual(finalizer.run(host.get(foo(), WEB), NAME, { apply: assert.fail, cleanup }), updated.status);
+    assert.equal(host.get(foo(), WEB), undefined);
   });
 });
 

@@ -79,8 +79,11 @@ export const finalizer: {
   /**
    * Calls `apply` while the object exists and `cleanup` once it is being deleted. The finalizer is added before the first `apply` and removed
    * after a successful `cleanup`. The plugin must be allowed to patch the object.
+   *
+   * Both functions receive the object, with the finalizer. Use this one from then on: adding the finalizer changes the resource version, so an
+   * update of the argument itself would conflict.
    */
-  run<R>(object: Manifest, name: string, phases: { apply(): R; cleanup(): R }): R | undefined;
+  run<T extends Manifest, R>(object: T, name: string, phases: { apply(object: T): R; cleanup(object: T): R }): R | undefined;
 };
 
 export interface Condition {

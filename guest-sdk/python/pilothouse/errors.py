@@ -109,6 +109,7 @@ class OtherApiError(ApiError):
         self.code = code
         #: The `reason` of the server's Status object; "" when it has none.
         self.reason = reason
+        self.message = message
 
 
 def from_wit(error: wit.ApiError) -> ApiError:

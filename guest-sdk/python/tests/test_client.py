@@ -37,11 +37,17 @@ def config_map(name="web", value="1", **metadata):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
 
 
+def foo(name, **fields):
+    return {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"namespace": "default", "name": name}, **fields}
+
+
 class ClientCase(unittest.TestCase):
     def setUp(self):
         self.plugin = Plugin("test", "1")
         self.maps = self.plugin.watch("maps", "v1", "ConfigMap", trigger=trigger.ITSELF)
-        self.plugin.writes("", "configmaps configmaps/status", "get", "list", "create", "update", "patch", "delete")
+        self.foos = self.plugin.watch("foos", "example.com/v1", "Foo")
+        self.plugin.writes("", "configmaps", "get", "list", "create", "update", "patch", "delete")
+        self.plugin.writes("example.com", "foos foos/status", "update", "patch")
         self.plugin.reconcile("maps")(lambda request: self.work(request))
         self.host = testing.Host(self.plugin)
 
@@ -88,11 +94,11 @@ class VerbsTest(ClientCase):
         self.assertNotIn("managedFields", applied["metadata"])
 
     def test_update_status_writes_only_the_status(self):
-        self.host.add(config_map())
+        stored = self.host.add(foo("f", spec={"value": "1"}))
         status = {"ready": True}
-        self.run_in_plugin(lambda request: client.update_status({**config_map(value="other"), "status": status}))
-        stored = self.host.get("v1", "ConfigMap", KEY)
-        self.assertEqual((stored["data"], stored["status"]), ({"value": "1"}, status))
+        self.run_in_plugin(lambda request: client.update_status({**stored, "spec": {"value": "other"}, "status": status}))
+        stored = self.host.get("example.com/v1", "Foo", ("default", "f"))
+        self.assertEqual((stored["spec"], stored["status"]), ({"value": "1"}, status))
 
     def test_lists_are_read_page_by_page(self):
         for number in range(5):
@@ -230,7 +236,7 @@ class FinalizerTest(ClientCase):
 
         def work(request):
             found = self.maps.get(KEY)
-            apply, cleanup = (lambda: done.append("apply")), (lambda: done.append("cleanup"))
+            apply, cleanup = (lambda _: done.append("apply")), (lambda _: done.append("cleanup"))
             return found and finalizer.run(found, self.NAME, apply=apply, cleanup=cleanup)
 
         self.assertIsNone(self.run_in_plugin(work))
@@ -262,10 +268,40 @@ class FinalizerTest(ClientCase):
         def work(request):
             found = self.maps.get(KEY)
             self.host.add(config_map(finalizers=["theirs"]))
-            finalizer.run(found, self.NAME, apply=lambda: None, cleanup=lambda: None)
+            finalizer.run(found, self.NAME, apply=lambda _: None, cleanup=lambda _: None)
 
         self.assertIsInstance(self.run_in_plugin(work), Conflict)
         self.assertEqual(self.finalizers(), ["theirs"])
+
+    def test_the_work_receives_the_object_with_its_finalizer_and_can_update_its_status(self):
+        def apply(given):
+            manifest = given if isinstance(given, dict) else given.json()
+            self.assertEqual(manifest["metadata"]["finalizers"], [self.NAME])
+            return client.update_status({**manifest, "status": {"ready": True}}).json()["status"]
+
+        for number, read in enumerate((lambda found: found, lambda found: found.json())):
+            key = ("default", f"f{number}")
+            self.host.add(foo(key[1]))
+            ready = self.run_in_plugin(
+                lambda request, key=key, read=read: finalizer.run(
+                    read(self.foos.get(key)), self.NAME, apply=apply, cleanup=self.fail
+                )
+            )
+            self.assertEqual(ready, {"ready": True})
+
+    def test_the_cleanup_receives_the_object(self):
+        self.host.add(config_map(finalizers=[self.NAME]))
+        self.host.remove("v1", "ConfigMap", KEY)
+        values = []
+        self.run_in_plugin(
+            lambda request: finalizer.run(
+                self.maps.get(KEY),
+                self.NAME,
+                apply=self.fail,
+                cleanup=lambda found: values.append(found.text("/data/value")),
+            )
+        )
+        self.assertEqual(values, ["1"])
 
 
 class ConditionsTest(unittest.TestCase):

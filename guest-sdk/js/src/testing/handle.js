@@ -1,7 +1,7 @@
 // A fake of the contract's resource `object`.
 
 import { ObjectKey } from "../key.js";
-import { at } from "./store.js";
+import { at } from "./patches.js";
 
 /** Counts handles, and records whether they were closed. */
 export class Handles {

@@ -6,6 +6,7 @@ import (
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
 	"pilothouse.dev/sdk/internal/exports"
+	"pilothouse.dev/sdk/internal/host"
 	"pilothouse.dev/sdk/internal/wit/types"
 )
 
@@ -15,8 +16,8 @@ type (
 	answer       = types.Result[types.Unit, failure]
 )
 
-// Handler is set by observe.Export.
-var Handler func([]notification, *pilothouse_controller_changes.Batch) answer
+// Handler is set by observe.Export. It takes the interface, because tests link it without the bindings, whose functions exist only in wasm.
+var Handler func([]notification, host.Batch) answer
 
 // Observe is called by the bindings.
 func Observe(notifications []notification, batch *pilothouse_controller_changes.Batch) answer {
@@ -26,5 +27,5 @@ func Observe(notifications []notification, batch *pilothouse_controller_changes.
 		const text = "the plugin imports the package observe and calls no observe.Export in an init function"
 		return types.Err[types.Unit, failure](pilothouse_controller_types.MakeFailureTerminal(text))
 	}
-	return Handler(notifications, batch)
+	return Handler(notifications, host.WrapBatch(batch))
 }
