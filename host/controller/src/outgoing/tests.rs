@@ -17,6 +17,7 @@ use super::{Connector, HttpClient, HttpGrants, Tls};
 use crate::access::{Access, Missing};
 use crate::client::fence::Fence;
 use crate::config::operator::Operator;
+use crate::lifecycle::WaitingFor;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -197,7 +198,10 @@ async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
     let target = format!("http://127.0.0.1:{}", hello.port);
     let access = Arc::<Access>::default();
     let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
-    let missing = || vec![Missing { watch: Some("pods".into()), text: "it may not list pods".into() }];
+    let missing = || {
+        let reason = WaitingFor::AccountPermission("it may not list pods".into());
+        vec![Missing { watch: Some("pods".into()), reason }]
+    };
     let is_denied =
         |error: &HttpError| matches!(error, HttpError::Denied(text) if text.contains("it may not list pods"));
     // Before the request.

@@ -104,7 +104,7 @@ impl Host for GuestState {
                 .map_err(StopReason::from)?;
             objects.extend(part.found.into_iter().map(|object| (object.key().clone(), object)));
             // More objects than there may be handles fail below, however many more there are.
-            from = part.next.filter(|_| objects.len() <= self.handles.limit());
+            from = part.next.filter(|_| objects.len() <= self.handles.limit() as usize);
             self.yield_after_tick(&mut since).await?;
         }
         let handles = self.open_all(objects.into_values().collect())?;

@@ -65,11 +65,6 @@ impl Handles {
         handles
     }
 
-    /// Returns `limits.handles`.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit as usize
-    }
-
     /// Opens a handle.
     ///
     /// # Errors
