@@ -191,7 +191,7 @@ fn suspicious_settings_are_warnings() {
     merge(&mut members, &json!({"name": "another"}));
     write_plugin(folder.path(), &members, &json!({"enabled": false}));
     let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
-    for part in ["every status write triggers a reconcile", "calls the plugin \"another\"", "enabled: false"]
+    for part in ["every status write triggers a reconcile", "names the plugin \"another\"", "enabled: false"]
     {
         let warned =
             output.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
