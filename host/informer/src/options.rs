@@ -96,6 +96,13 @@ impl InformerOptions {
         self
     }
 
+    /// Sets [`min_list_rate`](Self::min_list_rate).
+    #[must_use]
+    pub fn with_min_list_rate(mut self, bytes_per_second: u64) -> Self {
+        self.min_list_rate = bytes_per_second;
+        self
+    }
+
     /// Sets [`max_object_bytes`](Self::max_object_bytes).
     #[must_use]
     pub fn with_max_object_bytes(mut self, bytes: usize) -> Self {

@@ -99,7 +99,7 @@ impl ApiClient {
     ) -> Result<Bytes, RequestError> {
         let exchange = self.exchange(method, path_and_query, payload, limit);
         let late = |_| {
-            Err(RequestError::Transport(format!("no complete answer in {} s", REQUEST_TIMEOUT.as_secs())))
+            Err(RequestError::Transport(format!("no complete response in {} s", REQUEST_TIMEOUT.as_secs())))
         };
         timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(late)
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_without_a_complete_answer_ends() {
+    async fn a_request_without_a_complete_response_ends() {
         // One server sends no head, the other one a byte of the body per second.
         let silent = tower::service_fn(async |_: Request<Body>| {
             std::future::pending::<Result<http::Response<Body>, std::convert::Infallible>>().await
@@ -220,9 +220,9 @@ mod tests {
         });
         for client in [kube::Client::new(silent, "default"), kube::Client::new(slow, "default")] {
             let start = tokio::time::Instant::now();
-            let error = ApiClient::new(client).get("/").await.expect_err("no complete answer");
+            let error = ApiClient::new(client).get("/").await.expect_err("no complete response");
             assert_eq!(start.elapsed(), REQUEST_TIMEOUT);
-            assert!(error.to_string().contains("no complete answer in 120 s"), "{error}");
+            assert!(error.to_string().contains("no complete response in 120 s"), "{error}");
             assert!(error.leaves_outcome_open() && error.is_transient());
         }
     }
