@@ -44,6 +44,7 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     fs::write(project.join("src/lib.rs"), "fn broken( {").expect("written");
     wait_for_log(&dev, "build failed: ").await;
     wait_for_log(&dev, "error: this file contains an unclosed delimiter").await;
+    assert!(!dev.log().contains("build-finished"), "cargo's messages are not shown: {}", dev.log());
     let failed = plugin(&dev).await;
     assert_eq!(
         (&failed["version"], &failed["generation"], &failed["error"]),
