@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
-pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
+pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
@@ -126,11 +126,13 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         rights,
         limits: CheckedLimits::new(limits, &descriptor, &sidecar),
         has_sidecar,
+        service_account: sidecar.service_account.clone(),
+        grants_crds: sidecar.grants.crds,
         enabled: sidecar.enabled != Some(false),
         log: host.lines(),
         version: descriptor.version,
         summary: descriptor.summary,
-        writes: descriptor.writes,
+        writes: CheckedRule::of(descriptor.writes, &sidecar),
         http: descriptor.http,
     })
 }
@@ -174,11 +176,11 @@ async fn checked_watches(
     let discovery = servers.discovery();
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
-        let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
+        let own = descriptor.own_crd(&watch.api_version, &watch.kind);
         let of = type_of(watch).map_err(|problem| problem.to_string())?;
         let Some(discovery) = &discovery else {
             let served = if own.is_some() { Verdict::ByOwnCrd } else { Verdict::Unverified };
-            let (plural, namespaced) = own.unzip();
+            let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
             watches.push(CheckedWatch::new(watch, served, plural, namespaced));
             continue;
         };
@@ -189,7 +191,7 @@ async fn checked_watches(
                 (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
             }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
-                let (plural, namespaced) = own.unzip();
+                let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
@@ -214,15 +216,4 @@ async fn checked_watches(
 
 fn kinds_hint(kinds: &[String]) -> String {
     if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
-}
-
-/// Returns the plural name and whether the kind is namespaced, if this manifest serves the kind.
-fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
-    let (group, version) = api_version.split_once('/')?;
-    let versions = crd.pointer("/spec/versions")?.as_array()?;
-    let serves = crd.pointer("/spec/group")? == group
-        && crd.pointer("/spec/names/kind")? == kind
-        && versions.iter().any(|found| found["name"] == version);
-    let plural = crd.pointer("/spec/names/plural")?.as_str()?;
-    serves.then(|| (plural.to_owned(), crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced")))
 }

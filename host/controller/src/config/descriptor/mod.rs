@@ -240,7 +240,30 @@ pub struct Rule {
     pub namespaces: Vec<String>,
 }
 
+/// A CRD of the plugin, as far as a watch of its kind needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnCrd<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) plural: &'a str,
+    pub(crate) namespaced: bool,
+}
+
 impl Descriptor {
+    /// Returns the CRD of the plugin that serves a kind, if there is one.
+    pub(crate) fn own_crd(&self, api_version: &str, kind: &str) -> Option<OwnCrd<'_>> {
+        let (group, version) = api_version.split_once('/')?;
+        self.crds.iter().find_map(|crd| {
+            let versions = crd.pointer("/spec/versions")?.as_array()?;
+            let is_served = crd.pointer("/spec/group")? == group
+                && crd.pointer("/spec/names/kind")? == kind
+                && versions.iter().any(|found| found["name"] == version);
+            let name = crd.pointer("/metadata/name")?.as_str()?;
+            let plural = crd.pointer("/spec/names/plural")?.as_str()?;
+            let namespaced = crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced");
+            is_served.then_some(OwnCrd { name, plural, namespaced })
+        })
+    }
+
     /// Parses and validates the text that a plugin's `describe` returned.
     ///
     /// # Errors
