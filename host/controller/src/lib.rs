@@ -30,7 +30,7 @@ pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
 pub use host::{HostOptions, PluginHost};
-pub use lifecycle::{HostMemoryStatus, PluginState, PluginStatus};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;

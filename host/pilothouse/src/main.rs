@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod plugin_check;
 mod shutdown;
+mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;
 

@@ -9,6 +9,7 @@ use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
 use crate::client::quota::LogThrottle;
 use crate::config::operator::Operator;
+use crate::lifecycle::RecentErrors;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::logs::PluginLog;
 use crate::metrics::PluginMetrics;
@@ -36,6 +37,8 @@ pub(crate) struct GuestServices {
     pub(crate) refusals: Arc<LogThrottle>,
     /// The panics of the plugin's tasks.
     pub(crate) panics: TaskPanics,
+    /// The calls of its guests that failed.
+    pub(crate) recent_errors: RecentErrors,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -79,6 +82,7 @@ impl GuestServices {
             host_memory,
             refusals: Arc::default(),
             panics: TaskPanics::default(),
+            recent_errors: RecentErrors::default(),
             started: Instant::now(),
             name,
         }

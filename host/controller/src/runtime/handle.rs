@@ -28,6 +28,7 @@ pub(crate) struct PluginView {
     lifecycle: Lifecycle,
     running_status: Arc<RunningVersionStatus>,
     guest: GuestServices,
+    desired_files: watch::Receiver<DesiredFiles>,
 }
 
 /// The problems of the running version that its lifecycle state does not show: watch errors and deleted or newer CRDs.
@@ -92,6 +93,7 @@ impl PluginHandle {
             lifecycle: lifecycle.clone(),
             running_status: Arc::clone(&running_status),
             guest: guest.clone(),
+            desired_files: receiver.clone(),
         });
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
@@ -160,10 +162,13 @@ impl PluginView {
         let mut status = self.lifecycle.status();
         // A plugin may have several problems at a time, which begin and end independently of each other.
         let mut problems = vec![std::mem::take(&mut status.error)];
+        let mut has_broken_watch = false;
         if matches!(status.state, PluginState::Running | PluginState::BackingOff) {
             // A deleted CRD is the cause of the watch errors, so it replaces them.
             let crd_problem = self.running_status.crd_problem.lock().clone();
-            problems.extend(crd_problem.or_else(|| watch_error(&self.running_status)));
+            let watch_problem = crd_problem.or_else(|| watch_error(&self.running_status));
+            has_broken_watch = watch_problem.is_some();
+            problems.extend(watch_problem);
             problems.extend(self.guest.hot_loops.status_text());
         }
         problems.extend(self.guest.panics.status_text());
@@ -172,8 +177,16 @@ impl PluginView {
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
-        status.queue_depth = self.guest.queue.snapshot().depth;
+        let queue = self.guest.queue.snapshot();
+        (status.queue_depth, status.keys_in_backoff) = (queue.depth, queue.backing_off);
         status.host_memory = HostMemoryStatus::of(&self.guest.host_memory);
+        let errors = &self.guest.recent_errors;
+        (status.consecutive_errors, status.last_error) = (errors.in_a_row(), errors.last());
+        let is_running = status.state == PluginState::Running;
+        status.failing = is_running && (has_broken_watch || errors.is_failing());
+        status.ready = is_running && !status.failing;
+        let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
+        status.removed = is_stopping && self.desired_files.borrow().is_none();
         status
     }
 
@@ -207,6 +220,7 @@ fn newer_crds(running_status: &RunningVersionStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::PluginFiles;
     use crate::lifecycle::Input;
 
     fn view() -> Arc<PluginView> {
@@ -216,7 +230,57 @@ mod tests {
         let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest })
+        let desired_files = watch::channel(None).1;
+        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest, desired_files })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
+        let view = view();
+        let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
+        assert!(!view.status().ready, "it is only found yet");
+        view.lifecycle.apply(&step(PluginState::Describing));
+        view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!((view.status().ready, view.status().failing), (true, false));
+        let item = crate::runtime::queue::Item {
+            watch: "maps".into(),
+            key: pilothouse_model::ObjectKey::new("shop", "a"),
+        };
+        let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
+        view.guest.queue.add(item, reason, priority);
+        for _ in 0..3 {
+            let (mut held, reasons) = view.guest.queue.get().await.expect("the key");
+            assert!(view.guest.queue.retry(&mut held, &reasons, priority).is_some());
+            view.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
+        }
+        let status = view.status();
+        assert_eq!(status.state, PluginState::Running, "the state is public and stays");
+        assert_eq!((status.ready, status.failing, status.consecutive_errors), (false, true, 3));
+        assert_eq!(
+            (status.keys_in_backoff, status.last_error.map(|last| last.key)),
+            (1, Some("shop/a".into()))
+        );
+        view.guest.recent_errors.record_success();
+        view.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
+        assert_eq!((view.status().ready, view.status().failing), (false, true), "a watch does not work");
+        view.running_status.set_crd_problem(None);
+        assert!(view.status().ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_stops_is_removed_only_if_its_file_was() {
+        let view = view();
+        view.lifecycle.apply(&Input::Draining);
+        assert!(view.status().removed);
+        let files = watch::channel(Some(PluginFiles::for_test())).1;
+        let view = PluginView {
+            lifecycle: view.lifecycle.clone(),
+            running_status: Arc::default(),
+            guest: view.guest.clone(),
+            desired_files: files,
+        };
+        view.lifecycle.apply(&Input::Stopped { why: "its sidecar says enabled: false", with_host: false });
+        assert_eq!((view.status().state, view.status().removed), (PluginState::Stopped, false));
     }
 
     #[tokio::test(start_paused = true)]

@@ -269,6 +269,7 @@ impl PluginTask {
     /// The queue keeps its keys.
     async fn swap(&mut self, version: Box<Version>, running: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
+        self.guest.recent_errors.forget();
         self.install(Arc::clone(&version), running).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle

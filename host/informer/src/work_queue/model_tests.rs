@@ -203,6 +203,8 @@ proptest! {
             let snapshot = state.snapshot(now);
             prop_assert_eq!(snapshot.depth, model.ready.len());
             prop_assert_eq!(snapshot.delayed, model.delayed.len());
+            let has_failed = |delayed: &&(u8, u64, Priority)| model.failures[usize::from(delayed.0)] > 0;
+            prop_assert_eq!(snapshot.backing_off, model.delayed.iter().filter(has_failed).count());
             prop_assert_eq!(snapshot.processing, model.held.len());
             let next_due = model.delayed.iter().map(|delayed| start + Duration::from_millis(delayed.1)).min();
             prop_assert_eq!(state.next_due(), next_due);

@@ -235,7 +235,9 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
             processing: self.held,
             ..QueueSnapshot::default()
         };
-        for since in self.entries.values().filter_map(|entry| entry.held_since) {
+        for entry in self.entries.values() {
+            snapshot.backing_off += usize::from(entry.failures > 0 && entry.delayed.is_some());
+            let Some(since) = entry.held_since else { continue };
             let held_for = now.saturating_duration_since(since);
             snapshot.unfinished_work += held_for;
             snapshot.longest_running = snapshot.longest_running.max(held_for);

@@ -43,6 +43,9 @@ fn left_out_command(error: &clap::Error) -> Option<(&'static str, &'static str)>
     OPTIONAL_COMMANDS.into_iter().find(|(command, _)| command == name)
 }
 
+/// The plugins directory without `--plugins`.
+pub(crate) const DEFAULT_PLUGINS: &str = "plugins";
+
 /// Run Kubernetes controllers as WebAssembly plugins.
 ///
 /// Copy a plugin's .wasm file into the plugins directory, and the host runs it against a cluster. Results are written to standard
@@ -101,7 +104,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Directory with the plugins to run (.wasm files).
-    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
     /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
@@ -165,7 +168,12 @@ pub(crate) struct Rbac {
 
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// Print the JSON response of /api/plugins unchanged.
+    /// Show only this plugin.
+    pub(crate) plugin: Option<String>,
+    /// Keep printing what changes.
+    #[arg(long, short, env = "PILOTHOUSE_WATCH", conflicts_with = "json")]
+    pub(crate) watch: bool,
+    /// Print the JSON response of /api/plugins unchanged, or the part of it about one plugin.
     #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -347,6 +355,7 @@ mod tests {
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",
+            "pilothouse status sample -w --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {

@@ -56,8 +56,16 @@ async fn send(
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-const PATHS: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"];
+const PATHS: [&str; 8] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/readyz/plugins",
+    "/metrics",
+    "/api/plugins",
+    "/api/logs",
+    "/debug/informers",
+];
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 
 #[tokio::test]
@@ -85,7 +93,7 @@ async fn cross_site_requests_are_rejected() {
             assert_eq!(status, 403, "{path} {forged:?}");
         }
         let (status, _) = send(&routes, Method::GET, path, &[LOCAL, ("sec-fetch-site", "none")]).await;
-        assert!(status == 200 || path == "/readyz", "{path}: {status}");
+        assert!(status == 200 || path.starts_with("/readyz"), "{path}: {status}");
     }
 }
 
@@ -99,4 +107,24 @@ async fn methods_that_modify_are_rejected_with_405() {
             assert_eq!(status, 405, "{method} {path}");
         }
     }
+}
+
+#[test]
+fn only_plugins_with_work_that_they_do_not_do_are_unready() {
+    let plugin = |name: &str, members: serde_json::Value| -> PluginStatus {
+        let mut plugin = json!({
+            "name": name, "version": "", "state": "running", "generation": 1, "error": "", "digest": "", "queueDepth": 0,
+            "counters": {}, "ready": false,
+        });
+        plugin.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        serde_json::from_value(plugin).expect("a status")
+    };
+    let plugins = [
+        plugin("disabled", json!({"state": "stopped", "error": "its sidecar says enabled: false"})),
+        plugin("held", json!({"paused": true})),
+        plugin("removed", json!({"state": "draining", "removed": true})),
+        plugin("waits", json!({"state": "waiting", "error": "a CRD"})),
+        plugin("works", json!({"ready": true})),
+    ];
+    assert_eq!(unready(&plugins), ["held: paused", "waits: waiting: a CRD"]);
 }

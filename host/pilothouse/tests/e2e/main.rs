@@ -14,6 +14,7 @@ mod compile_cache;
 mod computed_index;
 mod configmap_rollout;
 mod delete_everything;
+mod failing;
 mod faults;
 mod harness;
 mod hostile;

@@ -13,13 +13,19 @@ async fn status_endpoints_show_the_plugins() {
     assert_eq!(
         members,
         [
+            "consecutiveErrors",
             "counters",
             "digest",
             "error",
+            "failing",
             "generation",
             "hostMemory",
+            "keysInBackoff",
             "name",
+            "paused",
             "queueDepth",
+            "ready",
+            "removed",
             "since",
             "state",
             "version"
@@ -103,6 +109,12 @@ async fn status_and_logs_commands_query_a_running_host() {
     let status = host.pilothouse(&["status", "--json"]);
     let json: Value = serde_json::from_slice(&status.stdout).expect("JSON");
     assert_eq!(json["plugins"][0]["name"], "conformance");
+    let one = host.pilothouse(&["status", "conformance", "--json"]);
+    let json: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    assert_eq!((&json["name"], &json["ready"]), (&"conformance".into(), &true.into()), "{json:#}");
+    let unknown = host.pilothouse(&["status", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no plugin \"nobody\""));
 
     host.server.create_script("one", "log:hello from the guest").await;
     host.wait("the line in the plugin's log", || async {
