@@ -269,7 +269,9 @@ impl PluginTask {
     /// The queue keeps its keys.
     async fn swap(&mut self, version: Box<Version>, running: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
+        // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.guest.recent_errors.forget();
+        self.guest.queue.reset_retries();
         self.install(Arc::clone(&version), running).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle

@@ -214,6 +214,13 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         self.shared.state.lock().forget(key);
     }
 
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry. Other delays are kept. Call it when the
+    /// reason for the failures may be gone, for example because the code that processes the keys was replaced.
+    pub fn reset_retries(&self) {
+        self.shared.state.lock().reset_retries(Instant::now());
+        self.shared.work.notify_one();
+    }
+
     /// Returns the number of rate-limited adds of this key since it was last forgotten (client-go's `NumRequeues`).
     #[must_use]
     pub fn attempts(&self, key: &K) -> u32 {

@@ -162,6 +162,20 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
     }
 
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry, in the order in which they would have been due.
+    /// Other delays are kept.
+    pub(super) fn reset_retries(&mut self, now: Instant) {
+        let has_failed = |key: &&K| self.entries.get(*key).is_some_and(|entry| entry.failures > 0);
+        let waiting: Vec<K> = self.delayed.values().filter(has_failed).cloned().collect();
+        self.entries.values_mut().for_each(|entry| entry.failures = 0);
+        if self.mode == Mode::Open {
+            for key in waiting {
+                self.make_ready(key, N::default(), Priority::Low, now);
+            }
+        }
+        self.entries.retain(|_, entry| !entry.is_idle());
+    }
+
     pub(super) fn attempts(&self, key: &K) -> u32 {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
