@@ -37,3 +37,4 @@ pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
 pub use runtime::predicate;
+pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};

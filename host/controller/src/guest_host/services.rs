@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pilothouse_plugin::{HostMemory, HostMemoryExceeded, HostMemoryKind, LogLevel};
 use tokio::time::Instant;
 
@@ -37,6 +38,8 @@ pub(crate) struct GuestServices {
     pub(crate) refusals: Arc<LogThrottle>,
     /// The panics of the plugin's tasks.
     pub(crate) panics: TaskPanics,
+    /// Whether an operator has paused the plugin. Locked while that is passed on to the running version.
+    pub(crate) paused: Arc<Mutex<bool>>,
     /// The calls of its guests that failed.
     pub(crate) recent_errors: RecentErrors,
     /// When the host started; the zero of the guest's monotonic clock.
@@ -82,6 +85,7 @@ impl GuestServices {
             host_memory,
             refusals: Arc::default(),
             panics: TaskPanics::default(),
+            paused: Arc::default(),
             recent_errors: RecentErrors::default(),
             started: Instant::now(),
             name,

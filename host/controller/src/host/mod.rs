@@ -1,5 +1,6 @@
 //! Runs the plugins of one directory.
 
+mod control;
 mod removed_plugins;
 
 use std::collections::BTreeMap;
@@ -379,6 +380,7 @@ impl PluginHost {
             host_memory,
             refusals: Arc::default(),
             panics: TaskPanics::default(),
+            paused: Arc::default(),
             recent_errors: RecentErrors::default(),
             started: self.shared.started,
         };

@@ -26,8 +26,8 @@ pub(crate) struct PluginHandle {
 /// A plugin's status and gauges.
 pub(crate) struct PluginView {
     lifecycle: Lifecycle,
-    running_status: Arc<RunningVersionStatus>,
-    guest: GuestServices,
+    pub(super) running_status: Arc<RunningVersionStatus>,
+    pub(super) guest: GuestServices,
     desired_files: watch::Receiver<DesiredFiles>,
 }
 
@@ -50,6 +50,11 @@ impl RunningVersionStatus {
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.version.lock() = Arc::downgrade(version);
         *self.crd_problem.lock() = None;
+    }
+
+    /// The version that runs; `None` while there is none.
+    pub(super) fn version(&self) -> Option<Arc<Version>> {
+        self.version.lock().upgrade()
     }
 
     /// Reports on this subscription.
@@ -184,7 +189,8 @@ impl PluginView {
         (status.consecutive_errors, status.last_error) = (errors.in_a_row(), errors.last());
         let is_running = status.state == PluginState::Running;
         status.failing = is_running && (has_broken_watch || errors.is_failing());
-        status.ready = is_running && !status.failing;
+        status.paused = *self.guest.paused.lock();
+        status.ready = is_running && !status.failing && !status.paused;
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();
         status
@@ -211,7 +217,7 @@ pub(super) fn watch_error(running_status: &RunningVersionStatus) -> Option<Strin
 
 /// Describes the CRDs that a newer version applied before it failed to run. They are not reverted to those of the running version.
 fn newer_crds(running_status: &RunningVersionStatus) -> Option<String> {
-    let version = running_status.version.lock().upgrade()?;
+    let version = running_status.version()?;
     let newer = version.newer_crds.lock();
     (!newer.is_empty())
         .then(|| format!("the CRD {} is that of a newer version, and is not reverted", newer.join(", ")))
@@ -321,38 +327,65 @@ mod tests {
         assert!(view.status().error.contains("the file is torn"), "the file is still refused");
     }
 
+    /// A running plugin that reconciles ConfigMaps.
+    struct RunningPlugin {
+        handle: PluginHandle,
+        guest: GuestServices,
+        files: PluginFiles,
+        shutdown: CancellationToken,
+        _folder: tempfile::TempDir,
+    }
+
+    impl RunningPlugin {
+        async fn start() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
+            std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
+                .expect("written");
+            let scan = crate::directory::scan(folder.path()).expect("a directory");
+            let files = scan.plugins.into_values().next().expect("a plugin");
+            let api = pilothouse_apiserver::ApiServer::builder().build();
+            let client = kube::Client::new(api.service(), "default");
+            let guest = GuestServices::for_test("index", client.clone());
+            let services = LoadServices::for_test(client);
+            let (metrics, events) = (Arc::clone(&guest.metrics), guest.events.clone());
+            let lifecycle = Lifecycle::begin(guest.name.clone(), "default", metrics, events);
+            let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
+            let handle =
+                PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
+            handle.set_desired_files(Some(files.clone()));
+            until(&|| handle.view().status().state == PluginState::Running).await;
+            Self { handle, guest, files, shutdown, _folder: folder }
+        }
+
+        async fn stop(self) {
+            self.shutdown.cancel();
+            self.handle.join().await;
+        }
+    }
+
+    async fn until(condition: &dyn Fn() -> bool) {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+
+    fn config_map(name: &str) -> crate::runtime::queue::Item {
+        let key = pilothouse_model::ObjectKey::new("default", name);
+        crate::runtime::queue::Item { watch: "configmaps".into(), key }
+    }
+
     #[tokio::test]
     async fn a_plugin_whose_task_panics_continues_with_the_same_version() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
-        std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
-            .expect("written");
-        let scan = crate::directory::scan(folder.path()).expect("a directory");
-        let files = scan.plugins.into_values().next().expect("a plugin");
-        let api = pilothouse_apiserver::ApiServer::builder().build();
-        let client = kube::Client::new(api.service(), "default");
-        let guest = GuestServices::for_test("index", client.clone());
-        let services = LoadServices::for_test(client);
-        let lifecycle =
-            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
-        let handle = PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
-        handle.set_desired_files(Some(files.clone()));
-        let until = async |condition: &dyn Fn() -> bool| {
-            while !condition() {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
-        };
-        until(&|| handle.view().status().state == PluginState::Running).await;
+        let plugin = RunningPlugin::start().await;
+        let (handle, guest) = (&plugin.handle, &plugin.guest);
         guest.panics.arm("plugin", 1);
-        handle.set_desired_files(Some(files));
+        handle.set_desired_files(Some(plugin.files.clone()));
         until(&|| guest.metrics.task_panics.get() == 1).await;
         let reconciled = guest.metrics.succeeded.get();
-        let key = pilothouse_model::ObjectKey::new("default", "a");
-        let item = crate::runtime::queue::Item { watch: "configmaps".into(), key };
         let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
         until(&|| {
-            guest.queue.add(item.clone(), reason, priority);
+            guest.queue.add(config_map("a"), reason, priority);
             guest.metrics.succeeded.get() > reconciled + 1
         })
         .await;
@@ -363,7 +396,56 @@ mod tests {
             "the files were not loaded again"
         );
         assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
-        shutdown.cancel();
-        handle.join().await;
+        plugin.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_paused_plugin_keeps_its_keys_until_it_is_resumed() {
+        let plugin = RunningPlugin::start().await;
+        let (view, guest) = (plugin.handle.view(), &plugin.guest);
+        let is_idle = || {
+            let queue = guest.queue.snapshot();
+            queue.depth + queue.delayed + queue.processing == 0
+        };
+        until(&is_idle).await;
+        view.set_paused(true);
+        assert_eq!((view.status().paused, view.status().ready), (true, false));
+        let reconciled = guest.metrics.succeeded.get();
+        let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
+        guest.queue.add(config_map("a"), reason, priority);
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(guest.metrics.succeeded.get(), reconciled);
+        let keys = view.keys(10);
+        assert_eq!((keys.pending, keys.keys[0].key.as_str()), (1, "default/a"));
+        view.set_paused(false);
+        until(&|| guest.metrics.succeeded.get() > reconciled).await;
+        assert!(view.status().ready);
+        plugin.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_key_is_requeued_only_if_it_is_cached_or_pending() {
+        use crate::runtime::ControlError;
+        let plugin = RunningPlugin::start().await;
+        let (view, guest) = (plugin.handle.view(), &plugin.guest);
+        let unknown = view.requeue(None, "default/none").expect_err("no such object");
+        assert!(matches!(unknown, ControlError::UnknownKey { .. }), "{unknown}");
+        let wrong = view.requeue(Some("nothing"), "default/none").expect_err("no such watch");
+        assert!(wrong.to_string().contains("configmaps"), "{wrong}");
+        assert!(matches!(view.requeue(None, "none"), Err(ControlError::Key { .. })));
+        view.set_paused(true);
+        guest.queue.add_after(
+            config_map("gone"),
+            std::time::Duration::from_secs(3600),
+            pilothouse_plugin::Reason::Deleted,
+        );
+        let watch = view.requeue(None, "default/gone").expect("it is pending");
+        assert_eq!(&*watch, "configmaps");
+        assert_eq!(guest.queue.snapshot().delayed, 0, "it is ready at once");
+        plugin.stop().await;
+        let stopped = self::view().requeue(None, "default/gone");
+        assert!(matches!(stopped, Err(ControlError::NotRunning { .. })));
     }
 }

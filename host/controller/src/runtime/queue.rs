@@ -11,7 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_informer::{Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions};
+use pilothouse_informer::{
+    KeyStatus, Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions,
+};
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind, Reason};
 
@@ -186,6 +188,22 @@ impl PluginQueue {
     ) -> Option<Duration> {
         let note = QueueNote { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
         self.queue.add_with_note_rate_limited(held.key().clone(), note, priority)
+    }
+
+    /// Whether the key is pending, or has failed and was not given up.
+    pub(crate) fn contains(&self, item: &Item) -> bool {
+        self.queue.contains(item)
+    }
+
+    /// Returns up to `limit` pending keys, those first that a person looks for.
+    pub(crate) fn list(&self, limit: usize) -> Vec<KeyStatus<Item>> {
+        self.queue.list(limit)
+    }
+
+    /// Queues a key at once, as if it had never failed.
+    pub(crate) fn add_afresh(&self, item: Item) {
+        self.queue.forget(&item);
+        self.add(item, Reason::Other, Priority::Normal);
     }
 
     /// Starts the back-off of all keys again, and makes those ready that wait for a retry, because another version runs from now on.

@@ -96,6 +96,14 @@ pub(crate) enum Command {
     Status(Status),
     /// Print the logs of a running host's plugins.
     Logs(Logs),
+    /// Show the keys that a plugin of a running host has queued.
+    Keys(Keys),
+    /// Queue a key of a running host's plugin at once, as if it had never failed.
+    Requeue(Requeue),
+    /// Let a running host's plugin start no work until it is resumed.
+    Pause(OnePlugin),
+    /// Let a paused plugin continue.
+    Resume(OnePlugin),
     /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
@@ -187,6 +195,41 @@ pub(crate) struct Logs {
     /// Keep printing new log lines as they are written.
     #[arg(long, short, env = "PILOTHOUSE_FOLLOW")]
     pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// Show only keys that have failed.
+    #[arg(long, env = "PILOTHOUSE_FAILING")]
+    pub(crate) failing: bool,
+    /// Print the JSON response of /api/plugins/PLUGIN/keys unchanged.
+    #[arg(long, env = "PILOTHOUSE_JSON", conflicts_with = "failing")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Requeue {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// Key of the object: NAMESPACE/NAME, or NAME for a cluster-scoped kind.
+    pub(crate) key: String,
+    /// Target watch of the key. Required if the plugin has several.
+    #[arg(long, env = "PILOTHOUSE_WATCH_NAME", value_name = "NAME")]
+    pub(crate) watch_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OnePlugin {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
@@ -357,6 +400,10 @@ mod tests {
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse status sample -w --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
+            "pilothouse keys sample --failing --server http://127.0.0.1:1",
+            "pilothouse requeue sample shop/a --watch-name foos --server http://127.0.0.1:1",
+            "pilothouse pause sample --server http://127.0.0.1:1",
+            "pilothouse resume sample --server http://127.0.0.1:1",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {
                 Cli::try_parse_from(line.split(' ')).expect(line);

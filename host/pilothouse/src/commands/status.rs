@@ -86,7 +86,7 @@ const HEADER: [&str; 9] =
 /// What is shown about some plugins: a row for each, and their problems below.
 #[derive(Debug, Default)]
 struct Table {
-    rows: Vec<[String; HEADER.len()]>,
+    rows: Vec<Vec<String>>,
     problems: Vec<String>,
 }
 
@@ -94,9 +94,8 @@ impl Table {
     fn of(plugins: &[PluginStatus]) -> Self {
         let problems = plugins.iter().flat_map(|plugin| {
             let name = printable(&plugin.name).to_string();
-            summary::problems(plugin)
-                .into_iter()
-                .map(move |problem| format!("{name}: {}", printable(&problem)))
+            let problems = summary::problems(plugin).into_iter();
+            problems.map(move |problem| format!("{name}: {}", printable(&problem)))
         });
         Self { rows: plugins.iter().map(row).collect(), problems: problems.collect() }
     }
@@ -107,27 +106,19 @@ impl Table {
 
     /// Returns the lines that differ from those of the table that is shown. The header comes only at first.
     fn lines_since(&self, shown: &Self) -> Vec<String> {
-        let header = HEADER.map(str::to_owned);
-        let width = |column: usize| {
-            self.rows.iter().chain([&header]).map(|row| row[column].chars().count()).max().unwrap_or_default()
-        };
-        let widths: [usize; HEADER.len()] = std::array::from_fn(width);
-        let line = |row: &[String; HEADER.len()]| {
-            let cells: Vec<String> =
-                row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            cells.join("   ").trim_end().to_owned()
-        };
-        let is_first = shown.is_empty() && !self.is_empty();
-        let mut lines: Vec<String> = is_first.then(|| line(&header)).into_iter().collect();
-        lines.extend(self.rows.iter().filter(|row| !shown.rows.contains(row)).map(line));
-        lines.extend(self.problems.iter().filter(|problem| !shown.problems.contains(problem)).cloned());
-        lines
+        let header = HEADER.map(str::to_owned).to_vec();
+        let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.rows.iter().cloned()).collect();
+        let mut aligned = output::align(&rows).into_iter();
+        let header = aligned.next().filter(|_| shown.is_empty() && !self.is_empty());
+        let rows = self.rows.iter().zip(aligned).filter(|(row, _)| !shown.rows.contains(row));
+        let problems = self.problems.iter().filter(|problem| !shown.problems.contains(problem));
+        header.into_iter().chain(rows.map(|(_, line)| line)).chain(problems.cloned()).collect()
     }
 }
 
-fn row(plugin: &PluginStatus) -> [String; HEADER.len()] {
+fn row(plugin: &PluginStatus) -> Vec<String> {
     let reconciles = plugin.counters.get("reconciles").copied().unwrap_or_default();
-    [
+    vec![
         printable(&plugin.name).to_string(),
         if plugin.version.is_empty() { "-".to_owned() } else { printable(&plugin.version).to_string() },
         summary::state(plugin).to_owned(),

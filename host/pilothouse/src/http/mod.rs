@@ -1,6 +1,9 @@
-//! The HTTP server on `--listen`: health, metrics, status and logs. The paths are public API, and all are read-only.
+//! The HTTP server on `--listen`: health, metrics, status and logs, and requests of operators about single plugins. The paths are public
+//! API. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
 
+mod control;
 mod page;
+mod peer;
 #[cfg(test)]
 mod tests;
 
@@ -49,7 +52,8 @@ pub(crate) async fn serve(
     guard: RequestGuard,
     shutdown: CancellationToken,
 ) {
-    let listening = BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS };
+    let listening =
+        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: true };
     pilothouse_listen::serve(listening, routes(state, guard), shutdown).await;
 }
 
@@ -63,6 +67,7 @@ fn routes(state: AppState, guard: RequestGuard) -> Router {
         .route("/api/plugins", get(plugins))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
+        .merge(control::routes())
         .with_state(state)
         .layer(from_fn_with_state(Arc::new(guard), protect))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use http_body_util::BodyExt;
 use pilothouse_controller::{HostOptions, Metrics};
+use pilothouse_listen::ConnectionAddresses;
 use pilothouse_plugin::{Engine, EngineOptions};
 use tower::ServiceExt;
 
@@ -107,6 +108,39 @@ async fn methods_that_modify_are_rejected_with_405() {
             assert_eq!(status, 405, "{method} {path}");
         }
     }
+}
+
+/// The requests that change something.
+const CHANGES: [&str; 3] =
+    ["/api/plugins/p/requeue?key=n%2Fa", "/api/plugins/p/pause", "/api/plugins/p/resume"];
+
+#[tokio::test]
+async fn requests_that_change_something_must_be_posts_of_the_own_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    for path in CHANGES {
+        // The connection's addresses are not known, as for any request that does not come through the status port's own listener.
+        let (status, body) = send(&routes, Method::POST, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains("the user who runs the host")), (403, true), "{path}: {body}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = listener.local_addr().expect("an address");
+    let stream = tokio::net::TcpStream::connect(server).await.expect("a connection");
+    let addresses = ConnectionAddresses { server, client: stream.local_addr().expect("an address") };
+    let own = routes.clone().layer(axum::Extension(addresses));
+    for path in CHANGES {
+        let (status, body) = send(&own, Method::POST, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains("no plugin \"p\"")), (404, true), "{path}: {body}");
+        let (status, _) = send(&own, Method::GET, path, &[LOCAL]).await;
+        assert_eq!(status, 405, "{path}");
+        for forged in [("origin", "http://attacker.example"), ("sec-fetch-site", "cross-site")] {
+            let (status, body) = send(&own, Method::POST, path, &[LOCAL, forged]).await;
+            assert_eq!((status, body.contains("web page")), (403, true), "{path} {forged:?}: {body}");
+        }
+    }
+    let (status, _) = send(&own, Method::GET, "/api/plugins/p/keys", &[LOCAL]).await;
+    assert_eq!(status, 404);
+    drop(stream);
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod harness;
 mod hostile;
 mod hot_loop;
 mod ingress_tls;
+mod keys;
 mod label_propagator;
 mod lifecycle;
 mod observer;
