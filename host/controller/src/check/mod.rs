@@ -18,14 +18,14 @@ pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict}
 pub use rights::Right;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
-use crate::config::descriptor::Descriptor;
+use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::limits;
 use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
 use crate::load::authority::{not_granted, unused_grants};
 use crate::load::files::{MAX_WASM, read_blocking};
-use crate::load::watches::{check_namespaces, type_of};
+use crate::load::watches::{check_namespace_trigger, check_namespaces, type_of};
 use crate::load::{LoadProblem, check_exports, unused_exports};
 use crate::name::PluginName;
 use report::{exports, world};
@@ -90,6 +90,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         }
         None => warnings.extend(warnings::of_unvalidated_crds(&crd_names(&descriptor))),
     }
+    problems.extend(namespace_trigger_problems(&watches));
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
         Some(not_granted(&checked.watch.name, &name, &missing))
@@ -212,6 +213,16 @@ async fn checked_watches(
         watches.push(CheckedWatch::new(watch, served, plural, namespaced));
     }
     Ok(watches)
+}
+
+/// Returns a problem for each trigger `namespace` that can never find an object, as far as the scopes are known.
+fn namespace_trigger_problems(watches: &[CheckedWatch]) -> Vec<String> {
+    let problem = |checked: &CheckedWatch| {
+        let Some(Trigger::Namespace { watch: target }) = &checked.watch.trigger else { return None };
+        let target_namespaced = watches.iter().find(|other| other.watch.name == *target)?.namespaced?;
+        check_namespace_trigger(&checked.watch, checked.namespaced?, target, target_namespaced).err()
+    };
+    watches.iter().filter_map(problem).map(|problem| problem.to_string()).collect()
 }
 
 fn kinds_hint(kinds: &[String]) -> String {

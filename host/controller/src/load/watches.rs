@@ -177,6 +177,23 @@ pub(crate) fn check_namespaces(watch: &Watch, resource: &ResourceType) -> Result
     Err(LoadProblem::ClusterScoped { watch: watch.name.clone(), kind: watch.kind.clone() })
 }
 
+/// Errors if the trigger `namespace` of a watch can never find an object: its objects name no namespace, or those of the target are in none.
+pub(crate) fn check_namespace_trigger(
+    watch: &Watch,
+    namespaced: bool,
+    target: &str,
+    target_namespaced: bool,
+) -> Result<(), LoadProblem> {
+    let problem = if !target_namespaced {
+        format!("the objects of the target watch {target:?} are cluster-scoped")
+    } else if !namespaced && (watch.api_version.as_str(), watch.kind.as_str()) != ("v1", "Namespace") {
+        format!("{} is cluster-scoped, and not a Namespace", watch.kind)
+    } else {
+        return Ok(());
+    };
+    Err(LoadProblem::NamespaceTrigger { watch: watch.name.clone(), problem })
+}
+
 fn selectors(watch: &Watch) -> Result<(LabelSelector, FieldSelector), LoadProblem> {
     let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
     let labels = LabelSelector::parse(&watch.label_selector).map_err(|error| unusable(error.to_string()))?;
@@ -216,6 +233,11 @@ fn work(
             Targets::field(path, namespace_path.as_deref(), target.namespaced)?
         }
         Trigger::Index { index, .. } => Targets::Index { index: index.clone() },
+        Trigger::Namespace { .. } => {
+            let source = &resources[watch.name.as_str()];
+            check_namespace_trigger(watch, source.namespaced, target_name, target.namespaced)?;
+            Targets::Namespace
+        }
     };
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
     Ok(Some(Work {

@@ -29,6 +29,9 @@ pub(crate) struct Dev {
     /// Directory with the plugins to run (.wasm files).
     #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
+    /// Apply the manifests in this folder to the embedded API server at the start.
+    #[arg(long, env = "PILOTHOUSE_APPLY", value_name = "DIR")]
+    pub(crate) apply: Option<PathBuf>,
     /// Write a kubeconfig for the embedded API server to this file.
     #[arg(
         long,

@@ -389,7 +389,7 @@ mod tests {
                 && OPTIONAL_COMMANDS.iter().any(|(command, _)| *command == name)
         };
         for line in [
-            "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
+            "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",

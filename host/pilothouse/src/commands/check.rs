@@ -172,6 +172,7 @@ fn describe_trigger(trigger: &Trigger) -> String {
         Trigger::Label { key, watch } => format!("the object in {watch} named by label {key}"),
         Trigger::Field { path, watch, .. } => format!("the objects in {watch} named by {path}"),
         Trigger::Index { watch, index } => format!("the objects in {watch} with its key in index {index}"),
+        Trigger::Namespace { watch } => format!("the objects in {watch} in its namespace"),
     }
 }
 

@@ -15,9 +15,10 @@ struct Queued {
 
 pub(crate) async fn requeue(flags: Requeue) -> CommandResult {
     remote::check_plugin_name(&flags.plugin)?;
-    let mut path = format!("/api/plugins/{}/requeue?key={}", flags.plugin, remote::query_value(&flags.key));
+    let mut path =
+        format!("/api/plugins/{}/requeue?key={}", flags.plugin, remote::percent_encoded(&flags.key));
     if let Some(watch) = &flags.watch_name {
-        path = format!("{path}&watch={}", remote::query_value(watch));
+        path = format!("{path}&watch={}", remote::percent_encoded(watch));
     }
     let text = remote::post(&flags.server.server, &path).await?;
     let Queued { watch, key } = serde_json::from_str(&text).map_err(|error| {

@@ -99,8 +99,8 @@ fn no_response(server: &str) -> CommandError {
     ))
 }
 
-/// Returns text with all characters escaped that have a meaning in the query of a URL.
-pub(crate) fn query_value(text: &str) -> String {
+/// Returns text with all characters escaped that have a meaning in a URL.
+pub(crate) fn percent_encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes()
         .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -137,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_becomes_a_value_in_a_query() {
-        assert_eq!(query_value("shop/web-1"), "shop%2Fweb-1");
-        assert_eq!(query_value("a&b=ä"), "a%26b%3D%C3%A4");
+    fn a_key_becomes_a_value_in_a_url() {
+        assert_eq!(percent_encoded("shop/web-1"), "shop%2Fweb-1");
+        assert_eq!(percent_encoded("a&b=ä"), "a%26b%3D%C3%A4");
     }
 
     #[test]

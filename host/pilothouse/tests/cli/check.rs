@@ -71,6 +71,23 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
             ["watches[0] (\"w\")", "there are: ControllerRevision, DaemonSet"],
         ),
         (watch(&json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
+        (
+            json!({"watches": [
+                {"name": "w", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": "self"},
+                {"name": "nodes", "apiVersion": "v1", "kind": "Node", "trigger": {"namespace": {"watch": "w"}}},
+            ]}),
+            [
+                "watches.nodes: the trigger namespace queues nothing",
+                "Node is cluster-scoped, and not a Namespace",
+            ],
+        ),
+        (
+            json!({"watches": [
+                {"name": "nodes", "apiVersion": "v1", "kind": "Node", "trigger": "self"},
+                {"name": "w", "apiVersion": "v1", "kind": "ConfigMap", "trigger": {"namespace": {"watch": "nodes"}}},
+            ]}),
+            ["watches.w: the trigger namespace queues nothing", "target watch \"nodes\" are cluster-scoped"],
+        ),
         (json!({"crds": [crd("Nowhere")]}), ["the CRD \"things.example.com\" was refused", "spec.scope"]),
     ] {
         write_plugin(folder.path(), &members, &json!({}));

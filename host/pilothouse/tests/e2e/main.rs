@@ -23,6 +23,7 @@ mod ingress_tls;
 mod keys;
 mod label_propagator;
 mod lifecycle;
+mod namespace_trigger;
 mod observer;
 mod own_writes;
 mod pod_counter;

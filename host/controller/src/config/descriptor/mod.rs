@@ -169,6 +169,12 @@ pub enum Trigger {
         /// The index of the target watch.
         index: String,
     },
+    /// Each object of the target watch in this object's namespace; for a Namespace, in that namespace.
+    #[serde(rename_all = "camelCase")]
+    Namespace {
+        /// The target watch.
+        watch: String,
+    },
 }
 
 impl Trigger {
@@ -176,9 +182,10 @@ impl Trigger {
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let (first, second) = match self {
             Self::Itself => (None, None),
-            Self::Owner { watch } | Self::OwnerAny { watch } | Self::Field { watch, .. } => {
-                (Some(watch), None)
-            }
+            Self::Owner { watch }
+            | Self::OwnerAny { watch }
+            | Self::Field { watch, .. }
+            | Self::Namespace { watch } => (Some(watch), None),
             Self::Label { key, watch } => (Some(watch), Some(key)),
             Self::Index { watch, index } => (Some(watch), Some(index)),
         };
@@ -194,7 +201,8 @@ impl Trigger {
             | Self::OwnerAny { watch }
             | Self::Label { watch, .. }
             | Self::Field { watch, .. }
-            | Self::Index { watch, .. } => Some(watch),
+            | Self::Index { watch, .. }
+            | Self::Namespace { watch } => Some(watch),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pilothouse_controller::GrantMode;
 
+use super::apply::Manifests;
 use super::rebuild::Rebuilder;
 use crate::cli::DEFAULT_PLUGINS;
 use crate::cli::developer_tools::Dev;
@@ -17,6 +18,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     if flags.build.is_none() && flags.plugins != Path::new(DEFAULT_PLUGINS) {
         require_directory(&flags.plugins)?;
     }
+    let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
     let rebuilder = match flags.build {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone())?),
         None => None,
@@ -39,6 +41,11 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     create_directory(&flags.plugins)?;
     // The host's own requests do not go through a socket and have administrator rights.
     let client = kube::Client::new(server.service(), "default");
+    if let Some(manifests) = manifests {
+        // Before the plugins start, so that they find the objects in their first lists.
+        let pending = manifests.apply(&client).await;
+        tokio::spawn(pending.apply_when_served(client.clone(), shutdown.clone()));
+    }
     let host = HostFlags {
         plugins: flags.plugins,
         allowed_hosts: flags.hosts.allowed_hosts,
