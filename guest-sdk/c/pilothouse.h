@@ -299,7 +299,7 @@ typedef struct ph_values ph_values;
 void ph_value(ph_values *values, const char *value);
 
 /* The descriptor, a constant at file scope. Arrays end in {0}. */
-typedef struct { enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL, PH_FIELD, PH_INDEXED } kind; const char *watch, *at, *ns_path; }
+typedef struct { enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL, PH_FIELD, PH_INDEXED, PH_NAMESPACE } kind; const char *watch, *at, *ns_path; }
   ph_trigger;
 #define PH_TRIGGERS_ITSELF {PH_SELF, NULL, NULL, NULL}
 #define PH_TRIGGERS_OWNER(watch) {PH_OWNER, watch, NULL, NULL}
@@ -307,6 +307,7 @@ typedef struct { enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL
 #define PH_TRIGGERS_BY_LABEL(key, watch) {PH_LABEL, watch, key, NULL}
 #define PH_TRIGGERS_BY_FIELD(path, ns_path, watch) {PH_FIELD, watch, path, ns_path}
 #define PH_TRIGGERS_BY_INDEX(watch, index) {PH_INDEXED, watch, index, NULL}
+#define PH_TRIGGERS_NAMESPACE(watch) {PH_NAMESPACE, watch, NULL, NULL}
 /* An index over the objects of a watch. Set the name and one of label, annotation, field, owner and computed. */
 typedef struct { const char *name, *label, *annotation, *field; bool owner, computed; } ph_index;
 typedef struct {

@@ -55,6 +55,7 @@ func TestTriggersAreEncodedAsInTheSchema(t *testing.T) {
 		`{"field":{"path":"{.spec.foo}","watch":"foos"}}`: ByField("{.spec.foo}", "foos"),
 		`{"field":{"namespacePath":"{.spec.namespace}","path":"{.spec.foo}","watch":"foos"}}`: ByNamespacedField("{.spec.foo}", "{.spec.namespace}", "foos"),
 		`{"index":{"index":"bySecret","watch":"ingresses"}}`:                                  ByIndex("ingresses", "bySecret"),
+		`{"namespace":{"watch":"foos"}}`:                                                      ByNamespace("foos"),
 	} {
 		expect(t, "trigger", written(t, trigger), wanted)
 	}

@@ -96,6 +96,11 @@ func ByIndex(watch, index string) Trigger {
 	return Trigger{map[string]target{"index": {"watch": watch, "index": index}}}
 }
 
+// ByNamespace queues every object of the target watch in this object's namespace; a Namespace queues every one in it.
+func ByNamespace(watch string) Trigger {
+	return Trigger{map[string]target{"namespace": {"watch": watch}}}
+}
+
 // Index declares an index over the objects of a watch, for lookups by [Cache.ByIndex]. Set the name and exactly one of the other fields.
 type Index struct {
 	Name string `json:"name"`

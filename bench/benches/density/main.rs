@@ -14,6 +14,7 @@ mod files;
 mod process;
 mod wake;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -141,6 +142,7 @@ async fn start(
     let plugins = folder.join(format!("{name}-{size}"));
     // One cache for each guest: together they may exceed the size of a cache.
     let cache = folder.join(format!("cache-{name}"));
+    fs::create_dir_all(&plugins).map_err(|error| format!("{}: {error}", plugins.display()))?;
     let mut compiled = None;
     if let Some(guest) = guest {
         files::distinct(guest, &plugins, size)?;

@@ -9,8 +9,8 @@ static void put_list(ph_json *json, const char *key, const char *const *items) {
 }
 
 static void put_trigger(ph_json *json, const ph_trigger *trigger) {
-  static const char *const names[] = {NULL, "self", "owner", "ownerAny", "label", "field", "index"};
-  static const char *const at[] = {NULL, NULL, NULL, NULL, "key", "path", "index"};
+  static const char *const names[] = {NULL, "self", "owner", "ownerAny", "label", "field", "index", "namespace"};
+  static const char *const at[] = {NULL, NULL, NULL, NULL, "key", "path", "index", NULL};
   if (trigger->kind == PH_CACHE_ONLY) return;
   if (trigger->kind == PH_SELF) {
     ph_json_string(json, "trigger", "self");

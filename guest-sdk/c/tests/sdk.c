@@ -163,6 +163,7 @@ static const ph_plugin plugin = {
     {.name = "b", .api_version = "apps/v1", .kind = "Deployment", .namespaces = PH_LIST("x", "y"), .metadata_only = true, .notify = true,
      .trigger = PH_TRIGGERS_OWNER("a"), .indexes = (const ph_index[]){{.name = "i", .computed = true}, {.name = "o", .owner = true}, {0}}},
     {.name = "c", .api_version = "v1", .kind = "Secret", .trigger = PH_TRIGGERS_BY_INDEX("a", "i")},
+    {.name = "d", .api_version = "v1", .kind = "Namespace", .trigger = PH_TRIGGERS_NAMESPACE("a")},
     {0}},
   .writes = (const ph_rule[]){{.api_groups = PH_LIST(""), .resources = PH_LIST("pods"), .verbs = PH_LIST("get")}, {0}},
   .crds = PH_LIST("{\"kind\":\"X\"}"),
@@ -176,7 +177,8 @@ static void the_descriptor_has_only_the_declared_fields(void) {
     "{\"name\":\"b\",\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"namespaces\":[\"x\",\"y\"],\"projection\":\"metadata\","
     "\"trigger\":{\"owner\":{\"watch\":\"a\"}},\"notify\":true,"
     "\"indexes\":[{\"name\":\"i\",\"computed\":true},{\"name\":\"o\",\"owner\":true}]},"
-    "{\"name\":\"c\",\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"trigger\":{\"index\":{\"watch\":\"a\",\"index\":\"i\"}}}],"
+    "{\"name\":\"c\",\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"trigger\":{\"index\":{\"watch\":\"a\",\"index\":\"i\"}}},"
+    "{\"name\":\"d\",\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"trigger\":{\"namespace\":{\"watch\":\"a\"}}}],"
     "\"writes\":[{\"apiGroups\":[\"\"],\"resources\":[\"pods\"],\"verbs\":[\"get\"]}],\"crds\":[{\"kind\":\"X\"}],"
     "\"limits\":{\"memory\":\"16MiB\"}}");
 }

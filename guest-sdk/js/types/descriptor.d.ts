@@ -48,7 +48,8 @@ export type Trigger =
   | { ownerAny: { watch: string } }
   | { label: { key: string; watch: string } }
   | { field: { path: string; namespacePath?: string; watch: string } }
-  | { index: { watch: string; index: string } };
+  | { index: { watch: string; index: string } }
+  | { namespace: { watch: string } };
 
 /** An index over the objects of a watch: by a label, an annotation, a JSONPath, the owners' UIDs, or values that the plugin's `indexes` compute. */
 export type Index = { name: string } & (

@@ -45,6 +45,11 @@ def index(watch: str | Cache, index: str) -> Trigger:
     return {"index": {"watch": name_of(watch), "index": index}}
 
 
+def namespace(watch: str | Cache) -> Trigger:
+    """Queues every object of the target watch in this object's namespace; a Namespace queues every one in it."""
+    return {"namespace": {"watch": name_of(watch)}}
+
+
 def name_of(watch: str | Cache) -> str:
     """Returns the name of a watch, given the watch or its name."""
     return watch if isinstance(watch, str) else watch.name

@@ -109,6 +109,7 @@ class DescriptorTest(unittest.TestCase):
             {"field": {"path": "{.spec.foo}", "watch": "foos", "namespacePath": "{.spec.ns}"}},
         )
         self.assertEqual(trigger.index(foos, "byKey"), {"index": {"watch": "foos", "index": "byKey"}})
+        self.assertEqual(trigger.namespace(foos), {"namespace": {"watch": "foos"}})
 
 
 class ExportsTest(unittest.TestCase):

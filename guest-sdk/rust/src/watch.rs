@@ -83,6 +83,9 @@ enum Trigger {
         watch: String,
         index: String,
     },
+    Namespace {
+        watch: String,
+    },
 }
 
 /// An index over the objects of a watch, for lookups by `cache.by_index(name, value)`.
@@ -265,6 +268,13 @@ impl Watch {
         self
     }
 
+    /// A change queues every object of `watch` in this object's namespace; a change of a Namespace, every one in that namespace.
+    #[must_use]
+    pub fn triggers_namespace(mut self, watch: impl Into<String>) -> Self {
+        self.trigger = Some(Trigger::Namespace { watch: watch.into() });
+        self
+    }
+
     /// Ignores changes for which this CEL expression over `object`, `old` and `event` is false:
     /// `generationChanged() || labelsChanged()`.
     #[must_use]
@@ -380,6 +390,7 @@ mod tests {
             trigger(watch().triggers_index("ingresses", "bySecret")),
             json!({"index": {"watch": "ingresses", "index": "bySecret"}})
         );
+        assert_eq!(trigger(watch().triggers_namespace("foos")), json!({"namespace": {"watch": "foos"}}));
     }
 
     #[test]

@@ -194,3 +194,31 @@ async fn simulated_kubelet_completes_the_deletion_of_a_scheduled_pod() {
     api.delete(&core("pods/p"), &json!({"gracePeriodSeconds": 0})).await.ok();
     api.get(&core("pods/p")).await.fails(404, "NotFound");
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_stay_pending_until_a_client_writes_their_status_and_workloads_create_none() {
+    let (api, _running) = start();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let created = api.post(&core("pods"), &pod).await.ok();
+    assert_eq!(
+        (&created["status"]["phase"], &created["spec"]["nodeName"]),
+        (&json!("Pending"), &json!(null))
+    );
+    let running = json!({"status": {"phase": "Running", "podIP": "10.0.0.7"}});
+    let updated = api.merge(&core("pods/p/status"), &running).await.ok();
+    assert_eq!(updated["status"]["phase"], "Running");
+    let body = json!({
+        "metadata": {"name": "d"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    });
+    api.post(&apps("deployments"), &body).await.ok();
+    let is_ready = |answer: &Answer| answer.body["status"]["readyReplicas"] == 1;
+    api.until(&apps("deployments/d"), is_ready).await.ok();
+    let pods = api.get(&core("pods")).await.ok();
+    assert_eq!(api::names(&pods), ["p"]);
+    api.delete(&core("pods/p"), &json!(null)).await.ok();
+    api.get(&core("pods/p")).await.fails(404, "NotFound");
+}

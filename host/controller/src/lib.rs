@@ -25,15 +25,16 @@ mod outgoing;
 mod runtime;
 
 pub use access::{AccountError, ServiceAccount};
-pub use check::{CheckReport, CheckServers, CheckedLimits, CheckedWatch, Right, Verdict, check};
+pub use check::{CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, Right, Verdict, check};
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
 pub use host::{HostOptions, PluginHost};
-pub use lifecycle::{HostMemoryStatus, PluginState, PluginStatus};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
 pub use runtime::predicate;
+pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};

@@ -9,4 +9,4 @@ mod serve;
 
 pub use certificate::{Authority, CertificateError};
 pub use guard::{Refusal, RequestGuard};
-pub use serve::{BoundListener, ServeError, serve};
+pub use serve::{BoundListener, ConnectionAddresses, ServeError, serve};

@@ -1,6 +1,7 @@
 //! The accept loop: bounded connections, optional TLS, graceful shutdown.
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -54,6 +55,17 @@ pub struct BoundListener {
     pub tls: Option<TlsAcceptor>,
     /// The maximum number of open connections; further ones wait until one ends.
     pub max_connections: usize,
+    /// Whether each request carries the [`ConnectionAddresses`] of its connection as an extension.
+    pub exposes_addresses: bool,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionAddresses {
+    /// The address of this server.
+    pub server: SocketAddr,
+    /// The address of the client.
+    pub client: SocketAddr,
 }
 
 /// Serves HTTP/1.1 and HTTP/2 until `shutdown` is cancelled; then open connections get 5 seconds to complete.
@@ -69,7 +81,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let BoundListener { listener, tls, max_connections } = listener;
+    let BoundListener { listener, tls, max_connections, exposes_addresses } = listener;
     let builder = Arc::new(builder());
     let slots = Arc::new(Semaphore::new(max_connections));
     let graceful = GracefulShutdown::new();
@@ -95,9 +107,11 @@ where
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+        let addresses = if exposes_addresses { addresses(&stream) } else { None };
         let connection = Connection {
             builder: Arc::clone(&builder),
             service: service.clone(),
+            addresses,
             watcher: graceful.watcher(),
             shutdown: shutdown.clone(),
         };
@@ -113,6 +127,10 @@ where
     if tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not complete within {SHUTDOWN_GRACE:?}; they are left open");
     }
+}
+
+fn addresses(stream: &TcpStream) -> Option<ConnectionAddresses> {
+    Some(ConnectionAddresses { server: stream.local_addr().ok()?, client: stream.peer_addr().ok()? })
 }
 
 fn builder() -> Builder<TokioExecutor> {
@@ -135,6 +153,7 @@ fn builder() -> Builder<TokioExecutor> {
 struct Connection<S> {
     builder: Arc<Builder<TokioExecutor>>,
     service: S,
+    addresses: Option<ConnectionAddresses>,
     watcher: Watcher,
     shutdown: CancellationToken,
 }
@@ -167,8 +186,11 @@ where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let request_received = Arc::new(AtomicBool::new(false));
-        let service =
-            RequestTracker { service: self.service, request_received: Arc::clone(&request_received) };
+        let service = RequestTracker {
+            service: self.service,
+            request_received: Arc::clone(&request_received),
+            addresses: self.addresses,
+        };
         let connection = self
             .builder
             .serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service))
@@ -186,11 +208,12 @@ where
     }
 }
 
-/// Records that a request arrived.
+/// Records that a request arrived, and adds the addresses of its connection to it.
 #[derive(Clone)]
 struct RequestTracker<S> {
     service: S,
     request_received: Arc<AtomicBool>,
+    addresses: Option<ConnectionAddresses>,
 }
 
 impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracker<S> {
@@ -202,8 +225,11 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracke
         self.service.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> S::Future {
+    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
         self.request_received.store(true, Ordering::Relaxed);
+        if let Some(addresses) = self.addresses {
+            request.extensions_mut().insert(addresses);
+        }
         self.service.call(request)
     }
 }

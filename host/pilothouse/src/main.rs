@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod plugin_check;
 mod shutdown;
+mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;
 
@@ -67,6 +68,10 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,
+        Command::Keys(flags) => commands::keys::run(flags).await,
+        Command::Requeue(flags) => commands::control::requeue(flags).await,
+        Command::Pause(flags) => commands::control::pause(flags).await,
+        Command::Resume(flags) => commands::control::resume(flags).await,
         Command::Compile(flags) => commands::compile::run(&flags),
     }
 }

@@ -32,7 +32,9 @@ impl Transport {
             None => None,
         };
         let guard = RequestGuard::new(self.is_tls, &self.allowed_hosts);
-        Ok((BoundListener { listener, tls, max_connections: MAX_CONNECTIONS }, guard))
+        let bound =
+            BoundListener { listener, tls, max_connections: MAX_CONNECTIONS, exposes_addresses: false };
+        Ok((bound, guard))
     }
 
     /// Returns the URL of a listener at `address`.

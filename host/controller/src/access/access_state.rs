@@ -15,6 +15,8 @@ use crate::lifecycle::WaitingFor;
 pub(crate) struct Access {
     /// A copy of `AccessState::is_withheld`: the cache is read often, and mostly nothing is missing.
     withheld: AtomicBool,
+    /// A copy of `AccessState::is_blocked`, for the same reason.
+    blocked: AtomicBool,
     retired: AtomicBool,
     state: watch::Sender<AccessState>,
 }
@@ -34,6 +36,8 @@ pub(crate) struct AccessState {
     /// The grants of the sidecar have changed since this version was loaded, and the new version is not ready yet.
     operator: Option<Missing>,
     rights: Vec<Missing>,
+    /// Whether an operator has paused the plugin. Work in progress may then still read.
+    paused: bool,
     retired: bool,
 }
 
@@ -44,6 +48,10 @@ impl AccessState {
 
     fn is_withheld(&self) -> bool {
         self.missing().next().is_some()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.paused || self.is_withheld()
     }
 }
 
@@ -68,7 +76,12 @@ impl Access {
         self.state.borrow().operator.as_ref().map(|missing| missing.reason.to_string())
     }
 
-    /// Whether no work may start, because a grant or a permission is missing.
+    /// Whether no work may start: a grant or a permission is missing, or the plugin is paused.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a grant or a permission is missing.
     pub(crate) fn is_withheld(&self) -> bool {
         self.withheld.load(Ordering::Relaxed)
     }
@@ -91,11 +104,22 @@ impl Access {
         settled.is_ok_and(|state| !state.retired)
     }
 
-    /// Waits until a grant or a permission is missing; forever for a version that was retired. Cancellation safe.
-    pub(crate) async fn wait_until_lost(&self) {
+    /// Waits until work may start. Returns `false` if the version was retired meanwhile. Cancellation safe.
+    pub(crate) async fn wait_until_unblocked(&self) -> bool {
+        if !self.is_blocked() && !self.retired.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut state = self.state.subscribe();
+        // `self` owns the sender, so the channel is not closed.
+        let settled = state.wait_for(|state| state.retired || !state.is_blocked()).await;
+        settled.is_ok_and(|state| !state.retired)
+    }
+
+    /// Waits until no work may start; forever for a version that was retired. Cancellation safe.
+    pub(crate) async fn wait_until_blocked(&self) {
         let mut state = self.state.subscribe();
         // Cannot fail: `self` owns the sender.
-        let _ = state.wait_for(|state| !state.retired && state.is_withheld()).await;
+        let _ = state.wait_for(|state| !state.retired && state.is_blocked()).await;
     }
 
     /// Notified when the result of [`reason`](Self::reason) changes.
@@ -122,6 +146,11 @@ impl Access {
         });
     }
 
+    /// Lets no work start while an operator has paused the plugin.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.change(|state| std::mem::replace(&mut state.paused, paused) != paused);
+    }
+
     /// Retires a version that was replaced: nobody waits for its access any more.
     pub(crate) fn retire(&self) {
         self.change(|state| !std::mem::replace(&mut state.retired, true));
@@ -132,6 +161,7 @@ impl Access {
             let changed = change(state);
             // A retired version is never resumed.
             self.withheld.store(state.is_withheld(), Ordering::Relaxed);
+            self.blocked.store(state.is_blocked(), Ordering::Relaxed);
             self.retired.store(state.retired, Ordering::Relaxed);
             changed
         })
@@ -198,6 +228,27 @@ mod tests {
         access.set_rights(vec![]);
         assert!(waiting.is_woken());
         assert!(assert_ready!(waiting.poll()));
+    }
+
+    #[test]
+    fn a_pause_blocks_new_work_but_no_reads() {
+        let access = Access::default();
+        let mut blocked = task::spawn(access.wait_until_blocked());
+        assert_pending!(blocked.poll());
+        access.set_paused(true);
+        assert!(blocked.is_woken());
+        assert_ready!(blocked.poll());
+        assert_eq!((access.is_blocked(), access.is_withheld(), access.missing("pods")), (true, false, None));
+        assert_eq!(access.reason(), None, "nothing is missing");
+        access.set_rights(vec![missing(None, "gone")]);
+        access.set_paused(false);
+        let mut waiting = task::spawn(access.wait_until_unblocked());
+        assert_pending!(waiting.poll());
+        access.set_rights(vec![]);
+        assert!(assert_ready!(waiting.poll()));
+        access.set_paused(true);
+        access.retire();
+        assert!(!assert_ready!(task::spawn(access.wait_until_unblocked()).poll()));
     }
 
     #[test]

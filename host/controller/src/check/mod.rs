@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
-pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
+pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
-use crate::config::descriptor::Descriptor;
+use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::limits;
 use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
 use crate::load::authority::{not_granted, unused_grants};
 use crate::load::files::{MAX_WASM, read_blocking};
-use crate::load::watches::{check_namespaces, type_of};
+use crate::load::watches::{check_namespace_trigger, check_namespaces, type_of};
 use crate::load::{LoadProblem, check_exports, unused_exports};
 use crate::name::PluginName;
 use report::{exports, world};
@@ -90,6 +90,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         }
         None => warnings.extend(warnings::of_unvalidated_crds(&crd_names(&descriptor))),
     }
+    problems.extend(namespace_trigger_problems(&watches));
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
         Some(not_granted(&checked.watch.name, &name, &missing))
@@ -126,11 +127,13 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         rights,
         limits: CheckedLimits::new(limits, &descriptor, &sidecar),
         has_sidecar,
+        service_account: sidecar.service_account.clone(),
+        grants_crds: sidecar.grants.crds,
         enabled: sidecar.enabled != Some(false),
         log: host.lines(),
         version: descriptor.version,
         summary: descriptor.summary,
-        writes: descriptor.writes,
+        writes: CheckedRule::of(descriptor.writes, &sidecar),
         http: descriptor.http,
     })
 }
@@ -174,11 +177,11 @@ async fn checked_watches(
     let discovery = servers.discovery();
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
-        let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
+        let own = descriptor.own_crd(&watch.api_version, &watch.kind);
         let of = type_of(watch).map_err(|problem| problem.to_string())?;
         let Some(discovery) = &discovery else {
             let served = if own.is_some() { Verdict::ByOwnCrd } else { Verdict::Unverified };
-            let (plural, namespaced) = own.unzip();
+            let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
             watches.push(CheckedWatch::new(watch, served, plural, namespaced));
             continue;
         };
@@ -189,7 +192,7 @@ async fn checked_watches(
                 (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
             }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
-                let (plural, namespaced) = own.unzip();
+                let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
@@ -212,17 +215,16 @@ async fn checked_watches(
     Ok(watches)
 }
 
-fn kinds_hint(kinds: &[String]) -> String {
-    if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
+/// Returns a problem for each trigger `namespace` that can never find an object, as far as the scopes are known.
+fn namespace_trigger_problems(watches: &[CheckedWatch]) -> Vec<String> {
+    let problem = |checked: &CheckedWatch| {
+        let Some(Trigger::Namespace { watch: target }) = &checked.watch.trigger else { return None };
+        let target_namespaced = watches.iter().find(|other| other.watch.name == *target)?.namespaced?;
+        check_namespace_trigger(&checked.watch, checked.namespaced?, target, target_namespaced).err()
+    };
+    watches.iter().filter_map(problem).map(|problem| problem.to_string()).collect()
 }
 
-/// Returns the plural name and whether the kind is namespaced, if this manifest serves the kind.
-fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
-    let (group, version) = api_version.split_once('/')?;
-    let versions = crd.pointer("/spec/versions")?.as_array()?;
-    let serves = crd.pointer("/spec/group")? == group
-        && crd.pointer("/spec/names/kind")? == kind
-        && versions.iter().any(|found| found["name"] == version);
-    let plural = crd.pointer("/spec/names/plural")?.as_str()?;
-    serves.then(|| (plural.to_owned(), crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced")))
+fn kinds_hint(kinds: &[String]) -> String {
+    if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
 }

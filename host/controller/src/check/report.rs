@@ -7,6 +7,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::Right;
+use super::rights::as_text;
+use crate::access::ServiceAccount;
+use crate::client::grants::intersect;
 use crate::config::descriptor::{Descriptor, Rule, Watch};
 use crate::config::limits::{EffectiveLimits, LIMITS, Unit};
 use crate::config::sidecar::Sidecar;
@@ -44,8 +47,8 @@ pub struct CheckReport {
     pub imports: Vec<String>,
     /// The plugin's watches.
     pub watches: Vec<CheckedWatch>,
-    /// The plugin's write rules.
-    pub writes: Vec<Rule>,
+    /// The plugin's write rules, with what the sidecar grants of each.
+    pub writes: Vec<CheckedRule>,
     /// The hosts to which the plugin sends HTTP requests, if its sidecar grants them.
     pub http: Vec<String>,
     /// The names of the plugin's CRDs.
@@ -56,10 +59,35 @@ pub struct CheckReport {
     pub limits: CheckedLimits,
     /// Whether the plugin has a sidecar.
     pub has_sidecar: bool,
+    /// The service account as which the plugin reads and writes; absent for the host's own identity.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub service_account: Option<ServiceAccount>,
+    /// Whether the sidecar lets the host apply the plugin's CRDs; absent if it leaves that to the host's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants_crds: Option<bool>,
     /// Whether the sidecar enables the plugin.
     pub enabled: bool,
     /// What the plugin logged during `describe`.
     pub log: Vec<String>,
+}
+
+/// A write rule of the descriptor, and what the sidecar grants of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckedRule {
+    /// The rule in the descriptor.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// The parts of the rule that the sidecar grants: the rule itself if the sidecar does not restrict it, and none if it grants nothing of
+    /// it.
+    pub granted: Vec<Rule>,
+}
+
+impl CheckedRule {
+    pub(super) fn of(declared: Vec<Rule>, sidecar: &Sidecar) -> Vec<Self> {
+        let granted = sidecar.grants.writes.as_deref();
+        declared.into_iter().map(|rule| Self { granted: intersect(&rule, granted), rule }).collect()
+    }
 }
 
 /// A watch of the descriptor, and whether a server serves its kind.

@@ -37,7 +37,11 @@ pub struct Right {
     pub allowed: Verdict,
 }
 
-fn as_text<S: serde::Serializer>(account: &Option<ServiceAccount>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a service account as `NAMESPACE/NAME`.
+pub(super) fn as_text<S: serde::Serializer>(
+    account: &Option<ServiceAccount>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&account.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 

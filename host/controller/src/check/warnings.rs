@@ -19,6 +19,13 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     if descriptor.stateful && sidecar.workers.is_some_and(|workers| workers > 1) {
         warnings.push("the sidecar's `workers` is ignored: a stateful plugin has one worker".to_owned());
     }
+    if sidecar.grants.crds == Some(false) && !descriptor.crds.is_empty() {
+        let crds = super::crd_names(descriptor).join(", ");
+        warnings.push(format!(
+            "the sidecar grants no CRDs, so the host does not apply {crds}: apply it yourself, or write `grants: {{crds: true}}` into {}.yaml",
+            name.as_str()
+        ));
+    }
     warnings.extend(rules::warnings(descriptor, sidecar));
     warnings
 }
@@ -121,15 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn another_name_an_unmatchable_rule_and_a_disabled_plugin_cause_warnings() {
+    fn another_name_an_unmatchable_rule_a_withheld_crd_and_a_disabled_plugin_cause_warnings() {
         let descriptor = serde_json::from_value(json!({
             "apiVersion": crate::config::descriptor::API_VERSION, "kind": "Plugin", "name": "other", "stateful": true,
             "writes": [{"apiGroups": [""], "resources": ["pods"]}],
+            "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
         }));
-        let sidecar = Sidecar::parse("enabled: false\nworkers: 2\n").expect("a sidecar");
+        let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\n";
+        let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
         let name = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
         let warnings = of(&descriptor.expect("a descriptor"), &sidecar, &name);
-        let expected = ["\"other\"", "enabled: false", "stateful", "allows nothing"];
+        let expected =
+            ["\"other\"", "enabled: false", "stateful", "does not apply foos.example.com", "allows nothing"];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
         for (warning, part) in warnings.iter().zip(expected) {
             assert!(warning.contains(part), "{warning}");

@@ -12,6 +12,37 @@ pub(crate) struct Grants {
     operator: Operator,
 }
 
+/// A rule that a request needs and does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingGrant {
+    /// The rule that would allow the request.
+    pub(crate) rule: Rule,
+    /// Whether the descriptor's `writes` lack the rule.
+    pub(crate) is_undeclared: bool,
+    /// Whether the operator's `grants.writes` lack the rule.
+    pub(crate) is_withheld: bool,
+}
+
+impl MissingGrant {
+    /// Says where the rule is missing, and where to add it.
+    pub(crate) fn describe(&self, plugin: &str) -> (String, String) {
+        // The rule is JSON, and so also YAML that can be pasted.
+        let rule = serde_json::to_string(&self.rule).unwrap_or_default();
+        let granted = format!("grants.writes of {plugin}.yaml");
+        match (self.is_undeclared, self.is_withheld) {
+            (true, true) => (
+                format!("neither the descriptor's writes nor {granted} has the rule {rule}"),
+                "add it to both".to_owned(),
+            ),
+            (true, false) => (
+                format!("the descriptor's writes lack the rule {rule}"),
+                "add it to the descriptor, and build the plugin again".to_owned(),
+            ),
+            (false, _) => (format!("{granted} lacks the rule {rule}"), "add it there".to_owned()),
+        }
+    }
+}
+
 /// The attributes of one request that RBAC rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessRequest<'a> {
@@ -48,7 +79,7 @@ impl Grants {
     ///
     /// # Errors
     /// Returns a rule that would allow the request.
-    pub(crate) fn check_before_discovery(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
+    pub(crate) fn check_before_discovery(&self, access: AccessRequest<'_>) -> Result<(), MissingGrant> {
         self.check_by(access, may_allow)
     }
 
@@ -56,7 +87,7 @@ impl Grants {
     ///
     /// # Errors
     /// Returns the missing rule.
-    pub(crate) fn check(&self, access: AccessRequest<'_>) -> Result<(), Rule> {
+    pub(crate) fn check(&self, access: AccessRequest<'_>) -> Result<(), MissingGrant> {
         self.check_by(access, allows)
     }
 
@@ -64,7 +95,7 @@ impl Grants {
         &self,
         access: AccessRequest<'_>,
         allows: fn(&[Rule], AccessRequest<'_>) -> bool,
-    ) -> Result<(), Rule> {
+    ) -> Result<(), MissingGrant> {
         let declared = allows(&self.declared, access);
         let terms = self.operator.terms();
         let granted =
@@ -74,12 +105,13 @@ impl Grants {
         }
         let is_in_one = access.namespaced && !access.namespace.is_empty();
         let namespaces = if is_in_one { vec![access.namespace.to_owned()] } else { Vec::new() };
-        Err(Rule {
+        let rule = Rule {
             api_groups: vec![access.group.to_owned()],
             resources: vec![access.resource.to_owned()],
             verbs: vec![access.verb.to_owned()],
             namespaces,
-        })
+        };
+        Err(MissingGrant { rule, is_undeclared: !declared, is_withheld: !granted })
     }
 }
 
@@ -252,7 +284,7 @@ mod tests {
         ] {
             let grants = super::tests::grants(vec![declared], granted);
             for namespace in ["shop", "", "other"] {
-                let missing = grants.check(node(namespace)).expect_err("cluster-scoped");
+                let missing = grants.check(node(namespace)).expect_err("cluster-scoped").rule;
                 assert_eq!(missing, rule("apps", "nodes", "delete", ""), "what would help has no namespace");
             }
             assert!(grants.check(access("deployments", "list", "")).is_err(), "all namespaces");
@@ -272,8 +304,23 @@ mod tests {
             ("deployments", "update", "other"),
             ("deployments", "update", ""),
         ] {
-            let missing = grants.check(access(resource, verb, namespace)).expect_err("not granted");
+            let missing = grants.check(access(resource, verb, namespace)).expect_err("not granted").rule;
             assert_eq!(missing, rule("apps", resource, verb, namespace));
+        }
+    }
+
+    #[test]
+    fn a_missing_grant_names_the_list_that_lacks_the_rule() {
+        let all = || vec![rule("*", "*", "*", "")];
+        for (declared, granted, problem, remedy) in [
+            (vec![], None, "the descriptor's writes lack the rule {", "build the plugin again"),
+            (all(), Some(vec![]), "grants.writes of shop.yaml lacks the rule {", "add it there"),
+            (vec![], Some(vec![]), "neither the descriptor's writes nor grants.writes of", "add it to both"),
+        ] {
+            let missing = grants(declared, granted).check(access("deployments", "update", "shop"));
+            let (text, action) = missing.expect_err("not granted").describe("shop");
+            assert!(text.starts_with(problem) && action.contains(remedy), "{text}; {action}");
+            assert!(text.contains("\"resources\":[\"deployments\"]"), "{text}");
         }
     }
 

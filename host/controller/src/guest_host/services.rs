@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pilothouse_plugin::{HostMemory, HostMemoryExceeded, HostMemoryKind, LogLevel};
 use tokio::time::Instant;
 
@@ -9,6 +10,7 @@ use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
 use crate::client::quota::LogThrottle;
 use crate::config::operator::Operator;
+use crate::lifecycle::RecentErrors;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::logs::PluginLog;
 use crate::metrics::PluginMetrics;
@@ -36,6 +38,10 @@ pub(crate) struct GuestServices {
     pub(crate) refusals: Arc<LogThrottle>,
     /// The panics of the plugin's tasks.
     pub(crate) panics: TaskPanics,
+    /// Whether an operator has paused the plugin. Locked while that is passed on to the running version.
+    pub(crate) paused: Arc<Mutex<bool>>,
+    /// The calls of its guests that failed.
+    pub(crate) recent_errors: RecentErrors,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -79,6 +85,8 @@ impl GuestServices {
             host_memory,
             refusals: Arc::default(),
             panics: TaskPanics::default(),
+            paused: Arc::default(),
+            recent_errors: RecentErrors::default(),
             started: Instant::now(),
             name,
         }

@@ -1,5 +1,8 @@
 //! Runs the plugins of one directory.
 
+mod control;
+mod removed_plugins;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +29,7 @@ use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
-use crate::lifecycle::{Lifecycle, PluginStatus};
+use crate::lifecycle::{Lifecycle, PluginStatus, RecentErrors};
 use crate::load::LoadServices;
 use crate::load::speculative_compile::SpeculativeCompiler;
 use crate::logs::PluginLogs;
@@ -39,6 +42,7 @@ use crate::outgoing::Tls;
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginView, ReloadOptions};
+use removed_plugins::RemovedPlugins;
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -73,9 +77,6 @@ pub struct HostOptions {
     pub requeue_on_reload: bool,
 }
 
-/// The maximum number of stopped plugins in the status.
-const MAX_STOPPED: usize = 32;
-
 /// Notifications of the file system.
 #[derive(Default)]
 struct DirectoryEvents {
@@ -104,7 +105,7 @@ struct Shared {
     views: RwLock<BTreeMap<PluginName, Arc<PluginView>>>,
     /// Whether the files that existed at the start have settled.
     scanned: AtomicBool,
-    /// Whether the API server has answered.
+    /// Whether the API server has accepted the host's credentials.
     reached: AtomicBool,
     /// Files that cannot be plugins.
     refused: RwLock<Vec<NameError>>,
@@ -160,6 +161,7 @@ impl PluginHost {
         let server_probe = tokio::spawn(self.clone().reach_server());
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
+        let mut removed = RemovedPlugins::default();
         let mut logged_problems = Vec::new();
         while !shutdown.is_cancelled() {
             let found = self.scan(&mut logged_problems).await;
@@ -171,7 +173,7 @@ impl PluginHost {
                 // A change between the scan and the start of the watcher is found by another scan.
                 events.changed.notify_one();
             }
-            self.forget_stopped(&mut plugins);
+            self.forget_removed(&mut plugins, &mut removed);
             if let Some(found) = found {
                 let now = Instant::now();
                 directory.settle_old_files(&found.plugins, SystemTime::now(), now);
@@ -204,9 +206,9 @@ impl PluginHost {
         status
     }
 
-    /// Whether the host is ready: the API server was reached, the directory was read, and every plugin runs, has failed, is stopped, or
-    /// waits for something outside of the host. A server that becomes unreachable later does not make the host unready, because another
-    /// replica could not do better.
+    /// Whether the host is ready: the API server has accepted its credentials, the directory was read, and every plugin runs, has failed, is
+    /// stopped, or waits for something outside of the host. A server that becomes unreachable later does not make the host unready, because
+    /// another replica could not do better. [`PluginStatus::ready`] says whether a plugin does its work.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         use crate::lifecycle::PluginState::{Compiling, Describing, Found};
@@ -272,13 +274,15 @@ impl PluginHost {
         }
     }
 
-    /// Requests the API server's version until it answers.
+    /// Requests the API server's version until it answers. An answer that refuses the host's credentials does not count: nothing can work
+    /// with them.
     async fn reach_server(self) {
         while let Err(error) = self.shared.services.server.get("/version").await {
-            if error.code().is_some() {
-                break;
+            match error.code() {
+                Some(401) => tracing::warn!("{error}: the host's credentials are refused; trying again"),
+                Some(_) => break,
+                None => tracing::warn!("{error}; trying again"),
             }
-            tracing::warn!("{error}; trying again");
             sleep(POLL_INTERVAL).await;
         }
         self.shared.reached.store(true, Ordering::Relaxed);
@@ -342,12 +346,11 @@ impl PluginHost {
         }
     }
 
-    /// Forgets removed plugins beyond [`MAX_STOPPED`]. They are shown in the status, but without a bound, plugins with ever new names would
-    /// use up the memory.
-    fn forget_stopped(&self, plugins: &mut BTreeMap<PluginName, PluginHandle>) {
+    /// Forgets plugins that were removed a while ago. Until then, the status shows how they ended.
+    fn forget_removed(&self, plugins: &mut BTreeMap<PluginName, PluginHandle>, removed: &mut RemovedPlugins) {
         let ended = plugins.iter().filter(|(_, handle)| handle.is_removed() && handle.has_ended());
-        let ended: Vec<_> = ended.map(|(name, _)| name.clone()).collect();
-        for name in ended.iter().take(ended.len().saturating_sub(MAX_STOPPED)) {
+        let forgotten = removed.forget(ended.map(|(name, _)| name), Instant::now());
+        for name in &forgotten {
             plugins.remove(name);
             self.shared.views.write().remove(name);
             self.shared.logs.forget(name);
@@ -377,6 +380,8 @@ impl PluginHost {
             host_memory,
             refusals: Arc::default(),
             panics: TaskPanics::default(),
+            paused: Arc::default(),
+            recent_errors: RecentErrors::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

@@ -1,4 +1,4 @@
-//! Which file system events cause a scan.
+//! Which file system events cause a scan, and when the API server counts as reached.
 
 use notify::Event;
 use notify::event::{CreateKind, ModifyKind, RenameMode};
@@ -13,4 +13,39 @@ fn the_scan_itself_does_not_cause_another_scan() {
     assert!(requires_scan(&event(EventKind::Create(CreateKind::File))));
     assert!(requires_scan(&event(EventKind::Modify(ModifyKind::Name(RenameMode::To)))));
     assert!(requires_scan(&Err(notify::Error::generic("overflow"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
+    let answers = Arc::new(Mutex::new(vec![200_u16, 403, 401, 401]));
+    let left = Arc::clone(&answers);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let code = match request.uri().path() {
+            "/version" => left.lock().pop().unwrap_or(200),
+            _ => 404,
+        };
+        let response = http::Response::builder().status(code).body(kube::client::Body::empty());
+        async move { Ok::<_, std::convert::Infallible>(response.expect("a response")) }
+    });
+    let options = HostOptions {
+        plugins: PathBuf::new(),
+        api_server: "127.0.0.1:1".to_owned(),
+        grant_crds: false,
+        grants: GrantMode::Declared,
+        instance: "test".to_owned(),
+        namespace: "default".to_owned(),
+        settle: Duration::ZERO,
+        file_events: false,
+        access_review_interval: Duration::from_secs(30),
+        informer_runtime: None,
+        compress_caches: false,
+        streaming_lists: true,
+        requeue_on_reload: true,
+    };
+    let engine = Engine::new(Default::default()).expect("an engine");
+    let client = kube::Client::new(service, "default");
+    let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
+    host.clone().reach_server().await;
+    assert!(host.shared.reached.load(Ordering::Relaxed));
+    assert_eq!(*answers.lock(), [200], "it tried again after each 401, and not after the 403");
 }

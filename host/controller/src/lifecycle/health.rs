@@ -13,8 +13,8 @@ use crate::access::Access;
 use super::fault_counter::{Activity, CallKind, DynHash, FaultCounter};
 
 /// Counts a version's faults and stops the calls while it backs off. A caller acquires a permit before each
-/// call of a guest and reports the outcome. No permits are given while the version is suspended.
-/// Cheap to clone.
+/// call of a guest and reports the outcome. No permits are given while the version is suspended or the plugin is
+/// paused. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Shared>);
 
@@ -69,7 +69,7 @@ impl Health {
 
     /// Returns a permit to call a guest now; `None` while the version backs off or another call is the probe.
     pub(crate) fn try_acquire(&self) -> Option<CallPermit<'_>> {
-        if self.0.access.is_withheld() {
+        if self.0.access.is_blocked() {
             return None;
         }
         let kind = match self.0.is_clean.load(Ordering::Acquire) {
@@ -84,9 +84,9 @@ impl Health {
 
     /// Waits until [`try_acquire`](Self::try_acquire) may return a permit. Cancellation safe.
     pub(crate) async fn wait_until_allowed(&self) {
-        while self.0.access.wait_until_granted().await {
+        while self.0.access.wait_until_unblocked().await {
             self.wait_until_recovered().await;
-            if !self.0.access.is_withheld() {
+            if !self.0.access.is_blocked() {
                 return;
             }
         }
@@ -116,7 +116,7 @@ impl Health {
     pub(crate) async fn wait_until_blocked(&self) {
         tokio::select! {
             () = self.wait_until_backing_off() => {}
-            () = self.0.access.wait_until_lost() => {}
+            () = self.0.access.wait_until_blocked() => {}
         }
     }
 

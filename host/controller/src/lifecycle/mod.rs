@@ -1,12 +1,14 @@
 //! The lifecycle of a plugin: its states and transitions, when it backs off, and how changes are reported.
 //!
 //! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
-//! holds the state machine of one plugin and reports its transitions by metrics and Events.
+//! holds the state machine of one plugin and reports its transitions by metrics and Events. [`RecentErrors`]
+//! tells a plugin that works from one whose calls all fail.
 
 pub(crate) mod backoff;
 mod fault_counter;
 mod health;
 mod metrics;
+mod recent_errors;
 mod reporting;
 mod state_machine;
 mod status;
@@ -15,7 +17,8 @@ mod waiting_for;
 pub(crate) use fault_counter::{Activity, DynHash};
 pub(crate) use health::Health;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};
+pub(crate) use recent_errors::RecentErrors;
 pub(crate) use reporting::Lifecycle;
 pub(crate) use state_machine::Input;
-pub use status::{HostMemoryStatus, PluginState, PluginStatus};
+pub use status::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub(crate) use waiting_for::WaitingFor;

@@ -140,6 +140,13 @@ impl Lifecycle {
             next_try: machine.next_try().map(rfc_3339),
             version: machine.version,
             digest: machine.digest,
+            ready: false,
+            failing: false,
+            paused: false,
+            removed: false,
+            consecutive_errors: 0,
+            keys_in_backoff: 0,
+            last_error: None,
         }
     }
 

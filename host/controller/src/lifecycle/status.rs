@@ -92,6 +92,42 @@ pub struct PluginStatus {
     /// The memory that the host holds for the plugin.
     #[serde(default, skip_serializing_if = "HostMemoryStatus::is_absent")]
     pub host_memory: HostMemoryStatus,
+    /// Whether the plugin does its work: it runs, is not failing and not paused.
+    #[serde(default)]
+    pub ready: bool,
+    /// Whether a running plugin cannot do its work: a watch does not work, or all of its last calls failed, at
+    /// least three.
+    #[serde(default)]
+    pub failing: bool,
+    /// Whether an operator has paused the plugin.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether the plugin's file was removed.
+    #[serde(default)]
+    pub removed: bool,
+    /// Calls that failed since the last one that succeeded.
+    #[serde(default)]
+    pub consecutive_errors: u64,
+    /// Keys that wait for a retry after a failure.
+    #[serde(default)]
+    pub keys_in_backoff: usize,
+    /// The last error of a call since the version runs; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<LastError>,
+}
+
+/// The last error of a call of a plugin's guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastError {
+    /// When the call failed, in RFC 3339.
+    pub time: String,
+    /// The watch of the object; "" for none.
+    pub watch: String,
+    /// The object as `namespace/name`; "" if the call was about several objects.
+    pub key: String,
+    /// The error, of which at most 1 KiB is kept.
+    pub message: String,
 }
 
 /// The memory that the host holds for a plugin, in bytes.
@@ -139,6 +175,13 @@ impl PluginStatus {
             counters: BTreeMap::new(),
             since: String::new(),
             next_try: None,
+            ready: false,
+            failing: false,
+            paused: false,
+            removed: false,
+            consecutive_errors: 0,
+            keys_in_backoff: 0,
+            last_error: None,
         }
     }
 }
@@ -158,7 +201,13 @@ mod tests {
     fn a_status_without_newer_fields_is_parsed() {
         let old = r#"{"name":"a","version":"","state":"running","generation":1,"error":"","digest":"","queueDepth":0,"counters":{}}"#;
         let status: PluginStatus = serde_json::from_str(old).expect("a status");
-        assert_eq!((status.since.as_str(), &status.next_try), ("", &None));
-        assert_eq!(serde_json::to_string(&status).expect("JSON"), old);
+        assert_eq!((status.since.as_str(), &status.next_try, &status.last_error), ("", &None, &None));
+        assert_eq!((status.ready, status.keys_in_backoff), (false, 0));
+        let written = serde_json::to_value(&status).expect("JSON");
+        for (field, value) in
+            serde_json::from_str::<serde_json::Value>(old).expect("JSON").as_object().expect("it")
+        {
+            assert_eq!(written[field], *value, "{field}");
+        }
     }
 }

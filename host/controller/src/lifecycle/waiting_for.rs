@@ -26,6 +26,8 @@ pub(crate) enum WaitingFor {
     EstablishedCrd(String),
     /// A kind that the API server does not serve yet, or that discovery does not find because a request fails.
     Kind { watch: String, problem: String },
+    /// A grant of the sidecar for the plugin's own CRD of a kind that the API server does not serve yet.
+    CrdGrant { watch: String, problem: String },
     /// The first list of a watch.
     FirstList { watch: String },
     /// The first list of a watch, which has failed.
@@ -45,9 +47,9 @@ impl fmt::Display for WaitingFor {
             | Self::HostPermission(text)
             | Self::CrdRequest(text) => formatter.write_str(text),
             Self::EstablishedCrd(crd) => write!(formatter, "the CRD {crd}"),
-            Self::Kind { watch, problem } | Self::FailedList { watch, problem } => {
-                write!(formatter, "watch {watch:?}: {problem}")
-            }
+            Self::Kind { watch, problem }
+            | Self::CrdGrant { watch, problem }
+            | Self::FailedList { watch, problem } => write!(formatter, "watch {watch:?}: {problem}"),
             Self::FirstList { watch } => write!(formatter, "watch {watch:?}: its first list is under way"),
             Self::ComputedIndexes => formatter.write_str("its computed indexes are being built"),
         }

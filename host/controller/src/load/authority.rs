@@ -129,6 +129,11 @@ impl<'a> Authority<'a> {
         }
     }
 
+    /// Whether the host applies the plugin's CRDs.
+    pub(super) fn applies_crds(&self) -> bool {
+        self.sidecar.grants.crds.unwrap_or(self.services.grant_crds)
+    }
+
     fn report_waiting(&self, waiting_for: WaitingFor) {
         if let Some(outdated) = self.outdated {
             self.terms_writer.suspend(waiting_for.clone(), outdated);
@@ -141,6 +146,15 @@ impl<'a> Authority<'a> {
 /// can be pasted.
 pub(crate) fn not_granted(watch: &str, plugin: &PluginName, missing: &WatchRule) -> String {
     format!("watch {watch:?} is not granted: add {} to the grants.watches of {plugin}.yaml", rule(missing))
+}
+
+/// The message for a watch whose kind is not served, because the host is not allowed to apply the plugin's own CRD.
+pub(super) fn crd_not_granted(watch: &Watch, plugin: &PluginName, crd: &str) -> String {
+    let Watch { api_version, kind, .. } = watch;
+    format!(
+        "the API server does not serve kind {kind:?} in {api_version:?}; the plugin brings the CRD {crd:?}, but the \
+         host is not granted to apply it: write `grants: {{crds: true}}` into {plugin}.yaml, or apply the CRD yourself"
+    )
 }
 
 fn rule(rule: &impl Serialize) -> String {

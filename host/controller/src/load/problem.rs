@@ -92,6 +92,8 @@ pub(crate) enum LoadProblem {
     NeverCalled { remedy: &'static str },
     #[error("watches.{watch}: {kind} is cluster-scoped; leave out namespaces")]
     ClusterScoped { watch: String, kind: String },
+    #[error("watches.{watch}: the trigger namespace queues nothing, because {problem}; use another trigger")]
+    NamespaceTrigger { watch: String, problem: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
     #[error(transparent)]

@@ -12,7 +12,7 @@ use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceT
 use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
-use super::authority::Authority;
+use super::authority::{Authority, crd_not_granted};
 use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
 use crate::access::{AccessMonitor, RequiredRead, forbidden};
 use crate::cache::computed::ComputedIndexes;
@@ -50,7 +50,7 @@ pub(super) async fn subscribe(
     authority.wait_for_group_grants(&descriptor.watches).await;
     let mut resolved = Vec::new();
     for watch in &descriptor.watches {
-        resolved.push((watch.clone(), resolve(services, watch, report).await?));
+        resolved.push((watch.clone(), resolve(authority, descriptor, watch, report).await?));
     }
     let watches = authority.granted_watches(&resolved).await;
     authority.warn_about_unused_grants(descriptor, &resolved);
@@ -134,21 +134,29 @@ fn subscription(
 }
 
 async fn resolve(
-    services: &LoadServices,
+    authority: &Authority<'_>,
+    descriptor: &Descriptor,
     watch: &Watch,
     report: &Report,
 ) -> Result<ResourceType, LoadProblem> {
     let of = type_of(watch)?;
+    let own_crd = descriptor.own_crd(&watch.api_version, &watch.kind).filter(|_| !authority.applies_crds());
     loop {
-        match services.discovery.resolve(of, watch.resource.as_deref(), Freshness::Fresh).await {
+        match authority.services.discovery.resolve(of, watch.resource.as_deref(), Freshness::Fresh).await {
             Ok(resource) => {
                 check_namespaces(watch, &resource)?;
                 return Ok(resource);
             }
             Err(error @ DiscoveryError::InvalidList { .. }) => return Err(error.into()),
             Err(error) => {
-                let (watch, problem) = (watch.name.clone(), error.to_string());
-                report(LoadStep::Waiting(WaitingFor::Kind { watch, problem }));
+                let name = watch.name.clone();
+                report(LoadStep::Waiting(match (&error, own_crd) {
+                    (DiscoveryError::NotServed { .. }, Some(crd)) => {
+                        let problem = crd_not_granted(watch, authority.plugin, crd.name);
+                        WaitingFor::CrdGrant { watch: name, problem }
+                    }
+                    _ => WaitingFor::Kind { watch: name, problem: error.to_string() },
+                }));
             }
         }
         sleep(RECHECK_INTERVAL).await;
@@ -167,6 +175,23 @@ pub(crate) fn check_namespaces(watch: &Watch, resource: &ResourceType) -> Result
         return Ok(());
     }
     Err(LoadProblem::ClusterScoped { watch: watch.name.clone(), kind: watch.kind.clone() })
+}
+
+/// Errors if the trigger `namespace` of a watch can never find an object: its objects name no namespace, or those of the target are in none.
+pub(crate) fn check_namespace_trigger(
+    watch: &Watch,
+    namespaced: bool,
+    target: &str,
+    target_namespaced: bool,
+) -> Result<(), LoadProblem> {
+    let problem = if !target_namespaced {
+        format!("the objects of the target watch {target:?} are cluster-scoped")
+    } else if !namespaced && (watch.api_version.as_str(), watch.kind.as_str()) != ("v1", "Namespace") {
+        format!("{} is cluster-scoped, and not a Namespace", watch.kind)
+    } else {
+        return Ok(());
+    };
+    Err(LoadProblem::NamespaceTrigger { watch: watch.name.clone(), problem })
 }
 
 fn selectors(watch: &Watch) -> Result<(LabelSelector, FieldSelector), LoadProblem> {
@@ -208,6 +233,11 @@ fn work(
             Targets::field(path, namespace_path.as_deref(), target.namespaced)?
         }
         Trigger::Index { index, .. } => Targets::Index { index: index.clone() },
+        Trigger::Namespace { .. } => {
+            let source = &resources[watch.name.as_str()];
+            check_namespace_trigger(watch, source.namespaced, target_name, target.namespaced)?;
+            Targets::Namespace
+        }
     };
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
     Ok(Some(Work {

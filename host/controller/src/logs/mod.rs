@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::name::PluginName;
 use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
+pub(crate) use text::format_prefix;
 pub use text::printable;
 
 /// One log line.

@@ -62,7 +62,7 @@ pub(super) fn size_in_json(text: &str) -> usize {
 }
 
 /// Formats only the first `room` bytes of a text, whose full length may be unlimited.
-pub(super) fn format_prefix(text: fmt::Arguments<'_>, room: usize) -> String {
+pub(crate) fn format_prefix(text: fmt::Arguments<'_>, room: usize) -> String {
     let mut writer = PrefixWriter { text: String::new(), room };
     // An error means that there is no room for the rest.
     let _ = writer.write_fmt(text);

@@ -18,7 +18,7 @@ use crate::guest_host::GuestServices;
 use crate::load::version::{Route, Version, Work};
 use crate::runtime::predicate::PredicateError;
 use crate::runtime::queue::Item;
-use crate::runtime::targets::Targets;
+use crate::runtime::targets::{TargetKeys, Targets};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
@@ -170,9 +170,9 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
     if is_checked && !admits(route, work, notification, guest) {
         return;
     }
-    let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
+    let target = CachedTarget { version, watch: &work.target_watch };
     let is_itself = matches!(work.targets, Targets::Itself);
-    for key in work.targets.keys_for(notification, &by_index) {
+    for key in work.targets.keys_for(notification, &target) {
         let item = Item { watch: Arc::clone(&work.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         if is_itself {
@@ -188,11 +188,6 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
             guest.record_refusal(&refused, &exceeded);
         }
     }
-}
-
-fn index_keys(version: &Version, watch: &str, index: &str, value: &str) -> Vec<ObjectKey> {
-    // Both names exist: they were checked with the descriptor.
-    version.views.get(watch).and_then(|view| view.all_index_keys(index, value)).unwrap_or_default()
 }
 
 /// Whether the change passes the watch's predicate. A predicate that fails, or that is suspended because it costs too much, admits it.
@@ -223,6 +218,24 @@ fn admits(route: &Route, work: &Work, notification: &Notification, guest: &Guest
         guest.log.host(LogLevel::Warn, text, &[("watch", &route.watch)]);
     }
     true
+}
+
+/// The cache of a target watch.
+struct CachedTarget<'a> {
+    version: &'a Version,
+    watch: &'a str,
+}
+
+// The names exist: they were checked with the descriptor.
+impl TargetKeys for CachedTarget<'_> {
+    fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey> {
+        let keys = self.version.views.get(self.watch).and_then(|view| view.all_index_keys(index, value));
+        keys.unwrap_or_default()
+    }
+
+    fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.version.views.get(self.watch).map(|view| view.keys_in(namespace)).unwrap_or_default()
+    }
 }
 
 /// Returns the reason that the guest sees for the change, and its priority. As in controller-runtime's priority queue, objects of the

@@ -26,8 +26,9 @@ pub(crate) struct PluginHandle {
 /// A plugin's status and gauges.
 pub(crate) struct PluginView {
     lifecycle: Lifecycle,
-    running_status: Arc<RunningVersionStatus>,
-    guest: GuestServices,
+    pub(super) running_status: Arc<RunningVersionStatus>,
+    pub(super) guest: GuestServices,
+    desired_files: watch::Receiver<DesiredFiles>,
 }
 
 /// The problems of the running version that its lifecycle state does not show: watch errors and deleted or newer CRDs.
@@ -49,6 +50,11 @@ impl RunningVersionStatus {
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.version.lock() = Arc::downgrade(version);
         *self.crd_problem.lock() = None;
+    }
+
+    /// The version that runs; `None` while there is none.
+    pub(super) fn version(&self) -> Option<Arc<Version>> {
+        self.version.lock().upgrade()
     }
 
     /// Reports on this subscription.
@@ -92,6 +98,7 @@ impl PluginHandle {
             lifecycle: lifecycle.clone(),
             running_status: Arc::clone(&running_status),
             guest: guest.clone(),
+            desired_files: receiver.clone(),
         });
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
@@ -160,10 +167,13 @@ impl PluginView {
         let mut status = self.lifecycle.status();
         // A plugin may have several problems at a time, which begin and end independently of each other.
         let mut problems = vec![std::mem::take(&mut status.error)];
+        let mut has_broken_watch = false;
         if matches!(status.state, PluginState::Running | PluginState::BackingOff) {
             // A deleted CRD is the cause of the watch errors, so it replaces them.
             let crd_problem = self.running_status.crd_problem.lock().clone();
-            problems.extend(crd_problem.or_else(|| watch_error(&self.running_status)));
+            let watch_problem = crd_problem.or_else(|| watch_error(&self.running_status));
+            has_broken_watch = watch_problem.is_some();
+            problems.extend(watch_problem);
             problems.extend(self.guest.hot_loops.status_text());
         }
         problems.extend(self.guest.panics.status_text());
@@ -172,8 +182,17 @@ impl PluginView {
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
-        status.queue_depth = self.guest.queue.snapshot().depth;
+        let queue = self.guest.queue.snapshot();
+        (status.queue_depth, status.keys_in_backoff) = (queue.depth, queue.backing_off);
         status.host_memory = HostMemoryStatus::of(&self.guest.host_memory);
+        let errors = &self.guest.recent_errors;
+        (status.consecutive_errors, status.last_error) = (errors.in_a_row(), errors.last());
+        let is_running = status.state == PluginState::Running;
+        status.failing = is_running && (has_broken_watch || errors.is_failing());
+        status.paused = *self.guest.paused.lock();
+        status.ready = is_running && !status.failing && !status.paused;
+        let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
+        status.removed = is_stopping && self.desired_files.borrow().is_none();
         status
     }
 
@@ -198,7 +217,7 @@ pub(super) fn watch_error(running_status: &RunningVersionStatus) -> Option<Strin
 
 /// Describes the CRDs that a newer version applied before it failed to run. They are not reverted to those of the running version.
 fn newer_crds(running_status: &RunningVersionStatus) -> Option<String> {
-    let version = running_status.version.lock().upgrade()?;
+    let version = running_status.version()?;
     let newer = version.newer_crds.lock();
     (!newer.is_empty())
         .then(|| format!("the CRD {} is that of a newer version, and is not reverted", newer.join(", ")))
@@ -207,6 +226,7 @@ fn newer_crds(running_status: &RunningVersionStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::PluginFiles;
     use crate::lifecycle::Input;
 
     fn view() -> Arc<PluginView> {
@@ -216,7 +236,57 @@ mod tests {
         let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest })
+        let desired_files = watch::channel(None).1;
+        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest, desired_files })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
+        let view = view();
+        let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
+        assert!(!view.status().ready, "it is only found yet");
+        view.lifecycle.apply(&step(PluginState::Describing));
+        view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!((view.status().ready, view.status().failing), (true, false));
+        let item = crate::runtime::queue::Item {
+            watch: "maps".into(),
+            key: pilothouse_model::ObjectKey::new("shop", "a"),
+        };
+        let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
+        view.guest.queue.add(item, reason, priority);
+        for _ in 0..3 {
+            let (mut held, reasons) = view.guest.queue.get().await.expect("the key");
+            assert!(view.guest.queue.retry(&mut held, &reasons, priority).is_some());
+            view.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
+        }
+        let status = view.status();
+        assert_eq!(status.state, PluginState::Running, "the state is public and stays");
+        assert_eq!((status.ready, status.failing, status.consecutive_errors), (false, true, 3));
+        assert_eq!(
+            (status.keys_in_backoff, status.last_error.map(|last| last.key)),
+            (1, Some("shop/a".into()))
+        );
+        view.guest.recent_errors.record_success();
+        view.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
+        assert_eq!((view.status().ready, view.status().failing), (false, true), "a watch does not work");
+        view.running_status.set_crd_problem(None);
+        assert!(view.status().ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_stops_is_removed_only_if_its_file_was() {
+        let view = view();
+        view.lifecycle.apply(&Input::Draining);
+        assert!(view.status().removed);
+        let files = watch::channel(Some(PluginFiles::for_test())).1;
+        let view = PluginView {
+            lifecycle: view.lifecycle.clone(),
+            running_status: Arc::default(),
+            guest: view.guest.clone(),
+            desired_files: files,
+        };
+        view.lifecycle.apply(&Input::Stopped { why: "its sidecar says enabled: false", with_host: false });
+        assert_eq!((view.status().state, view.status().removed), (PluginState::Stopped, false));
     }
 
     #[tokio::test(start_paused = true)]
@@ -257,38 +327,65 @@ mod tests {
         assert!(view.status().error.contains("the file is torn"), "the file is still refused");
     }
 
+    /// A running plugin that reconciles ConfigMaps.
+    struct RunningPlugin {
+        handle: PluginHandle,
+        guest: GuestServices,
+        files: PluginFiles,
+        shutdown: CancellationToken,
+        _folder: tempfile::TempDir,
+    }
+
+    impl RunningPlugin {
+        async fn start() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
+            std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
+                .expect("written");
+            let scan = crate::directory::scan(folder.path()).expect("a directory");
+            let files = scan.plugins.into_values().next().expect("a plugin");
+            let api = pilothouse_apiserver::ApiServer::builder().build();
+            let client = kube::Client::new(api.service(), "default");
+            let guest = GuestServices::for_test("index", client.clone());
+            let services = LoadServices::for_test(client);
+            let (metrics, events) = (Arc::clone(&guest.metrics), guest.events.clone());
+            let lifecycle = Lifecycle::begin(guest.name.clone(), "default", metrics, events);
+            let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
+            let handle =
+                PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
+            handle.set_desired_files(Some(files.clone()));
+            until(&|| handle.view().status().state == PluginState::Running).await;
+            Self { handle, guest, files, shutdown, _folder: folder }
+        }
+
+        async fn stop(self) {
+            self.shutdown.cancel();
+            self.handle.join().await;
+        }
+    }
+
+    async fn until(condition: &dyn Fn() -> bool) {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+
+    fn config_map(name: &str) -> crate::runtime::queue::Item {
+        let key = pilothouse_model::ObjectKey::new("default", name);
+        crate::runtime::queue::Item { watch: "configmaps".into(), key }
+    }
+
     #[tokio::test]
     async fn a_plugin_whose_task_panics_continues_with_the_same_version() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
-        std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
-            .expect("written");
-        let scan = crate::directory::scan(folder.path()).expect("a directory");
-        let files = scan.plugins.into_values().next().expect("a plugin");
-        let api = pilothouse_apiserver::ApiServer::builder().build();
-        let client = kube::Client::new(api.service(), "default");
-        let guest = GuestServices::for_test("index", client.clone());
-        let services = LoadServices::for_test(client);
-        let lifecycle =
-            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
-        let handle = PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
-        handle.set_desired_files(Some(files.clone()));
-        let until = async |condition: &dyn Fn() -> bool| {
-            while !condition() {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
-        };
-        until(&|| handle.view().status().state == PluginState::Running).await;
+        let plugin = RunningPlugin::start().await;
+        let (handle, guest) = (&plugin.handle, &plugin.guest);
         guest.panics.arm("plugin", 1);
-        handle.set_desired_files(Some(files));
+        handle.set_desired_files(Some(plugin.files.clone()));
         until(&|| guest.metrics.task_panics.get() == 1).await;
         let reconciled = guest.metrics.succeeded.get();
-        let key = pilothouse_model::ObjectKey::new("default", "a");
-        let item = crate::runtime::queue::Item { watch: "configmaps".into(), key };
         let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
         until(&|| {
-            guest.queue.add(item.clone(), reason, priority);
+            guest.queue.add(config_map("a"), reason, priority);
             guest.metrics.succeeded.get() > reconciled + 1
         })
         .await;
@@ -299,7 +396,56 @@ mod tests {
             "the files were not loaded again"
         );
         assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
-        shutdown.cancel();
-        handle.join().await;
+        plugin.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_paused_plugin_keeps_its_keys_until_it_is_resumed() {
+        let plugin = RunningPlugin::start().await;
+        let (view, guest) = (plugin.handle.view(), &plugin.guest);
+        let is_idle = || {
+            let queue = guest.queue.snapshot();
+            queue.depth + queue.delayed + queue.processing == 0
+        };
+        until(&is_idle).await;
+        view.set_paused(true);
+        assert_eq!((view.status().paused, view.status().ready), (true, false));
+        let reconciled = guest.metrics.succeeded.get();
+        let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
+        guest.queue.add(config_map("a"), reason, priority);
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(guest.metrics.succeeded.get(), reconciled);
+        let keys = view.keys(10);
+        assert_eq!((keys.pending, keys.keys[0].key.as_str()), (1, "default/a"));
+        view.set_paused(false);
+        until(&|| guest.metrics.succeeded.get() > reconciled).await;
+        assert!(view.status().ready);
+        plugin.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_key_is_requeued_only_if_it_is_cached_or_pending() {
+        use crate::runtime::ControlError;
+        let plugin = RunningPlugin::start().await;
+        let (view, guest) = (plugin.handle.view(), &plugin.guest);
+        let unknown = view.requeue(None, "default/none").expect_err("no such object");
+        assert!(matches!(unknown, ControlError::UnknownKey { .. }), "{unknown}");
+        let wrong = view.requeue(Some("nothing"), "default/none").expect_err("no such watch");
+        assert!(wrong.to_string().contains("configmaps"), "{wrong}");
+        assert!(matches!(view.requeue(None, "none"), Err(ControlError::Key { .. })));
+        view.set_paused(true);
+        guest.queue.add_after(
+            config_map("gone"),
+            std::time::Duration::from_secs(3600),
+            pilothouse_plugin::Reason::Deleted,
+        );
+        let watch = view.requeue(None, "default/gone").expect("it is pending");
+        assert_eq!(&*watch, "configmaps");
+        assert_eq!(guest.queue.snapshot().delayed, 0, "it is ready at once");
+        plugin.stop().await;
+        let stopped = self::view().requeue(None, "default/gone");
+        assert!(matches!(stopped, Err(ControlError::NotRunning { .. })));
     }
 }

@@ -6,6 +6,7 @@
 //!     └──────batches──▶ observer ──▶ the dedicated instance
 //! ```
 
+mod control;
 pub(crate) mod dedicated_instance;
 mod deleted_crds;
 mod dispatch;
@@ -40,6 +41,7 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::Version;
 use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
+pub use control::{ControlError, KeyStateName, PluginKeys, QueuedKey};
 use dispatch::Dispatcher;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginView};
@@ -269,6 +271,9 @@ impl PluginTask {
     /// The queue keeps its keys.
     async fn swap(&mut self, version: Box<Version>, running: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
+        // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
+        self.guest.recent_errors.forget();
+        self.guest.queue.reset_retries();
         self.install(Arc::clone(&version), running).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle
@@ -293,13 +298,18 @@ impl PluginTask {
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
         }
+        {
+            // Locked, so that an operator's pause or resume reaches the version that runs afterwards.
+            let paused = self.guest.paused.lock();
+            version.views.access.set_paused(*paused);
+            self.running_status.set_version(&version);
+        }
         running.replace(Arc::clone(&version));
         self.installed = Some(Arc::clone(&version));
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.access_changes = version.views.access.changes();
         self.health.send_replace(version.health.clone());
-        self.running_status.set_version(&version);
         self.resize_workers(version.workers);
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.feeds.is_empty() {

@@ -11,7 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_informer::{Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions};
+use pilothouse_informer::{
+    KeyStatus, Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions,
+};
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind, Reason};
 
@@ -188,6 +190,27 @@ impl PluginQueue {
         self.queue.add_with_note_rate_limited(held.key().clone(), note, priority)
     }
 
+    /// Whether the key is pending, or has failed and was not given up.
+    pub(crate) fn contains(&self, item: &Item) -> bool {
+        self.queue.contains(item)
+    }
+
+    /// Returns up to `limit` pending keys, those first that a person looks for.
+    pub(crate) fn list(&self, limit: usize) -> Vec<KeyStatus<Item>> {
+        self.queue.list(limit)
+    }
+
+    /// Queues a key at once, as if it had never failed.
+    pub(crate) fn add_afresh(&self, item: Item) {
+        self.queue.forget(&item);
+        self.add(item, Reason::Other, Priority::Normal);
+    }
+
+    /// Starts the back-off of all keys again, and makes those ready that wait for a retry, because another version runs from now on.
+    pub(crate) fn reset_retries(&self) {
+        self.queue.reset_retries();
+    }
+
     /// Returns the charge of a key that is requeued. The key of a deleted object has no cached object any more: it is charged, but never
     /// refused, because its deletion must not be lost.
     fn charge_of(&self, held: &mut HeldItem, reasons: &[Reason]) -> Option<Box<HostMemoryCharge>> {
@@ -272,6 +295,24 @@ mod tests {
         got.done();
         queue.shutdown();
         assert!(queue.get().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reset_of_retries_keeps_the_charges_and_reasons_of_keys() {
+        let memory = HostMemory::default();
+        let queue = queue_with(memory.clone());
+        queue.add_uncached(item("a"), Duration::ZERO, Reason::Requeue, Priority::Normal).expect("room");
+        for _ in 0..10 {
+            let (mut got, reasons) = queue.get().await.expect("the item");
+            assert!(queue.retry(&mut got, &reasons, Priority::Normal).is_some());
+        }
+        queue.reset_retries();
+        assert_eq!((queue.snapshot().depth, memory.used()), (1, KEY_BYTES + 1));
+        let (mut got, reasons) = queue.get().await.expect("the item");
+        assert_eq!((got.attempts(), reasons), (0, vec![Reason::Retry]));
+        got.forget();
+        got.done();
+        assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test(start_paused = true)]

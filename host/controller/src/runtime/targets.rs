@@ -1,5 +1,5 @@
-//! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for an index
-//! look-up that the caller passes in.
+//! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for look-ups in
+//! the cache of the target watch, which the caller passes in.
 
 use std::collections::HashSet;
 
@@ -18,6 +18,17 @@ pub(crate) enum Targets {
     Field { path: JsonPath, namespace_path: Option<JsonPath>, namespaced: bool },
     /// The target watch's objects that have this object's key as a value of this index.
     Index { index: String },
+    /// The target watch's objects in this object's namespace, or in the namespace that the object is.
+    Namespace,
+}
+
+/// Looks up keys in the cache of the target watch.
+pub(crate) trait TargetKeys {
+    /// Returns the keys of the objects that have a value in an index.
+    fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey>;
+
+    /// Returns the keys of the objects in a namespace.
+    fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey>;
 }
 
 impl Targets {
@@ -38,17 +49,12 @@ impl Targets {
     }
 
     /// Returns the keys that the change queues: those of the old and the new state on an update, those of the last state on a deletion.
-    /// `by_index` returns the keys of the target watch that have a value in an index.
-    pub(crate) fn keys_for(
-        &self,
-        notification: &Notification,
-        by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>,
-    ) -> Vec<ObjectKey> {
-        let mut keys = self.keys_for_object(notification.object(), by_index);
+    pub(crate) fn keys_for(&self, notification: &Notification, target: &dyn TargetKeys) -> Vec<ObjectKey> {
+        let mut keys = self.keys_for_object(notification.object(), target);
         if let Notification::Updated { old, .. } = notification
-            && !matches!(self, Self::Itself | Self::Index { .. })
+            && !matches!(self, Self::Itself | Self::Index { .. } | Self::Namespace)
         {
-            let old_keys = self.keys_for_object(old, by_index);
+            let old_keys = self.keys_for_object(old, target);
             // A field may name as many objects as its list has elements, so a long list is looked up in a set.
             let new_keys: Option<HashSet<ObjectKey>> =
                 (keys.len() > 16).then(|| keys.iter().cloned().collect());
@@ -60,11 +66,7 @@ impl Targets {
         keys
     }
 
-    fn keys_for_object(
-        &self,
-        object: &Object,
-        by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>,
-    ) -> Vec<ObjectKey> {
+    fn keys_for_object(&self, object: &Object, target: &dyn TargetKeys) -> Vec<ObjectKey> {
         let own_namespace = |namespaced: bool| if namespaced { object.namespace() } else { "" };
         match self {
             Self::Itself => vec![object.key().clone()],
@@ -97,7 +99,12 @@ impl Targets {
                     })
                     .collect()
             }
-            Self::Index { index } => by_index(index, object.key().as_str()),
+            Self::Index { index } => target.by_index(index, object.key().as_str()),
+            Self::Namespace => match object.namespace() {
+                // Only Namespaces are cluster-scoped: a load refuses other kinds.
+                "" => target.in_namespace(object.name()),
+                namespace => target.in_namespace(namespace),
+            },
         }
     }
 }
@@ -118,9 +125,20 @@ mod tests {
         Notification::Added { object: object(body), initial: false }
     }
 
+    struct TestKeys;
+
+    impl TargetKeys for TestKeys {
+        fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey> {
+            vec![ObjectKey::new(index, &value.replace('/', "-"))]
+        }
+
+        fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey> {
+            vec![ObjectKey::new(namespace, "a"), ObjectKey::new(namespace, "b")]
+        }
+    }
+
     fn keys(targets: &Targets, notification: &Notification) -> Vec<String> {
-        let by_index = |index: &str, value: &str| vec![ObjectKey::new(index, &value.replace('/', "-"))];
-        targets.keys_for(notification, &by_index).iter().map(ToString::to_string).collect()
+        targets.keys_for(notification, &TestKeys).iter().map(ToString::to_string).collect()
     }
 
     const OWNERS: &str = r#","ownerReferences":[
@@ -156,6 +174,17 @@ mod tests {
     #[test]
     fn an_index_is_queried_with_the_objects_key() {
         assert_eq!(keys(&Targets::Index { index: "secret".into() }, &added("")), ["secret/shop-p"]);
+    }
+
+    #[test]
+    fn an_object_and_its_namespace_queue_the_targets_in_the_namespace() {
+        assert_eq!(keys(&Targets::Namespace, &added("")), ["shop/a", "shop/b"]);
+        let updated = Notification::Updated { old: object(""), new: object("") };
+        assert_eq!(keys(&Targets::Namespace, &updated), ["shop/a", "shop/b"], "each once");
+        let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"bank"}}"#;
+        let namespace = Object::from_json(text.to_owned()).expect("an object");
+        let gone = Notification::Deleted { last: namespace, final_state_unknown: false };
+        assert_eq!(keys(&Targets::Namespace, &gone), ["bank/a", "bank/b"]);
     }
 
     #[test]

@@ -206,10 +206,12 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconc
     metrics.reconcile_time.observe(reconciled.seconds);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
+            guest.recent_errors.record_success();
             metrics.succeeded.inc();
             item.forget();
         }
         Ok(Outcome::RequeueAfter(delay)) => {
+            guest.recent_errors.record_success();
             metrics.requeued_after.inc();
             item.forget();
             guest.queue.requeue_after(item, reasons, delay);
@@ -220,6 +222,7 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconc
             metrics.terminal_errors.inc();
             item.forget();
             let Item { watch, key } = item.key();
+            guest.recent_errors.record_error(watch, key.as_str(), &problem);
             guest.log.failure(
                 LogLevel::Error,
                 format_args!("failed with a terminal error: {problem}"),
@@ -239,6 +242,7 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconc
             let attempt = item.attempts() + 1;
             let retry = RetryDelay(guest.queue.retry(item, reasons, Priority::Normal));
             let Item { watch, key } = item.key();
+            guest.recent_errors.record_error(watch, key.as_str(), &failure);
             guest.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),

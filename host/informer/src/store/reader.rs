@@ -195,6 +195,19 @@ impl StoreReader {
         })
     }
 
+    /// Returns the keys of one namespace in order.
+    #[must_use]
+    pub fn list_keys_in(&self, namespace: &str) -> Vec<ObjectKey> {
+        let view = self.source.load();
+        view.store.read(|state| {
+            state
+                .range(Some(namespace), None)
+                .filter(|stored| view.includes_stored(stored))
+                .map(|stored| stored.key().clone())
+                .collect()
+        })
+    }
+
     /// Returns the number of objects. A restricted view counts them one by one.
     #[must_use]
     pub fn len(&self) -> usize {

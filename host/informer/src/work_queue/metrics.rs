@@ -72,6 +72,8 @@ pub struct QueueSnapshot {
     pub low_priority: usize,
     /// Delayed keys that are not due yet.
     pub delayed: usize,
+    /// Keys that wait for a retry: delayed keys that have failed since they were last forgotten.
+    pub backing_off: usize,
     /// Keys that workers hold.
     pub processing: usize,
     /// The sum of the times for which those keys have been held ([`names::UNFINISHED_WORK`]).

@@ -139,6 +139,28 @@ pub struct PendingItem<K> {
     pub attempts: u32,
 }
 
+/// A pending key, for people who look at the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyStatus<K> {
+    /// The key.
+    pub key: K,
+    /// What the key waits for.
+    pub state: KeyState,
+    /// Rate-limited adds since the key was last forgotten.
+    pub attempts: u32,
+}
+
+/// What a pending key waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// A worker has held it for this time.
+    Processing(Duration),
+    /// It has been ready for this time.
+    Ready(Duration),
+    /// It becomes ready after this time.
+    Delayed(Duration),
+}
+
 /// A key that a worker holds. Dropping it has the effect of [`done`](Self::done), so a worker that panics or is cancelled does
 /// not hold its key forever.
 pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
@@ -212,6 +234,13 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     /// Resets a key's retry count. Call it for every key that succeeded or was given up; otherwise its count is kept.
     pub fn forget(&self, key: &K) {
         self.shared.state.lock().forget(key);
+    }
+
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry. Other delays are kept. Call it when the
+    /// reason for the failures may be gone, for example because the code that processes the keys was replaced.
+    pub fn reset_retries(&self) {
+        self.shared.state.lock().reset_retries(Instant::now());
+        self.shared.work.notify_one();
     }
 
     /// Returns the number of rate-limited adds of this key since it was last forgotten (client-go's `NumRequeues`).
@@ -332,6 +361,19 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     pub fn import(&self, items: Vec<PendingItem<K>>) {
         self.shared.state.lock().import(items, Instant::now());
         self.shared.work.notify_one();
+    }
+
+    /// Whether a key is queued, delayed or held, or has failed since it was last forgotten.
+    #[must_use]
+    pub fn contains(&self, key: &K) -> bool {
+        self.shared.state.lock().contains(key)
+    }
+
+    /// Returns up to `limit` pending keys: those that workers hold, the longest first, those that wait for a retry, ready keys, and the
+    /// other delayed keys.
+    #[must_use]
+    pub fn list(&self, limit: usize) -> Vec<KeyStatus<K>> {
+        self.shared.state.lock().list(limit, Instant::now())
     }
 
     /// Returns the queue's gauges.

@@ -15,6 +15,7 @@ enum Op {
     AddAfter(u8, Priority, u16),
     Retry(u8, Priority),
     Forget(u8),
+    ResetRetries,
     Pop,
     /// Releases the n-th held key.
     Done(usize, bool),
@@ -32,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key.clone(), priority(), 0..100_u16).prop_map(|(key, priority, ms)| Op::AddAfter(key, priority, ms)),
         2 => (key.clone(), priority()).prop_map(|(key, priority)| Op::Retry(key, priority)),
         1 => key.prop_map(Op::Forget),
+        1 => Just(Op::ResetRetries),
         4 => Just(Op::Pop),
         3 => any::<(usize, bool)>().prop_map(|(which, forget)| Op::Done(which, forget)),
         2 => (0..60_u16).prop_map(Op::Advance),
@@ -102,6 +104,18 @@ impl Model {
                 self.delayed.push((key, self.now + wait, priority.max(earlier.2)));
             }
             None => self.delayed.push((key, self.now + wait, priority)),
+        }
+    }
+
+    fn reset_retries(&mut self) {
+        let has_failed = |delayed: &&(u8, u64, Priority)| self.failures[usize::from(delayed.0)] > 0;
+        let mut waiting: Vec<_> =
+            self.delayed.iter().filter(has_failed).map(|delayed| (delayed.1, delayed.0)).collect();
+        // Keys that are due at the same time keep their order.
+        waiting.sort_by_key(|(at, _)| *at);
+        self.failures = [0; 6];
+        for (_, key) in waiting {
+            self.add(key, Priority::Low);
         }
     }
 
@@ -179,6 +193,10 @@ proptest! {
                     state.forget(&key);
                     model.failures[usize::from(key)] = 0;
                 }
+                Op::ResetRetries => {
+                    state.reset_retries(now);
+                    model.reset_retries();
+                }
                 Op::Pop => {
                     let popped = state.pop(now).map(|popped| {
                         let key = usize::from(popped.key);
@@ -203,6 +221,8 @@ proptest! {
             let snapshot = state.snapshot(now);
             prop_assert_eq!(snapshot.depth, model.ready.len());
             prop_assert_eq!(snapshot.delayed, model.delayed.len());
+            let has_failed = |delayed: &&(u8, u64, Priority)| model.failures[usize::from(delayed.0)] > 0;
+            prop_assert_eq!(snapshot.backing_off, model.delayed.iter().filter(has_failed).count());
             prop_assert_eq!(snapshot.processing, model.held.len());
             let next_due = model.delayed.iter().map(|delayed| start + Duration::from_millis(delayed.1)).min();
             prop_assert_eq!(state.next_due(), next_due);

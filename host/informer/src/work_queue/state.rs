@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
+use super::{KeyState, KeyStatus, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
 use crate::key::FastHash;
 
 /// The table is shrunk once the keys of a large list are gone, but not below this number of entries.
@@ -162,6 +162,20 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
     }
 
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry, in the order in which they would have been due.
+    /// Other delays are kept.
+    pub(super) fn reset_retries(&mut self, now: Instant) {
+        let has_failed = |key: &&K| self.entries.get(*key).is_some_and(|entry| entry.failures > 0);
+        let waiting: Vec<K> = self.delayed.values().filter(has_failed).cloned().collect();
+        self.entries.values_mut().for_each(|entry| entry.failures = 0);
+        if self.mode == Mode::Open {
+            for key in waiting {
+                self.make_ready(key, N::default(), Priority::Low, now);
+            }
+        }
+        self.entries.retain(|_, entry| !entry.is_idle());
+    }
+
     pub(super) fn attempts(&self, key: &K) -> u32 {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
@@ -235,12 +249,56 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
             processing: self.held,
             ..QueueSnapshot::default()
         };
-        for since in self.entries.values().filter_map(|entry| entry.held_since) {
+        for entry in self.entries.values() {
+            snapshot.backing_off += usize::from(entry.failures > 0 && entry.delayed.is_some());
+            let Some(since) = entry.held_since else { continue };
             let held_for = now.saturating_duration_since(since);
             snapshot.unfinished_work += held_for;
             snapshot.longest_running = snapshot.longest_running.max(held_for);
         }
         snapshot
+    }
+
+    /// Whether a key is pending, or has failed since it was last forgotten.
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Returns up to `limit` pending keys: those that workers hold, those that wait for a retry, ready keys, and the other delayed keys.
+    pub(super) fn list(&self, limit: usize, now: Instant) -> Vec<KeyStatus<K>> {
+        let mut held: Vec<(Instant, &K)> = Vec::new();
+        for (key, entry) in &self.entries {
+            held.extend(entry.held_since.map(|since| (since, key)));
+        }
+        held.sort_by_key(|(since, _)| *since);
+        let held = held.into_iter().map(|(since, key)| {
+            let held_for = now.saturating_duration_since(since);
+            (key, KeyState::Processing(held_for))
+        });
+        let delayed = |has_failed| self.delayed_keys(has_failed, now);
+        held.chain(delayed(true))
+            .chain(self.ready_keys(now))
+            .chain(delayed(false))
+            .take(limit)
+            .map(|(key, state)| KeyStatus { key: key.clone(), state, attempts: self.attempts(key) })
+            .collect()
+    }
+
+    fn ready_keys(&self, now: Instant) -> impl Iterator<Item = (&K, KeyState)> {
+        let [low, normal] = &self.ready;
+        normal.values().chain(low.values()).filter_map(move |key| {
+            let since = self.entries.get(key)?.ready?.since;
+            Some((key, KeyState::Ready(now.saturating_duration_since(since))))
+        })
+    }
+
+    /// Returns the delayed keys that no worker holds, and either have failed or have not.
+    fn delayed_keys(&self, has_failed: bool, now: Instant) -> impl Iterator<Item = (&K, KeyState)> {
+        self.delayed.iter().filter_map(move |((at, _), key)| {
+            let entry = self.entries.get(key)?;
+            let is_listed = entry.held_since.is_none() && (entry.failures > 0) == has_failed;
+            is_listed.then(|| (key, KeyState::Delayed(at.saturating_duration_since(now))))
+        })
     }
 
     /// Returns the pending keys: ready keys, then delayed keys, each in order, then the keys that workers hold.

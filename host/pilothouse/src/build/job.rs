@@ -29,6 +29,30 @@ pub(crate) struct ToolOutput {
     pub(crate) stderr: String,
 }
 
+/// What a tool's output is for.
+#[derive(Clone, Copy)]
+pub(crate) struct OutputFormat {
+    /// Whether standard output is data for the builder, which is never shown.
+    pub(crate) has_data_on_stdout: bool,
+    /// Whether a line of standard error only reports progress. Such a line is not shown after a failure.
+    pub(crate) is_progress: fn(&str) -> bool,
+    /// Describes how far the tool has got, given its standard error so far.
+    pub(crate) describe_progress: fn(&str) -> Option<String>,
+}
+
+impl OutputFormat {
+    /// Both streams are text for people, without progress.
+    pub(crate) const TEXT: Self =
+        Self { has_data_on_stdout: false, is_progress: |_| false, describe_progress: |_| None };
+
+    /// Returns the lines that explain a failure.
+    fn failure_lines(self, output: &ToolOutput) -> impl Iterator<Item = &str> {
+        let stdout = if self.has_data_on_stdout { "" } else { output.stdout.as_str() };
+        let stderr = output.stderr.lines().filter(move |line| !(self.is_progress)(line));
+        stdout.lines().chain(stderr)
+    }
+}
+
 /// How long a tool may take to exit after SIGTERM before it is killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// How long to keep reading output after a tool has exited. A process that the tool left behind may hold the pipe open.
@@ -90,7 +114,20 @@ impl Job {
     ///
     /// # Errors
     /// Errors if the tool cannot be started or fails, or the build is interrupted.
-    pub(crate) async fn run(&self, step: &str, mut command: Command) -> Result<ToolOutput, CommandError> {
+    pub(crate) async fn run(&self, step: &str, command: Command) -> Result<ToolOutput, CommandError> {
+        self.run_with_format(step, command, OutputFormat::TEXT).await
+    }
+
+    /// Runs a tool like [`run`](Self::run), whose output has the given format.
+    ///
+    /// # Errors
+    /// See [`run`](Self::run).
+    pub(crate) async fn run_with_format(
+        &self,
+        step: &str,
+        mut command: Command,
+        format: OutputFormat,
+    ) -> Result<ToolOutput, CommandError> {
         if command.get_current_dir().is_none() {
             command.current_dir(&self.project);
         }
@@ -110,8 +147,9 @@ impl Job {
             let _ = timeout(OUTPUT_DRAIN_TIMEOUT, async { (stdout.end().await, stderr.end().await) }).await;
             status
         };
+        let detail = || (format.describe_progress)(&stderr.text());
         let status = tokio::select! {
-            status = self.progress.show_while(step, exit) => status,
+            status = self.progress.show_while(step, &detail, exit) => status,
             () = self.stop.cancelled() => {
                 group.signal(Signal::TERM);
                 let _ = timeout(GRACE_PERIOD, child.wait()).await;
@@ -125,7 +163,7 @@ impl Job {
         if status.success() {
             return Ok(output);
         }
-        for line in output.stdout.lines().chain(output.stderr.lines()) {
+        for line in format.failure_lines(&output) {
             self.progress.print(line);
         }
         Err(self.error(format_args!("{step}: {program} failed ({status}); see its output above")))
@@ -137,7 +175,7 @@ impl Job {
     /// Errors if the build is interrupted.
     pub(crate) async fn wait<T>(&self, step: &str, work: impl Future<Output = T>) -> Result<T, CommandError> {
         tokio::select! {
-            output = self.progress.show_while(step, work) => Ok(output),
+            output = self.progress.show_while(step, &|| None, work) => Ok(output),
             () = self.stop.cancelled() => Err(self.interrupted()),
         }
     }
@@ -257,6 +295,16 @@ mod tests {
         let output = job(&CancellationToken::new()).run("echo", shell("echo out; echo err >&2")).await;
         let output = output.expect("it succeeds");
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+    }
+
+    #[test]
+    fn data_and_progress_are_not_shown_after_a_failure() {
+        let output = ToolOutput { stdout: "out\n".to_owned(), stderr: "> one\nerror: no\n".to_owned() };
+        let lines = |format: OutputFormat| format.failure_lines(&output).collect::<Vec<_>>().join("|");
+        assert_eq!(lines(OutputFormat::TEXT), "out|> one|error: no");
+        let is_progress: fn(&str) -> bool = |line| line.starts_with('>');
+        let format = OutputFormat { has_data_on_stdout: true, is_progress, ..OutputFormat::TEXT };
+        assert_eq!(lines(format), "error: no");
     }
 
     #[tokio::test]

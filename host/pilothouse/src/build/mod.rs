@@ -26,7 +26,7 @@ use pilothouse_toolchain::Language;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use detect::detect_language;
-pub(crate) use job::Job;
+pub(crate) use job::{Job, OutputFormat};
 pub(crate) use progress::Progress;
 pub(crate) use source_watcher::SourceWatcher;
 

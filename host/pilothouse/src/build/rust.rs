@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use pilothouse_toolchain::{InstallPolicy, TARGET, Toolchain};
 use serde_json::Value;
 
-use super::{Artifact, Job};
+use super::{Artifact, Job, OutputFormat};
 use crate::CommandError;
+
+/// Cargo's messages on standard output are JSON; diagnostics are rendered to standard error, between cargo's lines of progress.
+const CARGO_OUTPUT: OutputFormat = OutputFormat { has_data_on_stdout: true, is_progress, describe_progress };
 
 pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     let project = job.project().to_owned();
@@ -22,7 +25,7 @@ pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
         command.env("CARGO_TARGET_DIR", folder);
     }
-    let output = job.run("cargo build", command).await?;
+    let output = job.run_with_format("cargo build", command, CARGO_OUTPUT).await?;
     for line in output.stderr.lines().filter(|line| !is_progress(line)) {
         job.print(line);
     }
@@ -33,10 +36,27 @@ pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     })
 }
 
-/// Returns whether a line is cargo's own progress, such as `   Compiling foo v0.1.0`, as opposed to a compiler warning.
+/// Returns whether a line is cargo's own progress, such as `   Compiling foo v0.1.0`, as opposed to a compiler's diagnostic. Cargo
+/// aligns the first word of its progress to the right.
 fn is_progress(line: &str) -> bool {
-    let word = line.trim_start();
-    line.len() > word.len() && word.starts_with(|first: char| first.is_ascii_uppercase())
+    let text = line.trim_start();
+    let word = text.split(' ').next().unwrap_or_default();
+    let indent = line.len() - text.len();
+    indent > 0
+        && indent + word.len() == PROGRESS_COLUMN
+        && word.starts_with(|first: char| first.is_ascii_uppercase())
+        && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// The column at which the first word of cargo's progress ends.
+const PROGRESS_COLUMN: usize = 12;
+
+/// Returns the last line of cargo's progress, without paths, and the number of crates so far.
+fn describe_progress(stderr: &str) -> Option<String> {
+    let last = stderr.lines().rfind(|line| is_progress(line))?.trim();
+    let last = last.split_once(" (").map_or(last, |(start, _)| start);
+    let crates = stderr.lines().filter(|line| line.trim_start().starts_with("Compiling ")).count();
+    Some(if crates > 1 { format!("{last}, crate {crates}") } else { last.to_owned() })
 }
 
 /// Returns the .wasm file of the project's own package from cargo's JSON messages.
@@ -90,8 +110,26 @@ mod tests {
             "  --> src/lib.rs:3:5",
             "3 |     let x = 1;",
             "   |         ^ help",
+            "   = help: the following other types implement trait `Foo`:",
+            "             Vec<T>",
+            "             Bar",
+            "error: could not compile `x` (lib) due to 1 previous error",
         ] {
             assert!(!is_progress(line), "{line}");
         }
+    }
+
+    #[test]
+    fn progress_shows_the_current_crate_and_how_many_there_were() {
+        assert_eq!(describe_progress(""), None);
+        let one = "    Updating crates.io index\n";
+        assert_eq!(describe_progress(one).as_deref(), Some("Updating crates.io index"));
+        let two = "   Compiling serde v1.0.0\nwarning: unused\n   Compiling greeter v0.1.0 (/home/me/greeter)\nerror: no\n";
+        assert_eq!(describe_progress(two).as_deref(), Some("Compiling greeter v0.1.0, crate 2"));
+        let blocked = "    Blocking waiting for file lock on build directory\n";
+        assert_eq!(
+            describe_progress(blocked).as_deref(),
+            Some("Blocking waiting for file lock on build directory")
+        );
     }
 }

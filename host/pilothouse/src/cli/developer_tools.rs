@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use pilothouse_toolchain::Language;
 
 use super::embedded_server::{Authorization, TestFaults};
-use super::{AllowedHosts, CacheFlags, Grants, TestHooks};
+use super::{AllowedHosts, CacheFlags, DEFAULT_PLUGINS, Grants, TestHooks};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
 #[derive(Debug, Subcommand)]
@@ -27,8 +27,11 @@ pub(crate) struct Dev {
     #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
     pub(crate) build: Option<PathBuf>,
     /// Directory with the plugins to run (.wasm files).
-    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
+    /// Apply the manifests in this folder to the embedded API server at the start.
+    #[arg(long, env = "PILOTHOUSE_APPLY", value_name = "DIR")]
+    pub(crate) apply: Option<PathBuf>,
     /// Write a kubeconfig for the embedded API server to this file.
     #[arg(
         long,

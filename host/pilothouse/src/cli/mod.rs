@@ -43,6 +43,9 @@ fn left_out_command(error: &clap::Error) -> Option<(&'static str, &'static str)>
     OPTIONAL_COMMANDS.into_iter().find(|(command, _)| command == name)
 }
 
+/// The plugins directory without `--plugins`.
+pub(crate) const DEFAULT_PLUGINS: &str = "plugins";
+
 /// Run Kubernetes controllers as WebAssembly plugins.
 ///
 /// Copy a plugin's .wasm file into the plugins directory, and the host runs it against a cluster. Results are written to standard
@@ -93,6 +96,14 @@ pub(crate) enum Command {
     Status(Status),
     /// Print the logs of a running host's plugins.
     Logs(Logs),
+    /// Show the keys that a plugin of a running host has queued.
+    Keys(Keys),
+    /// Queue a key of a running host's plugin at once, as if it had never failed.
+    Requeue(Requeue),
+    /// Let a running host's plugin start no work until it is resumed.
+    Pause(OnePlugin),
+    /// Let a paused plugin continue.
+    Resume(OnePlugin),
     /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
@@ -101,7 +112,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Directory with the plugins to run (.wasm files).
-    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
     /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
@@ -165,7 +176,12 @@ pub(crate) struct Rbac {
 
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// Print the JSON response of /api/plugins unchanged.
+    /// Show only this plugin.
+    pub(crate) plugin: Option<String>,
+    /// Keep printing what changes.
+    #[arg(long, short, env = "PILOTHOUSE_WATCH", conflicts_with = "json")]
+    pub(crate) watch: bool,
+    /// Print the JSON response of /api/plugins unchanged, or the part of it about one plugin.
     #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -179,6 +195,41 @@ pub(crate) struct Logs {
     /// Keep printing new log lines as they are written.
     #[arg(long, short, env = "PILOTHOUSE_FOLLOW")]
     pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// Show only keys that have failed.
+    #[arg(long, env = "PILOTHOUSE_FAILING")]
+    pub(crate) failing: bool,
+    /// Print the JSON response of /api/plugins/PLUGIN/keys unchanged.
+    #[arg(long, env = "PILOTHOUSE_JSON", conflicts_with = "failing")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Requeue {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// Key of the object: NAMESPACE/NAME, or NAME for a cluster-scoped kind.
+    pub(crate) key: String,
+    /// Target watch of the key. Required if the plugin has several.
+    #[arg(long, env = "PILOTHOUSE_WATCH_NAME", value_name = "NAME")]
+    pub(crate) watch_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OnePlugin {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
@@ -338,7 +389,7 @@ mod tests {
                 && OPTIONAL_COMMANDS.iter().any(|(command, _)| *command == name)
         };
         for line in [
-            "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
+            "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",
@@ -347,7 +398,12 @@ mod tests {
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",
+            "pilothouse status sample -w --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
+            "pilothouse keys sample --failing --server http://127.0.0.1:1",
+            "pilothouse requeue sample shop/a --watch-name foos --server http://127.0.0.1:1",
+            "pilothouse pause sample --server http://127.0.0.1:1",
+            "pilothouse resume sample --server http://127.0.0.1:1",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {
                 Cli::try_parse_from(line.split(' ')).expect(line);

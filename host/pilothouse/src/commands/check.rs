@@ -1,7 +1,7 @@
 //! `pilothouse check`: loads a plugin without running it and reports what it is and needs.
 
-use pilothouse_controller::descriptor::{Index, Trigger};
-use pilothouse_controller::{CheckReport, CheckedWatch, Right, Verdict, printable};
+use pilothouse_controller::descriptor::{Index, Rule, Trigger};
+use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, Right, Verdict, printable};
 use serde_json::json;
 
 use crate::cli::Check;
@@ -46,24 +46,20 @@ fn print_report(report: &CheckReport) {
     );
     print_field("imports", &describe_imports(&report.imports));
     print_field("limits", &describe_limits(report));
+    if let Some(account) = &report.service_account {
+        print_field("acts as", &format!("the service account {account}"));
+    }
     for watch in &report.watches {
         print_field("watches", &describe_watch(watch));
     }
-    for rule in &report.writes {
-        let (verbs, resources) = (rule.verbs.join(","), rule.resources.join(","));
-        let namespaces = if rule.namespaces.is_empty() {
-            String::new()
-        } else {
-            format!(" in {}", rule.namespaces.join(","))
-        };
-        let group = rule.api_groups.join(",");
-        print_field("writes", &format!("{verbs} {resources} of group {group:?}{namespaces}"));
+    for (label, text) in report.writes.iter().flat_map(describe_writes) {
+        print_field(label, &text);
     }
     if !report.http.is_empty() {
         print_field("sends", &format!("HTTP requests to {}", report.http.join(", ")));
     }
     for crd in &report.crds {
-        print_field("installs", &format!("CRD {crd}"));
+        print_field("installs", &format!("CRD {crd}{}", describe_crd_grant(report.grants_crds)));
     }
     print_field("rights", &describe_rights(&report.rights));
     for text in &report.log {
@@ -74,6 +70,36 @@ fn print_report(report: &CheckReport) {
     }
     for problem in &report.problems {
         print_field("PROBLEM", problem);
+    }
+}
+
+/// Returns labelled lines for a write rule: what the sidecar grants of it, and the rule itself if that is less.
+fn describe_writes(checked: &CheckedRule) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<_> = checked.granted.iter().map(|rule| ("writes", describe_rule(rule))).collect();
+    let declared = describe_rule(&checked.rule);
+    if lines.is_empty() {
+        lines.push(("denied", format!("{declared}: the sidecar does not grant it")));
+    } else if !checked.granted.contains(&checked.rule) {
+        lines.push(("declared", format!("{declared}, of which the sidecar grants the writes above")));
+    }
+    lines
+}
+
+fn describe_rule(rule: &Rule) -> String {
+    let (verbs, resources) = (rule.verbs.join(","), rule.resources.join(","));
+    let namespaces = match rule.namespaces.as_slice() {
+        [] => String::new(),
+        namespaces => format!(" in {}", namespaces.join(",")),
+    };
+    format!("{verbs} {resources} of group {:?}{namespaces}", rule.api_groups.join(","))
+}
+
+/// Returns on whom it depends that a CRD is applied, as the end of a line; "" if the sidecar grants it.
+fn describe_crd_grant(granted: Option<bool>) -> &'static str {
+    match granted {
+        Some(true) => "",
+        Some(false) => ": NOT GRANTED by the sidecar",
+        None => ", in `run` only with grants.crds in the sidecar or grantCrds in --config",
     }
 }
 
@@ -146,6 +172,7 @@ fn describe_trigger(trigger: &Trigger) -> String {
         Trigger::Label { key, watch } => format!("the object in {watch} named by label {key}"),
         Trigger::Field { path, watch, .. } => format!("the objects in {watch} named by {path}"),
         Trigger::Index { watch, index } => format!("the objects in {watch} with its key in index {index}"),
+        Trigger::Namespace { watch } => format!("the objects in {watch} in its namespace"),
     }
 }
 
@@ -168,4 +195,37 @@ fn describe_rights(rights: &[Right]) -> String {
             .to_owned();
     }
     format!("{} of {} allowed", count(Verdict::Yes), rights.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        Rule {
+            api_groups: vec!["apps".to_owned()],
+            resources: vec!["deployments".to_owned()],
+            verbs: owned(verbs),
+            namespaces: owned(namespaces),
+        }
+    }
+
+    #[test]
+    fn writes_are_shown_as_far_as_the_sidecar_grants_them() {
+        let lines = |granted: Vec<Rule>| {
+            let lines = describe_writes(&CheckedRule { rule: rule(&["get", "update"], &[]), granted });
+            lines.into_iter().map(|(label, text)| format!("{label} {text}")).collect::<Vec<_>>()
+        };
+        let whole = "get,update deployments of group \"apps\"";
+        assert_eq!(lines(vec![rule(&["get", "update"], &[])]), [format!("writes {whole}")]);
+        assert_eq!(lines(vec![]), [format!("denied {whole}: the sidecar does not grant it")]);
+        assert_eq!(
+            lines(vec![rule(&["get"], &["shop"])]),
+            [
+                "writes get deployments of group \"apps\" in shop".to_owned(),
+                format!("declared {whole}, of which the sidecar grants the writes above"),
+            ]
+        );
+    }
 }

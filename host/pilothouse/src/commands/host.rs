@@ -45,7 +45,6 @@ pub(crate) async fn run(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> CommandResult {
-    create_directory(&flags.plugins)?;
     compile::raise_open_file_limit();
     let engine = Engine::new(compile::engine_options(flags.cache_dir))
         .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))?;
@@ -96,14 +95,18 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Creates the plugins directory if it does not exist.
-fn create_directory(directory: &Path) -> CommandResult {
-    std::fs::create_dir_all(directory).map_err(|error| {
-        CommandError::Usage(format!(
-            "--plugins {}: {error}; give a directory that exists or can be created",
-            directory.display()
-        ))
-    })
+/// Checks that the plugins directory exists. One that is created because of a misspelt path would run nothing, without an error.
+///
+/// # Errors
+/// Returns a usage error if it does not exist, or is something else.
+pub(crate) fn require_directory(directory: &Path) -> CommandResult {
+    let remedy = "give the directory with the plugins' .wasm files, or create it";
+    let problem = match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "it is not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(CommandError::Usage(format!("--plugins {}: {problem}; {remedy}", directory.display())))
 }
 
 /// Returns the name that identifies this process in Events: in a cluster, the pod's.
@@ -115,4 +118,23 @@ fn instance() -> String {
 fn namespace() -> String {
     let namespace = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
     namespace.unwrap_or_else(|| "default".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugins_directory_that_does_not_exist_is_not_created_but_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (typo, file) = (folder.path().join("plugns"), folder.path().join("file"));
+        std::fs::write(&file, "").expect("written");
+        assert!(require_directory(folder.path()).is_ok());
+        for path in [&typo, &file] {
+            let Err(CommandError::Usage(text)) = require_directory(path) else { panic!("{path:?}") };
+            assert!(text.contains(&format!("--plugins {}", path.display())), "{text}");
+            assert!(text.contains("give the directory with the plugins' .wasm files"), "{text}");
+        }
+        assert!(!typo.exists());
+    }
 }

@@ -10,11 +10,7 @@ use crate::{CommandError, CommandResult, output};
 pub(crate) async fn run(flags: Logs) -> CommandResult {
     let mut path = format!("/api/logs?follow={}", flags.follow);
     if let Some(plugin) = &flags.plugin {
-        if !plugin.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
-            return Err(CommandError::Usage(format!(
-                "{plugin:?} is not a valid plugin name; `pilothouse status` lists the plugins"
-            )));
-        }
+        remote::check_plugin_name(plugin)?;
         path = format!("{path}&plugin={plugin}");
     }
     let mut chunks = std::pin::pin!(remote::get(&flags.server.server, &path).await?);

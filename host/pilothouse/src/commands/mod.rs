@@ -4,10 +4,12 @@
 pub(crate) mod apiserver;
 pub(crate) mod check;
 pub(crate) mod compile;
+pub(crate) mod control;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;
 mod host;
 mod ingest;
+pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
 pub(crate) mod rbac;

@@ -1,21 +1,68 @@
-//! Sends GET requests to a running host.
+//! Sends requests to a running host.
 
-use futures::Stream;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, BodyStream, Empty};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use tokio::time::timeout;
 
 use crate::CommandError;
 
-/// Sends a GET request and returns the body as a stream of chunks.
+/// How long a host may take to respond. It responds from memory, so a host that takes longer hangs.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sends a GET request and returns the body as a stream of chunks, which may take as long as it likes.
 ///
 /// # Errors
-/// Errors if `server` is not an `http` URL, the host cannot be reached, or the response is not a success.
+/// Errors if `server` is not an `http` URL, the host cannot be reached or does not respond in time, or the response is not a success.
 pub(crate) async fn get(
     server: &str,
     path: &str,
 ) -> Result<impl Stream<Item = Result<Bytes, hyper::Error>> + use<>, CommandError> {
+    let response = send(server, Method::GET, path).await?;
+    Ok(BodyStream::new(response.into_body()).filter_map(|frame| async move {
+        match frame {
+            Ok(frame) => frame.into_data().ok().map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }))
+}
+
+/// Sends a GET request and returns the whole body as text.
+///
+/// # Errors
+/// See [`get`].
+pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, CommandError> {
+    text(server, Method::GET, path).await
+}
+
+/// Sends a POST request without a body and returns the body of the response as text.
+///
+/// # Errors
+/// See [`get`].
+pub(crate) async fn post(server: &str, path: &str) -> Result<String, CommandError> {
+    text(server, Method::POST, path).await
+}
+
+async fn text(server: &str, method: Method, path: &str) -> Result<String, CommandError> {
+    let body = timeout(RESPONSE_TIMEOUT, body(server, method, path)).await;
+    let body = body.unwrap_or_else(|_| Err(no_response(server)))?;
+    String::from_utf8(body.to_vec())
+        .map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))
+}
+
+async fn body(server: &str, method: Method, path: &str) -> Result<Bytes, CommandError> {
+    let body = send(server, method, path).await?.into_body().collect().await;
+    let lost =
+        |error: hyper::Error| CommandError::Failure(format!("{server}{path}: lost the connection: {error}"));
+    Ok(body.map_err(lost)?.to_bytes())
+}
+
+async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incoming>, CommandError> {
     let url = format!("{}{path}", server.trim_end_matches('/'));
     let uri: http::Uri = url.parse().map_err(|error| {
         CommandError::Usage(format!("--server {server}: {error}; write it as http://127.0.0.1:9464"))
@@ -26,39 +73,80 @@ pub(crate) async fn get(
         )));
     }
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let response = client.get(uri).await.map_err(|error| {
+    let mut request = Request::new(Empty::new());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    let response = timeout(RESPONSE_TIMEOUT, client.request(request)).await;
+    let response = response.map_err(|_| no_response(server))?.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         CommandError::Failure(format!(
             "cannot reach a host at {url}: {error}: {cause}; start it, or pass its address with --server"
         ))
     })?;
     let status = response.status();
-    if !status.is_success() {
-        let body =
-            response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        return Err(CommandError::Failure(format!(
-            "{url}: {status}: {}",
-            String::from_utf8_lossy(&body).trim()
-        )));
+    if status.is_success() {
+        return Ok(response);
     }
-    let frames = BodyStream::new(response.into_body());
-    Ok(futures::StreamExt::filter_map(frames, |frame| async move {
-        match frame {
-            Ok(frame) => frame.into_data().ok().map(Ok),
-            Err(error) => Some(Err(error)),
-        }
-    }))
+    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
+    let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Err(CommandError::Failure(format!("{url}: {status}: {}", String::from_utf8_lossy(&body).trim())))
 }
 
-/// Sends a GET request and returns the whole body as text.
-pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, CommandError> {
-    let mut chunks = std::pin::pin!(get(server, path).await?);
-    let mut text = Vec::new();
-    while let Some(chunk) = futures::StreamExt::next(&mut chunks).await {
-        let chunk = chunk.map_err(|error| {
-            CommandError::Failure(format!("{server}{path}: lost the connection: {error}"))
-        })?;
-        text.extend_from_slice(&chunk);
+fn no_response(server: &str) -> CommandError {
+    let seconds = RESPONSE_TIMEOUT.as_secs();
+    CommandError::Failure(format!(
+        "the host at {server} has not responded for {seconds} s; check that it is a Pilothouse host and not overloaded"
+    ))
+}
+
+/// Returns text with all characters escaped that have a meaning in a URL.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// Checks that text can be the name of a plugin, because it becomes a part of a URL.
+///
+/// # Errors
+/// Returns a usage error if it cannot.
+pub(crate) fn check_plugin_name(name: &str) -> Result<(), CommandError> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !name.is_empty() && name.bytes().all(is_allowed) {
+        return Ok(());
     }
-    String::from_utf8(text).map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))
+    Err(CommandError::Usage(format!(
+        "{name:?} is not a valid plugin name; `pilothouse status` lists the plugins"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In virtual time: nothing else happens, so the timeout is over at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_accepts_connections_and_never_responds_is_given_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        for answer in [get_text(&server, "/").await, post(&server, "/").await] {
+            let Err(CommandError::Failure(text)) = answer else { panic!("nobody responds") };
+            assert!(text.contains("has not responded for 10 s") && text.contains(&server), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_becomes_a_value_in_a_url() {
+        assert_eq!(percent_encoded("shop/web-1"), "shop%2Fweb-1");
+        assert_eq!(percent_encoded("a&b=ä"), "a%26b%3D%C3%A4");
+    }
+
+    #[test]
+    fn only_names_of_plugins_become_parts_of_a_path() {
+        assert!(check_plugin_name("sample-2").is_ok());
+        for name in ["", "A", "a/b", "..", "a?b"] {
+            assert!(matches!(check_plugin_name(name), Err(CommandError::Usage(_))), "{name}");
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! `pilothouse run`: runs plugins against a Kubernetes cluster.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pilothouse_controller::GrantMode;
 use serde::Deserialize;
 
-use super::host::{HostFlags, run as run_host};
+use super::host::{HostFlags, require_directory, run as run_host};
 use super::listen;
 use crate::cli::{CacheCompression, Run};
 use crate::{CommandError, CommandResult, cluster, output, shutdown};
@@ -53,11 +53,12 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     let config = read_config(flags.config.as_deref())?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
+    require_directory(&flags.plugins)?;
     let listener = listen::bind("--listen", flags.listen).await?;
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
     output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
     let host = HostFlags {
-        plugins: PathBuf::from(&flags.plugins),
+        plugins: flags.plugins,
         allowed_hosts: flags.hosts.allowed_hosts,
         api_server,
         grant_crds: config.grant_crds,

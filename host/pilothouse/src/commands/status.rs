@@ -1,11 +1,18 @@
 //! `pilothouse status`: shows the plugins of a running host.
 
+use std::time::Duration;
+
 use pilothouse_controller::{HostMemoryStatus, PluginStatus, printable};
 use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::sleep;
 
 use super::remote;
 use crate::cli::Status;
-use crate::{CommandError, CommandResult, output};
+use crate::{CommandError, CommandResult, output, summary};
+
+/// How often `--watch` queries the host.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 struct Plugins {
@@ -13,51 +20,113 @@ struct Plugins {
 }
 
 pub(crate) async fn run(flags: Status) -> CommandResult {
-    let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
+    if let Some(plugin) = &flags.plugin {
+        remote::check_plugin_name(plugin)?;
+    }
     if flags.json {
+        return print_json(&flags).await;
+    }
+    let (mut shown, mut is_first) = (Table::default(), true);
+    loop {
+        let table = Table::of(&query(&flags).await?);
+        if is_first && table.is_empty() {
+            output::print_line("no plugins; copy a .wasm file into the host's plugins directory");
+        }
+        for line in table.lines_since(&shown) {
+            if !output::print_line(line) {
+                return Ok(());
+            }
+        }
+        if !flags.watch {
+            return Ok(());
+        }
+        (shown, is_first) = (table, false);
+        sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// Prints the response unchanged, or the part of it that is about one plugin.
+async fn print_json(flags: &Status) -> CommandResult {
+    let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
+    let Some(name) = &flags.plugin else {
         output::print_line(text);
         return Ok(());
-    }
-    let Plugins { plugins } = serde_json::from_str(&text).map_err(|error| {
-        let server = &flags.server.server;
-        CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
-    })?;
-    if plugins.is_empty() {
-        output::print_line(format_args!("no plugins; copy a .wasm file into the host's plugins directory"));
-        return Ok(());
-    }
-    let rows: Vec<[String; 7]> = plugins.iter().map(row).collect();
-    let header =
-        ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "RECONCILES", "HOST-MEMORY"].map(str::to_owned);
-    let width = |column: usize| {
-        rows.iter().chain([&header]).map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    for row in [&header].into_iter().chain(&rows) {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        output::print_line(format_args!("{}", cells.join("   ").trim_end()));
-    }
-    for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
-        let since = match plugin.since.as_str() {
-            "" => String::new(),
-            since => format!(" ({} since {since})", plugin.state.as_str()),
-        };
-        let (name, error) = (printable(&plugin.name), printable(&plugin.error));
-        output::print_line(format_args!("{name}: {error}{}", printable(&since)));
-    }
+    let response: Value = serde_json::from_str(&text).map_err(|error| not_a_host(flags, &error))?;
+    let plugin = response["plugins"].as_array().into_iter().flatten().find(|plugin| plugin["name"] == **name);
+    output::print_line(format_args!("{:#}", plugin.ok_or_else(|| unknown_plugin(name))?));
     Ok(())
 }
 
-fn row(plugin: &PluginStatus) -> [String; 7] {
+/// Returns the status of the plugins that the flags select.
+async fn query(flags: &Status) -> Result<Vec<PluginStatus>, CommandError> {
+    let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
+    let Plugins { mut plugins } = serde_json::from_str(&text).map_err(|error| not_a_host(flags, &error))?;
+    if let Some(name) = &flags.plugin {
+        plugins.retain(|plugin| plugin.name == *name);
+        if plugins.is_empty() {
+            return Err(unknown_plugin(name));
+        }
+    }
+    Ok(plugins)
+}
+
+fn not_a_host(flags: &Status, error: &serde_json::Error) -> CommandError {
+    let server = &flags.server.server;
+    CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
+}
+
+fn unknown_plugin(name: &str) -> CommandError {
+    CommandError::Failure(format!("the host has no plugin {name:?}; `pilothouse status` lists its plugins"))
+}
+
+const HEADER: [&str; 9] =
+    ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "BACKOFF", "RECONCILES", "ERRORS", "HOST-MEMORY"];
+
+/// What is shown about some plugins: a row for each, and their problems below.
+#[derive(Debug, Default)]
+struct Table {
+    rows: Vec<Vec<String>>,
+    problems: Vec<String>,
+}
+
+impl Table {
+    fn of(plugins: &[PluginStatus]) -> Self {
+        let problems = plugins.iter().flat_map(|plugin| {
+            let name = printable(&plugin.name).to_string();
+            let problems = summary::problems(plugin).into_iter();
+            problems.map(move |problem| format!("{name}: {}", printable(&problem)))
+        });
+        Self { rows: plugins.iter().map(row).collect(), problems: problems.collect() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the lines that differ from those of the table that is shown. The header comes only at first.
+    fn lines_since(&self, shown: &Self) -> Vec<String> {
+        let header = HEADER.map(str::to_owned).to_vec();
+        let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.rows.iter().cloned()).collect();
+        let mut aligned = output::align(&rows).into_iter();
+        let header = aligned.next().filter(|_| shown.is_empty() && !self.is_empty());
+        let rows = self.rows.iter().zip(aligned).filter(|(row, _)| !shown.rows.contains(row));
+        let problems = self.problems.iter().filter(|problem| !shown.problems.contains(problem));
+        header.into_iter().chain(rows.map(|(_, line)| line)).chain(problems.cloned()).collect()
+    }
+}
+
+fn row(plugin: &PluginStatus) -> Vec<String> {
     let reconciles = plugin.counters.get("reconciles").copied().unwrap_or_default();
-    [
+    vec![
         printable(&plugin.name).to_string(),
         if plugin.version.is_empty() { "-".to_owned() } else { printable(&plugin.version).to_string() },
-        plugin.state.as_str().to_owned(),
+        summary::state(plugin).to_owned(),
         plugin.generation.to_string(),
         plugin.queue_depth.to_string(),
+        plugin.keys_in_backoff.to_string(),
         reconciles.to_string(),
+        summary::errors(plugin).to_string(),
         host_memory(&plugin.host_memory),
     ]
 }
@@ -73,7 +142,18 @@ fn host_memory(memory: &HostMemoryStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn plugin(name: &str, members: &Value) -> PluginStatus {
+        let mut plugin = json!({
+            "name": name, "version": "1", "state": "running", "generation": 1, "error": "", "digest": "", "queueDepth": 0,
+            "counters": {"reconciles": 5, "errors": 2},
+        });
+        plugin.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        serde_json::from_value(plugin).expect("a status")
+    }
 
     #[test]
     fn host_memory_is_shown_in_whole_mebibytes() {
@@ -87,11 +167,33 @@ mod tests {
 
     #[test]
     fn control_characters_in_plugin_text_are_escaped() {
-        let plugin = serde_json::json!({
-            "name": "p", "version": "1\u{1b}[2J\n\u{9b}\u{202e}", "state": "running", "generation": 1, "error": "",
-            "digest": "", "queueDepth": 0, "counters": {},
-        });
-        let plugin: PluginStatus = serde_json::from_value(plugin).expect("a status");
+        let plugin = plugin("p", &json!({"version": "1\u{1b}[2J\n\u{9b}\u{202e}"}));
         assert_eq!(row(&plugin)[1], r"1\u{1b}[2J\n\u{9b}\u{202e}");
+    }
+
+    #[test]
+    fn a_failing_plugin_is_distinguished_from_one_that_works() {
+        let last = json!({"time": "T", "watch": "foos", "key": "shop/a", "message": "401"});
+        let failing = json!({"failing": true, "consecutiveErrors": 3, "keysInBackoff": 2, "lastError": last});
+        let lines =
+            Table::of(&[plugin("bad", &failing), plugin("good", &json!({}))]).lines_since(&Table::default());
+        let expected = [
+            "NAME   VERSION   STATE     GENERATION   QUEUE   BACKOFF   RECONCILES   ERRORS   HOST-MEMORY",
+            "bad    1         failing   1            0       2         5            2        -",
+            "good   1         running   1            0       0         5            2        -",
+            "bad: 3 errors in a row, 2 keys in back-off; the last error at foos shop/a, T: 401",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_watch_prints_only_what_changed() {
+        let first = Table::of(&[plugin("a", &json!({})), plugin("b", &json!({}))]);
+        assert_eq!(first.lines_since(&first), Vec::<String>::new());
+        let second = Table::of(&[plugin("a", &json!({})), plugin("b", &json!({"error": "it is torn"}))]);
+        assert_eq!(second.lines_since(&first), ["b: it is torn"]);
+        let third = Table::of(&[plugin("a", &json!({"generation": 2})), plugin("b", &json!({}))]);
+        let changed = third.lines_since(&second);
+        assert!(changed.len() == 1 && changed[0].starts_with("a "), "{changed:?}");
     }
 }

@@ -1,6 +1,9 @@
-//! The HTTP server on `--listen`: health, metrics, status and logs. The paths are public API, and all are read-only.
+//! The HTTP server on `--listen`: health, metrics, status and logs, and requests of operators about single plugins. The paths are public
+//! API. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
 
+mod control;
 mod page;
+mod peer;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +18,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginStatus};
+use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginState, PluginStatus};
 use pilothouse_listen::{BoundListener, RequestGuard};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -23,6 +26,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use crate::summary;
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -47,7 +52,8 @@ pub(crate) async fn serve(
     guard: RequestGuard,
     shutdown: CancellationToken,
 ) {
-    let listening = BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS };
+    let listening =
+        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: true };
     pilothouse_listen::serve(listening, routes(state, guard), shutdown).await;
 }
 
@@ -56,10 +62,12 @@ fn routes(state: AppState, guard: RequestGuard) -> Router {
         .route("/", get(page))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
+        .route("/readyz/plugins", get(plugins_ready))
         .route("/metrics", get(metrics))
         .route("/api/plugins", get(plugins))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
+        .merge(control::routes())
         .with_state(state)
         .layer(from_fn_with_state(Arc::new(guard), protect))
 }
@@ -100,6 +108,29 @@ async fn ready(State(state): State<AppState>) -> Response {
         .map(|plugin: &PluginStatus| format!("{}: {}", plugin.name, plugin.state.as_str()))
         .collect();
     (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", plugin_states.join(", "))).into_response()
+}
+
+/// Answers 200 if the host is ready and every plugin does its work, and otherwise 503 with a line for each that does not.
+async fn plugins_ready(State(state): State<AppState>) -> Response {
+    let mut problems = unready(&state.host.status());
+    if !state.host.is_ready() {
+        problems.insert(0, "the host is not ready".to_owned());
+    }
+    if problems.is_empty() {
+        return "ok".into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, problems.join("\n") + "\n").into_response()
+}
+
+/// Returns a line for each plugin that does not do its work. A plugin that was removed or disabled has none to do.
+fn unready(plugins: &[PluginStatus]) -> Vec<String> {
+    let has_work =
+        |plugin: &&PluginStatus| !matches!(plugin.state, PluginState::Draining | PluginState::Stopped);
+    let line = |plugin: &PluginStatus| {
+        let problems = summary::problems(plugin).join("; ");
+        format!("{}: {}: {problems}", plugin.name, summary::state(plugin)).trim_end_matches(": ").to_owned()
+    };
+    plugins.iter().filter(has_work).filter(|plugin| !plugin.ready).map(line).collect()
 }
 
 async fn metrics(State(state): State<AppState>) -> Response {

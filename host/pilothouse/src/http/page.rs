@@ -4,20 +4,22 @@ use std::fmt::Write;
 
 use pilothouse_controller::PluginStatus;
 
+use crate::summary;
+
 /// Renders the page for the given plugins.
 pub(super) fn render(plugins: &[PluginStatus]) -> String {
     let mut page = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"5\">\
          <title>Pilothouse</title><style>body{font:15px system-ui,sans-serif;margin:2rem;color:#1b2530}\
          table{border-collapse:collapse}th,td{text-align:left;padding:.35rem .9rem;border-bottom:1px solid #d5dde5}\
-         th{font-weight:600}.running{color:#0a7a34}.failed,.backing-off{color:#b3261e}.error{color:#b3261e}\
-         code{font-size:13px}</style><h1>Pilothouse</h1>",
+         th{font-weight:600}.running{color:#0a7a34}.failed,.failing,.backing-off,.error{color:#b3261e}\
+         .stopped,.draining,.removed,.paused{color:#5b6770}code{font-size:13px}</style><h1>Pilothouse</h1>",
     );
     if plugins.is_empty() {
         page.push_str("<p>No plugins. Drop a <code>.wasm</code> into the plugins directory.</p>");
     } else {
         page.push_str(
-            "<table><tr><th>Plugin<th>Version<th>State<th>Generation<th>Queue<th>Reconciles<th>Errors<th>Digest",
+            "<table><tr><th>Plugin<th>Version<th>State<th>Generation<th>Queue<th>Back-off<th>Reconciles<th>Errors<th>Digest",
         );
         for plugin in plugins {
             row(&mut page, plugin);
@@ -32,21 +34,22 @@ pub(super) fn render(plugins: &[PluginStatus]) -> String {
 
 fn row(page: &mut String, plugin: &PluginStatus) {
     let count = |name: &str| plugin.counters.get(name).copied().unwrap_or_default();
-    let state = plugin.state.as_str();
+    let state = summary::state(plugin);
     // Writing to a String cannot fail.
     let _ = write!(
         page,
-        "<tr><td>{}<td>{}<td class=\"{state}\">{state}<td>{}<td>{}<td>{}<td>{}<td><code>{}</code>",
+        "<tr><td>{}<td>{}<td class=\"{state}\">{state}<td>{}<td>{}<td>{}<td>{}<td>{}<td><code>{}</code>",
         escape(&plugin.name),
         escape(&plugin.version),
         plugin.generation,
         plugin.queue_depth,
+        plugin.keys_in_backoff,
         count("reconciles"),
-        count("errors"),
+        summary::errors(plugin),
         plugin.digest.get(..12).unwrap_or_default(),
     );
-    if !plugin.error.is_empty() {
-        let _ = write!(page, "<tr><td><td colspan=\"7\" class=\"error\">{}", escape(&plugin.error));
+    for problem in summary::problems(plugin) {
+        let _ = write!(page, "<tr><td><td colspan=\"8\" class=\"error\">{}", escape(&problem));
     }
 }
 
@@ -56,28 +59,35 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_controller::PluginState;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn plugin(members: &Value) -> PluginStatus {
+        let mut plugin = json!({
+            "name": "p", "version": "1", "state": "running", "generation": 1, "error": "", "digest": "", "queueDepth": 3,
+            "counters": {"reconciles": 7, "errors": 2, "observeErrors": 4},
+        });
+        plugin.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        serde_json::from_value(plugin).expect("a status")
+    }
+
     #[test]
     fn plugin_text_is_escaped_as_html() {
-        let plugin = PluginStatus {
-            name: "p".into(),
-            version: "<script>".into(),
-            state: PluginState::Failed,
-            generation: 0,
-            error: "a < b & \"c\"".into(),
-            digest: String::new(),
-            queue_depth: 3,
-            counters: [("reconciles".to_owned(), 7)].into(),
-            since: String::new(),
-            next_try: None,
-            host_memory: pilothouse_controller::HostMemoryStatus::default(),
-        };
-        let page = render(&[plugin]);
+        let members = json!({"version": "<script>", "state": "failed", "error": "a < b & \"c\""});
+        let page = render(&[plugin(&members)]);
         assert!(!page.contains("<script>"));
         assert!(page.contains("&lt;script&gt;") && page.contains("a &lt; b &amp; &quot;c&quot;"));
-        assert!(page.contains("<td>7<td>"));
+        assert!(page.contains("<td>7<td>6<td>"), "reconciles and errors of all kinds: {page}");
+    }
+
+    #[test]
+    fn a_removed_plugin_is_not_shown_as_an_error() {
+        let members = json!({"state": "stopped", "removed": true, "error": "its file was removed"});
+        let page = render(&[plugin(&members)]);
+        assert!(page.contains("<td class=\"removed\">removed<td>"), "{page}");
+        assert!(!page.contains("class=\"error\""), "{page}");
+        let page = render(&[plugin(&json!({"failing": true, "consecutiveErrors": 3}))]);
+        assert!(page.contains("<td class=\"failing\">failing<td>"), "{page}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use http_body_util::BodyExt;
 use pilothouse_controller::{HostOptions, Metrics};
+use pilothouse_listen::ConnectionAddresses;
 use pilothouse_plugin::{Engine, EngineOptions};
 use tower::ServiceExt;
 
@@ -56,8 +57,16 @@ async fn send(
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-const PATHS: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"];
+const PATHS: [&str; 8] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/readyz/plugins",
+    "/metrics",
+    "/api/plugins",
+    "/api/logs",
+    "/debug/informers",
+];
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 
 #[tokio::test]
@@ -85,7 +94,7 @@ async fn cross_site_requests_are_rejected() {
             assert_eq!(status, 403, "{path} {forged:?}");
         }
         let (status, _) = send(&routes, Method::GET, path, &[LOCAL, ("sec-fetch-site", "none")]).await;
-        assert!(status == 200 || path == "/readyz", "{path}: {status}");
+        assert!(status == 200 || path.starts_with("/readyz"), "{path}: {status}");
     }
 }
 
@@ -99,4 +108,57 @@ async fn methods_that_modify_are_rejected_with_405() {
             assert_eq!(status, 405, "{method} {path}");
         }
     }
+}
+
+/// The requests that change something.
+const CHANGES: [&str; 3] =
+    ["/api/plugins/p/requeue?key=n%2Fa", "/api/plugins/p/pause", "/api/plugins/p/resume"];
+
+#[tokio::test]
+async fn requests_that_change_something_must_be_posts_of_the_own_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    for path in CHANGES {
+        // The connection's addresses are not known, as for any request that does not come through the status port's own listener.
+        let (status, body) = send(&routes, Method::POST, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains("the user who runs the host")), (403, true), "{path}: {body}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = listener.local_addr().expect("an address");
+    let stream = tokio::net::TcpStream::connect(server).await.expect("a connection");
+    let addresses = ConnectionAddresses { server, client: stream.local_addr().expect("an address") };
+    let own = routes.clone().layer(axum::Extension(addresses));
+    for path in CHANGES {
+        let (status, body) = send(&own, Method::POST, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains("no plugin \"p\"")), (404, true), "{path}: {body}");
+        let (status, _) = send(&own, Method::GET, path, &[LOCAL]).await;
+        assert_eq!(status, 405, "{path}");
+        for forged in [("origin", "http://attacker.example"), ("sec-fetch-site", "cross-site")] {
+            let (status, body) = send(&own, Method::POST, path, &[LOCAL, forged]).await;
+            assert_eq!((status, body.contains("web page")), (403, true), "{path} {forged:?}: {body}");
+        }
+    }
+    let (status, _) = send(&own, Method::GET, "/api/plugins/p/keys", &[LOCAL]).await;
+    assert_eq!(status, 404);
+    drop(stream);
+}
+
+#[test]
+fn only_plugins_with_work_that_they_do_not_do_are_unready() {
+    let plugin = |name: &str, members: serde_json::Value| -> PluginStatus {
+        let mut plugin = json!({
+            "name": name, "version": "", "state": "running", "generation": 1, "error": "", "digest": "", "queueDepth": 0,
+            "counters": {}, "ready": false,
+        });
+        plugin.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        serde_json::from_value(plugin).expect("a status")
+    };
+    let plugins = [
+        plugin("disabled", json!({"state": "stopped", "error": "its sidecar says enabled: false"})),
+        plugin("held", json!({"paused": true})),
+        plugin("removed", json!({"state": "draining", "removed": true})),
+        plugin("waits", json!({"state": "waiting", "error": "a CRD"})),
+        plugin("works", json!({"ready": true})),
+    ];
+    assert_eq!(unready(&plugins), ["held: paused", "waits: waiting: a CRD"]);
 }

@@ -83,6 +83,19 @@ fn a_failed_build_keeps_the_previous_plugin() {
 }
 
 #[test]
+fn a_compile_error_is_shown_once_without_cargos_own_messages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = project::source("1").replace("static DONE", "let _: u32 = \"text\";\n    static DONE");
+    project::write(folder.path(), "mistyped", &source);
+    let output =
+        assert_fails(folder.path(), &["build", "."], 1, &["error[E0308]: mismatched types", "src/lib.rs"]);
+    assert_eq!(output.stderr.matches("error[E0308]").count(), 1, "{output:#?}");
+    for noise in ["\"reason\"", "build-finished", "Compiling mistyped"] {
+        assert!(!output.stderr.contains(noise), "{noise}: {output:#?}");
+    }
+}
+
+#[test]
 fn invalid_usage_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_fails(folder.path(), &["build", "absent"], 2, &["absent", "give the folder of a project"]);

@@ -71,6 +71,23 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
             ["watches[0] (\"w\")", "there are: ControllerRevision, DaemonSet"],
         ),
         (watch(&json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
+        (
+            json!({"watches": [
+                {"name": "w", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": "self"},
+                {"name": "nodes", "apiVersion": "v1", "kind": "Node", "trigger": {"namespace": {"watch": "w"}}},
+            ]}),
+            [
+                "watches.nodes: the trigger namespace queues nothing",
+                "Node is cluster-scoped, and not a Namespace",
+            ],
+        ),
+        (
+            json!({"watches": [
+                {"name": "nodes", "apiVersion": "v1", "kind": "Node", "trigger": "self"},
+                {"name": "w", "apiVersion": "v1", "kind": "ConfigMap", "trigger": {"namespace": {"watch": "nodes"}}},
+            ]}),
+            ["watches.w: the trigger namespace queues nothing", "target watch \"nodes\" are cluster-scoped"],
+        ),
         (json!({"crds": [crd("Nowhere")]}), ["the CRD \"things.example.com\" was refused", "spec.scope"]),
     ] {
         write_plugin(folder.path(), &members, &json!({}));
@@ -168,10 +185,43 @@ fn the_report_covers_descriptor_sidecar_and_rights() {
         "  watches   pods: Pod in v1 (served), namespaces shop, labels app=web, queues the object in things named by label thing, \
          indexes by-node ({.spec.nodeName})",
         "  writes    delete pods of group \"\" in shop",
-        "  installs  CRD things.example.com",
+        "  installs  CRD things.example.com, in `run` only with grants.crds in the sidecar or grantCrds in --config",
     ] {
         assert!(output.stdout.lines().any(|found| found == line), "{line}\n{}", output.stdout);
     }
+}
+
+#[test]
+fn the_report_shows_what_the_sidecar_grants_and_the_service_account() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let members = json!({
+        "writes": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "update"]},
+            {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["delete"]},
+        ],
+        "crds": [crd("Namespaced")],
+    });
+    let granted =
+        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update"], "namespaces": ["shop"]});
+    let sidecar = json!({"serviceAccount": "shop/robot", "grants": {"crds": false, "writes": [granted]}});
+    write_plugin(folder.path(), &members, &sidecar);
+    let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
+    for line in [
+        "  acts as   the service account shop/robot",
+        "  writes    update configmaps of group \"\" in shop",
+        "  declared  create,update configmaps of group \"\", of which the sidecar grants the writes above",
+        "  denied    delete deployments of group \"apps\": the sidecar does not grant it",
+        "  installs  CRD things.example.com: NOT GRANTED by the sidecar",
+    ] {
+        assert!(output.stdout.lines().any(|found| found == line), "{line}\n{}", output.stdout);
+    }
+    let report = report(folder.path());
+    assert_eq!((&report["serviceAccount"], &report["grantsCrds"]), (&json!("shop/robot"), &json!(false)));
+    assert_eq!(report["writes"][0]["granted"], json!([granted]), "{report:#}");
+    assert_eq!(
+        (&report["writes"][1]["verbs"], &report["writes"][1]["granted"]),
+        (&json!(["delete"]), &json!([]))
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `pilothouse dev --build`.
+//! `pilothouse dev --build` and `--apply`.
 
 use std::fs;
 use std::process::Command;
@@ -44,6 +44,7 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     fs::write(project.join("src/lib.rs"), "fn broken( {").expect("written");
     wait_for_log(&dev, "build failed: ").await;
     wait_for_log(&dev, "error: this file contains an unclosed delimiter").await;
+    assert!(!dev.log().contains("build-finished"), "cargo's messages are not shown: {}", dev.log());
     let failed = plugin(&dev).await;
     assert_eq!(
         (&failed["version"], &failed["generation"], &failed["error"]),
@@ -58,6 +59,38 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     assert!(Command::new("kill").arg(dev.child.id().to_string()).status().expect("kill runs").success());
     assert!(dev.child.wait().expect("it ends").success());
     assert_eq!(names(&folder.path().join("plugins")), ["saved.wasm"], "no temporary file is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_are_applied_at_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("manifests")).expect("made");
+    let manifests = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n---\n\
+                     apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+                     apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: later}\n---\n\
+                     apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: absent}\n";
+    fs::write(folder.path().join("manifests/all.yaml"), manifests).expect("written");
+    let dev = Dev::start(folder.path(), &["--apply", "manifests"]);
+    for line in [
+        "applied ConfigMap shop/a of manifests/all.yaml",
+        "not applied: ConfigMap absent/b of manifests/all.yaml",
+        "Foo later of manifests/all.yaml waits until kind",
+    ] {
+        wait_for_log(&dev, line).await;
+    }
+}
+
+#[test]
+fn manifests_that_cannot_be_read_are_a_usage_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_fails(folder.path(), &["dev", "--apply", "absent"], 2, &["--apply absent"]);
+    fs::create_dir(folder.path().join("empty")).expect("made");
+    assert_fails(
+        folder.path(),
+        &["dev", "--apply", "empty"],
+        2,
+        &["--apply empty", "give a folder with manifests"],
+    );
 }
 
 #[test]

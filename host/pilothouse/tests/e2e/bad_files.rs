@@ -111,10 +111,13 @@ async fn a_plugin_waiting_for_a_kind_starts_once_it_is_served() {
     host.install_plugin("sample", &Guest::SampleController.wasm());
     let plugin = host.wait_for_state("sample", "waiting").await;
     let error = plugin["error"].as_str().unwrap_or_default();
-    assert!(
-        error.contains("does not serve kind \"Foo\"") && error.contains("CustomResourceDefinition"),
-        "{error}"
-    );
+    for part in [
+        "does not serve kind \"Foo\"",
+        "the plugin brings the CRD \"foos.samplecontroller.k8s.io\"",
+        "write `grants: {crds: true}` into sample.yaml",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
     host.write_sidecar("sample", "grants: {crds: true}\n");
     host.wait_for_state("sample", "running").await;
 }

@@ -57,6 +57,22 @@ fn invalid_kubeconfigs_exit_with_2() {
 }
 
 #[test]
+fn a_plugins_directory_that_does_not_exist_exits_with_2_and_is_not_created() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let typo = folder.path().join("plugns");
+    let text = typo.to_str().expect("text");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let config = "{apiVersion: v1, kind: Config, current-context: c, users: [], contexts: [{name: c, context: {cluster: c}}], \
+                  clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
+    fs::write(&kubeconfig, config).expect("written");
+    let run = ["run", "--kubeconfig", kubeconfig.to_str().expect("text"), "--plugins", text];
+    for arguments in [&run[..], &["dev", "--plugins", text]] {
+        assert_fails(arguments, 2, &["--plugins", text, "give the directory with the plugins' .wasm files"]);
+        assert!(!typo.exists(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn an_invalid_configuration_file_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.yaml");

@@ -59,7 +59,7 @@ async fn delayed_keys_survive_a_reload() {
     }
     host.install_plugin("conformance", &another_version(&wasm, 2));
     host.wait_for_generation("conformance", 2).await;
-    host.wait("the attempts to be counted across the reload", || async {
+    host.wait("the retries by the new version", || async {
         (server.data("again-record").await.get("attempt").map(String::as_str) == Some("8")).then_some(())
     })
     .await;
@@ -70,6 +70,24 @@ async fn delayed_keys_survive_a_reload() {
             .get("reasons")
             .is_some_and(|reasons| reasons.contains("requeue"))
             .then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_version_starts_the_backoff_of_failing_keys_again() {
+    let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
+    let wasm = Guest::Conformance.wasm();
+    host.install_plugin("conformance", &wasm);
+    host.wait_for_generation("conformance", 1).await;
+    host.server.create_script("one", "copy:record\nretry:never").await;
+    let attempt = async || host.server.data("record").await.get("attempt")?.parse::<u32>().ok();
+    host.wait("eleven attempts", || async { attempt().await.filter(|attempt| *attempt >= 11) }).await;
+    host.install_plugin("conformance", &another_version(&wasm, 2));
+    host.wait_for_generation("conformance", 2).await;
+    // The old back-off would continue with greater numbers.
+    host.wait("a first attempt of the new version", || async {
+        attempt().await.filter(|attempt| *attempt < 11)
     })
     .await;
 }

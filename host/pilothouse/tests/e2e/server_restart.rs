@@ -30,8 +30,13 @@ async fn a_server_that_restarts_without_its_data_is_relisted() {
     host.wait_for_plugin("conformance", "an error of the watch", |plugin| {
         plugin["state"] == "running"
             && plugin["error"].as_str().is_some_and(|error| error.contains("watch \""))
+            && plugin["failing"] == true
+            && plugin["ready"] == false
     })
     .await;
+    assert_eq!(host.get("/readyz").await, (200, "ok".into()), "another replica could not do better");
+    let (code, problems) = host.get("/readyz/plugins").await;
+    assert!(code == 503 && problems.contains("conformance: failing: watch \""), "{code} {problems}");
 
     let _second = ApiServer::start(&address, &kubeconfig, &["--insecure-http"]);
     let server = Server::new(kubeconfig, false).await;

@@ -1,8 +1,11 @@
 //! The status server, and the commands that query it.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::Value;
 
-use crate::harness::{Guest, Host};
+use crate::harness::{Guest, Host, binary};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_endpoints_show_the_plugins() {
@@ -13,13 +16,19 @@ async fn status_endpoints_show_the_plugins() {
     assert_eq!(
         members,
         [
+            "consecutiveErrors",
             "counters",
             "digest",
             "error",
+            "failing",
             "generation",
             "hostMemory",
+            "keysInBackoff",
             "name",
+            "paused",
             "queueDepth",
+            "ready",
+            "removed",
             "since",
             "state",
             "version"
@@ -103,6 +112,12 @@ async fn status_and_logs_commands_query_a_running_host() {
     let status = host.pilothouse(&["status", "--json"]);
     let json: Value = serde_json::from_slice(&status.stdout).expect("JSON");
     assert_eq!(json["plugins"][0]["name"], "conformance");
+    let one = host.pilothouse(&["status", "conformance", "--json"]);
+    let json: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    assert_eq!((&json["name"], &json["ready"]), (&"conformance".into(), &true.into()), "{json:#}");
+    let unknown = host.pilothouse(&["status", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no plugin \"nobody\""));
 
     host.server.create_script("one", "log:hello from the guest").await;
     host.wait("the line in the plugin's log", || async {
@@ -113,4 +128,24 @@ async fn status_and_logs_commands_query_a_running_host() {
     let unknown = host.pilothouse(&["logs", "nobody"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no plugin \"nobody\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_watch_prints_a_line_for_each_change() {
+    let host = Host::start().await;
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    let mut command = binary();
+    command.args(["status", "conformance", "-w", "--server", &host.status_url]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert!(next().starts_with("NAME"));
+    let first = next();
+    host.server.create_script("one", "").await;
+    let second = next();
+    assert!(first.starts_with("conformance") && second.starts_with("conformance"), "{first}\n{second}");
+    assert_ne!(first, second);
+    child.kill().expect("it runs until it is stopped");
+    child.wait().expect("it ends");
 }

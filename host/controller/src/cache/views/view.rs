@@ -135,6 +135,11 @@ impl View {
         Object::parse(object.json().as_bytes(), &options).unwrap_or_else(|_| object.clone())
     }
 
+    /// Returns the keys of the cached objects in a namespace.
+    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.cache.reader(namespace).map(|reader| reader.list_keys_in(namespace)).unwrap_or_default()
+    }
+
     /// Whether the initial list of every subscription is in the cache.
     pub(crate) fn has_synced(&self) -> bool {
         self.subscriptions.iter().all(|subscription| subscription.status().synced)

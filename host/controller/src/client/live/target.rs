@@ -2,14 +2,13 @@
 
 use pilothouse_model::names::{guess_plural, is_dns_1035_label, is_dns_label, is_object_name};
 use pilothouse_model::{GroupVersionKind, ObjectKey, ResourceType};
-use pilothouse_plugin::{ApiError, Cause, ObjectType, Rule};
+use pilothouse_plugin::{ApiError, Cause, LogLevel, ObjectType, Rule};
 use serde::Deserialize;
 
 use super::LiveClient;
 use crate::client::DiscoveryError;
 use crate::client::discovery::Freshness;
-use crate::client::grants::AccessRequest;
-use crate::config::descriptor;
+use crate::client::grants::{AccessRequest, MissingGrant};
 
 /// The verb and the target of a request.
 #[derive(Clone, Copy)]
@@ -110,10 +109,10 @@ impl LiveClient {
             let access = AccessRequest { group, resource: &resource, verb, namespace, namespaced: true };
             match self.grants.check_before_discovery(access) {
                 Ok(()) => return Ok(()),
-                Err(rule) => missing = missing.or(Some(rule)),
+                Err(grant) => missing = missing.or(Some(grant)),
             }
         }
-        missing.map_or(Ok(()), |missing| Err(denied(missing)))
+        missing.map_or(Ok(()), |missing| Err(self.denied(missing)))
     }
 
     fn allow(&self, resource: &ResourceType, request: Request<'_>) -> Result<(), ApiError> {
@@ -121,7 +120,20 @@ impl LiveClient {
         let Request { verb, namespace, .. } = request;
         let (group, namespaced) = (&resource.group, resource.namespaced);
         let access = AccessRequest { group, resource: &name, verb, namespace, namespaced };
-        self.grants.check(access).map_err(denied)
+        self.grants.check(access).map_err(|missing| self.denied(missing))
+    }
+
+    /// Returns the error for the guest, and logs what the guest cannot know: which of descriptor and sidecar lacks the rule.
+    fn denied(&self, missing: MissingGrant) -> ApiError {
+        let (problem, remedy) = missing.describe(&self.field_manager);
+        self.writer.log().failure(LogLevel::Warn, format_args!("request denied: {problem}"), &remedy, &[]);
+        let missing = missing.rule;
+        ApiError::Denied(Rule {
+            api_groups: missing.api_groups,
+            resources: missing.resources,
+            verbs: missing.verbs,
+            namespaces: missing.namespaces,
+        })
     }
 }
 
@@ -210,15 +222,6 @@ fn discovery_error(error: DiscoveryError) -> ApiError {
         DiscoveryError::Request { source, .. } => source.into_api_error(),
         DiscoveryError::InvalidList { .. } => ApiError::Unavailable(error.to_string()),
     }
-}
-
-fn denied(missing: descriptor::Rule) -> ApiError {
-    ApiError::Denied(Rule {
-        api_groups: missing.api_groups,
-        resources: missing.resources,
-        verbs: missing.verbs,
-        namespaces: missing.namespaces,
-    })
 }
 
 pub(super) fn invalid(field: &str, message: &str) -> ApiError {

@@ -144,13 +144,18 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
             namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
         };
     let key = ObjectKey::new("n", "a");
-    for (declared, granted) in [
-        (vec![], None),
-        (vec![rule("*", "*", "*", &[])], Some(vec![])),
-        (vec![rule("apps", "*", "*", &[])], None),
-        (vec![rule("", "*", "update", &[])], None),
-        (vec![rule("", "*", "*", &["other"])], None),
-        (vec![rule("", "configmaps/status", "*", &[])], None),
+    let undeclared = "request denied: the descriptor's writes lack the rule {\"apiGroups\":[\"\"]";
+    for (declared, granted, logged) in [
+        (vec![], None, undeclared),
+        (
+            vec![rule("*", "*", "*", &[])],
+            Some(vec![]),
+            "request denied: grants.writes of live.yaml lacks the rule {",
+        ),
+        (vec![rule("apps", "*", "*", &[])], None, undeclared),
+        (vec![rule("", "*", "update", &[])], None, undeclared),
+        (vec![rule("", "*", "*", &["other"])], None, undeclared),
+        (vec![rule("", "configmaps/status", "*", &[])], None, undeclared),
     ] {
         let client =
             LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..fixture().0 };
@@ -165,6 +170,9 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
         assert_eq!(missing.resources, ["configmaps"]);
         let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
         assert!(matches!(client.create(None, manifest, "").await, Err(ApiError::Denied(_))));
+        let lines = client.writer.log().all().after(0, None);
+        assert_eq!(lines.len(), 2, "a line for the get and one for the create: {lines:?}");
+        assert!(lines.iter().all(|line| line.message.starts_with(logged)), "{lines:?}");
     }
     assert_eq!(*got.lock(), Vec::<String>::new());
 }

@@ -22,6 +22,7 @@ use crate::client::{
     ApiClient, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update,
 };
 use crate::guest_host::GuestServices;
+use crate::logs::PluginLog;
 use crate::runtime::queue::Item;
 
 /// Timeout of a response. API servers abort a request after 60 s.
@@ -55,6 +56,11 @@ pub(crate) struct Write {
 impl Writer {
     pub(crate) fn new(server: ApiClient, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
         Self { server, discovery, fence, guest }
+    }
+
+    /// The log of the plugin.
+    pub(super) fn log(&self) -> &PluginLog {
+        &self.guest.log
     }
 
     /// Sends a write on behalf of `item`. Returns its outcome once the plugin's own reads show it.

@@ -169,6 +169,12 @@ pub enum Trigger {
         /// The index of the target watch.
         index: String,
     },
+    /// Each object of the target watch in this object's namespace; for a Namespace, in that namespace.
+    #[serde(rename_all = "camelCase")]
+    Namespace {
+        /// The target watch.
+        watch: String,
+    },
 }
 
 impl Trigger {
@@ -176,9 +182,10 @@ impl Trigger {
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let (first, second) = match self {
             Self::Itself => (None, None),
-            Self::Owner { watch } | Self::OwnerAny { watch } | Self::Field { watch, .. } => {
-                (Some(watch), None)
-            }
+            Self::Owner { watch }
+            | Self::OwnerAny { watch }
+            | Self::Field { watch, .. }
+            | Self::Namespace { watch } => (Some(watch), None),
             Self::Label { key, watch } => (Some(watch), Some(key)),
             Self::Index { watch, index } => (Some(watch), Some(index)),
         };
@@ -194,7 +201,8 @@ impl Trigger {
             | Self::OwnerAny { watch }
             | Self::Label { watch, .. }
             | Self::Field { watch, .. }
-            | Self::Index { watch, .. } => Some(watch),
+            | Self::Index { watch, .. }
+            | Self::Namespace { watch } => Some(watch),
         }
     }
 }
@@ -240,7 +248,30 @@ pub struct Rule {
     pub namespaces: Vec<String>,
 }
 
+/// A CRD of the plugin, as far as a watch of its kind needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnCrd<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) plural: &'a str,
+    pub(crate) namespaced: bool,
+}
+
 impl Descriptor {
+    /// Returns the CRD of the plugin that serves a kind, if there is one.
+    pub(crate) fn own_crd(&self, api_version: &str, kind: &str) -> Option<OwnCrd<'_>> {
+        let (group, version) = api_version.split_once('/')?;
+        self.crds.iter().find_map(|crd| {
+            let versions = crd.pointer("/spec/versions")?.as_array()?;
+            let is_served = crd.pointer("/spec/group")? == group
+                && crd.pointer("/spec/names/kind")? == kind
+                && versions.iter().any(|found| found["name"] == version);
+            let name = crd.pointer("/metadata/name")?.as_str()?;
+            let plural = crd.pointer("/spec/names/plural")?.as_str()?;
+            let namespaced = crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced");
+            is_served.then_some(OwnCrd { name, plural, namespaced })
+        })
+    }
+
     /// Parses and validates the text that a plugin's `describe` returned.
     ///
     /// # Errors

@@ -117,6 +117,7 @@ impl Observer {
                     failed_starts += 1;
                     let delay = backoff(failed_starts);
                     self.guest.metrics.observe_errors.inc();
+                    self.guest.recent_errors.record_error("", "", &fault);
                     self.version.health.record_fault(Activity::Observe, None, &fault);
                     self.log(
                         "",
@@ -265,10 +266,15 @@ impl Observer {
         }
         match outcome {
             Some(Ok(())) => {
+                self.guest.recent_errors.record_success();
                 self.guest.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
                 self.trackers[position].succeeded();
             }
-            Some(Err(failure)) => self.failed(position, &watch, count, &failure).await,
+            Some(Err(failure)) => {
+                let key = only.as_ref().map_or("", ObjectKey::as_str);
+                self.guest.recent_errors.record_error(&watch, key, &failure);
+                self.failed(position, &watch, count, &failure).await;
+            }
             // The instance was discarded; the next one receives everything in a replay.
             None => {}
         }

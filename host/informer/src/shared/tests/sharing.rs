@@ -58,6 +58,9 @@ async fn a_narrower_request_is_served_from_a_wider_informer() {
     assert_eq!((spaced.store().len(), spaced.store().list().len()), (1, 1));
     assert!(spaced.store().list_in("ns").is_empty() && !spaced.store().is_empty());
     assert_eq!((spaced.store().list_in("other").len(), wide.store().list_in("other").len()), (1, 1));
+    assert_eq!(wide.store().list_keys_in("other"), [ObjectKey::new("other", "c")]);
+    assert_eq!(wide.store().list_keys_in("othe"), []);
+    assert_eq!((spaced.store().list_keys_in("other").len(), spaced.store().list_keys_in("ns").len()), (1, 0));
     assert_eq!(spaced.store().resource_version(), "9");
     assert_eq!(wide.store().len(), 2);
 }

@@ -254,3 +254,51 @@ async fn a_cancelled_get_takes_nothing_and_passes_on_its_wake_up() {
     assert!(other.is_woken());
     assert_eq!(*assert_ready!(other.poll()).expect("open").key(), "a");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_of_retries_makes_failed_keys_ready_and_keeps_other_delays() {
+    let queue = queue();
+    queue.add("failed", Priority::Normal);
+    for _ in 0..12 {
+        let item = queue.get().await.expect("open");
+        queue.add_rate_limited(*item.key(), Priority::Normal);
+    }
+    queue.add_after("later", MS(60_000), Priority::Normal);
+    assert_eq!((queue.attempts(&"failed"), queue.snapshot().backing_off), (12, 1));
+    let mut waiter = task::spawn(queue.get());
+    assert_pending!(waiter.poll());
+    queue.reset_retries();
+    assert!(waiter.is_woken());
+    let item = assert_ready!(waiter.poll()).expect("open");
+    assert_eq!((*item.key(), item.attempts(), queue.snapshot().backing_off), ("failed", 0, 0));
+    assert_eq!(queue.add_rate_limited("failed", Priority::Normal), Some(MS(5)), "the back-off starts again");
+    drop(item);
+    assert_eq!(take(&queue).await, "failed");
+    assert!(is_idle(&queue), "a delay that is not due to a failure is kept");
+    assert_eq!(take(&queue).await, "later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_keys_are_listed_with_what_they_wait_for() {
+    let queue = queue();
+    queue.add("held", Priority::Normal);
+    let held = queue.get().await.expect("open");
+    queue.add_rate_limited("failed", Priority::Normal);
+    queue.add("low", Priority::Low);
+    queue.add("live", Priority::Normal);
+    queue.add_after("later", MS(1000), Priority::Normal);
+    advance(MS(3)).await;
+    let status = |key, state, attempts| KeyStatus { key, state, attempts };
+    let all = [
+        status("held", KeyState::Processing(MS(3)), 0),
+        status("failed", KeyState::Delayed(MS(2)), 1),
+        status("live", KeyState::Ready(MS(3)), 0),
+        status("low", KeyState::Ready(MS(3)), 0),
+        status("later", KeyState::Delayed(MS(997)), 0),
+    ];
+    assert_eq!(queue.list(10), all);
+    assert_eq!(queue.list(2), all[..2]);
+    assert!(queue.contains(&"later") && !queue.contains(&"never"));
+    held.done();
+    assert!(!queue.contains(&"held"));
+}

@@ -1,15 +1,24 @@
 //! `pilothouse dev`: runs the embedded API server and the host in one process.
 
+use std::path::Path;
+
 use pilothouse_controller::GrantMode;
 
+use super::apply::Manifests;
 use super::rebuild::Rebuilder;
+use crate::cli::DEFAULT_PLUGINS;
 use crate::cli::developer_tools::Dev;
-use crate::commands::host::{HostFlags, run as run_host};
+use crate::commands::host::{HostFlags, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
-use crate::{CommandResult, output, shutdown};
+use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(super) async fn run(flags: Dev) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
+    // The default directory is created, so that `dev` works in an empty folder. Another one is probably misspelt.
+    if flags.build.is_none() && flags.plugins != Path::new(DEFAULT_PLUGINS) {
+        require_directory(&flags.plugins)?;
+    }
+    let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
     let rebuilder = match flags.build {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone())?),
         None => None,
@@ -29,8 +38,14 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
     output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
+    create_directory(&flags.plugins)?;
     // The host's own requests do not go through a socket and have administrator rights.
     let client = kube::Client::new(server.service(), "default");
+    if let Some(manifests) = manifests {
+        // Before the plugins start, so that they find the objects in their first lists.
+        let pending = manifests.apply(&client).await;
+        tokio::spawn(pending.apply_when_served(client.clone(), shutdown.clone()));
+    }
     let host = HostFlags {
         plugins: flags.plugins,
         allowed_hosts: flags.hosts.allowed_hosts,
@@ -50,4 +65,17 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     }
     serving.abort();
     result
+}
+
+/// Creates the plugins directory if it does not exist.
+///
+/// # Errors
+/// Returns a usage error if it cannot be created.
+fn create_directory(directory: &Path) -> CommandResult {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        CommandError::Usage(format!(
+            "--plugins {}: {error}; give a directory that exists or can be created",
+            directory.display()
+        ))
+    })
 }

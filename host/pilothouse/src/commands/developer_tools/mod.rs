@@ -1,5 +1,6 @@
 //! The commands for plugin authors: `dev`, `new` and `build`.
 
+mod apply;
 mod build;
 mod dev;
 mod new;

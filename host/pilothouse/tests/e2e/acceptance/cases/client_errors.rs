@@ -57,7 +57,9 @@ pub(super) async fn forbidden(driver: Driver) -> Result<(), String> {
 }
 
 pub(super) async fn denied(driver: Driver) -> Result<(), String> {
-    expect("an undeclared write", &driver.run("denied", &[]).await, "denied:create secrets")
+    expect("an undeclared write", &driver.run("denied", &[]).await, "denied:create secrets")?;
+    driver.wait_for_host_log("request denied: the descriptor's writes lack the rule").await;
+    Ok(())
 }
 
 pub(super) async fn too_many_requests(driver: Driver) -> Result<(), String> {

@@ -1,0 +1,102 @@
+//! The requests of operators about single plugins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::PluginHost;
+use crate::logs::PluginLogLine;
+use crate::runtime::{ControlError, PluginKeys, PluginView};
+
+impl PluginHost {
+    /// Returns up to `limit` of a plugin's pending keys, with the last error of each as far as its log has it.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin.
+    pub fn keys(&self, plugin: &str, limit: usize) -> Result<PluginKeys, ControlError> {
+        let (name, view) = {
+            let views = self.shared.views.read();
+            let found = views.iter().find(|(name, _)| name.as_str() == plugin);
+            let (name, view) = found.ok_or_else(|| unknown(plugin))?;
+            (name.clone(), Arc::clone(view))
+        };
+        let mut keys = view.keys(limit);
+        let lines = self.shared.logs.after(0, Some(&name));
+        let errors = last_errors(&lines);
+        for key in &mut keys.keys {
+            key.last_error =
+                errors.get(&(key.watch.as_str(), key.key.as_str())).map(|text| (*text).to_owned());
+        }
+        Ok(keys)
+    }
+
+    /// Queues a key of a plugin at once, as if it had never failed. Returns the target watch, which may be left out if the plugin has one.
+    ///
+    /// # Errors
+    /// Errors if the plugin does not run, or has no such key.
+    pub fn requeue(&self, plugin: &str, watch: Option<&str>, key: &str) -> Result<Arc<str>, ControlError> {
+        self.view(plugin)?.requeue(watch, key)
+    }
+
+    /// Pauses or resumes a plugin: a paused one starts no work, and its keys and changes wait. A pause lasts until it is resumed, its file is
+    /// removed, or the host ends.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin.
+    pub fn set_paused(&self, plugin: &str, paused: bool) -> Result<(), ControlError> {
+        self.view(plugin)?.set_paused(paused);
+        Ok(())
+    }
+
+    fn view(&self, plugin: &str) -> Result<Arc<PluginView>, ControlError> {
+        let views = self.shared.views.read();
+        let found = views.iter().find(|(name, _)| name.as_str() == plugin);
+        found.map(|(_, view)| Arc::clone(view)).ok_or_else(|| unknown(plugin))
+    }
+}
+
+fn unknown(plugin: &str) -> ControlError {
+    ControlError::UnknownPlugin { plugin: plugin.to_owned() }
+}
+
+/// Returns the last line about a failure at each key, by watch and key.
+fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
+    let mut errors = HashMap::new();
+    for line in lines.iter().filter(|line| line.message.starts_with("failed")) {
+        // The host's fields are the last of these names: a guest can only add fields before them.
+        let field = |name: &str| {
+            let field = line.fields.iter().rev().find(|(key, _)| key == name);
+            field.map(|(_, value)| value.as_str())
+        };
+        if let (Some(watch), Some(key)) = (field("watch"), field("key")) {
+            errors.insert((watch, key), line.message.as_str());
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(message: &str, watch: &str, key: &str) -> PluginLogLine {
+        let line = serde_json::json!({
+            "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "p", "level": "warn", "message": message,
+            "fields": [["watch", watch], ["key", key]],
+        });
+        serde_json::from_value(line).expect("a line")
+    }
+
+    #[test]
+    fn the_last_failure_of_each_key_is_found() {
+        let lines = [
+            line("failed: first; tried again in 5ms", "foos", "shop/a"),
+            line("failed: second; tried again in 10ms", "foos", "shop/a"),
+            line("failed for good: no; not tried again until the object changes", "bars", "shop/a"),
+            line("reconciled", "foos", "shop/a"),
+        ];
+        let errors = last_errors(&lines);
+        assert_eq!(errors[&("foos", "shop/a")], "failed: second; tried again in 10ms");
+        assert!(errors[&("bars", "shop/a")].starts_with("failed for good"));
+        assert_eq!(errors.len(), 2);
+    }
+}

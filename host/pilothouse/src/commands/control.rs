@@ -1,0 +1,51 @@
+//! `pilothouse requeue`, `pause` and `resume`: change what a plugin of a running host does.
+
+use pilothouse_controller::printable;
+use serde::Deserialize;
+
+use super::remote;
+use crate::cli::{OnePlugin, Requeue};
+use crate::{CommandError, CommandResult, output};
+
+#[derive(Deserialize)]
+struct Queued {
+    watch: String,
+    key: String,
+}
+
+pub(crate) async fn requeue(flags: Requeue) -> CommandResult {
+    remote::check_plugin_name(&flags.plugin)?;
+    let mut path =
+        format!("/api/plugins/{}/requeue?key={}", flags.plugin, remote::percent_encoded(&flags.key));
+    if let Some(watch) = &flags.watch_name {
+        path = format!("{path}&watch={}", remote::percent_encoded(watch));
+    }
+    let text = remote::post(&flags.server.server, &path).await?;
+    let Queued { watch, key } = serde_json::from_str(&text).map_err(|error| {
+        let server = &flags.server.server;
+        CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
+    })?;
+    output::print_line(format_args!("queued {} of watch {}", printable(&key), printable(&watch)));
+    Ok(())
+}
+
+pub(crate) async fn pause(flags: OnePlugin) -> CommandResult {
+    change(&flags, "pause").await?;
+    let name = &flags.plugin;
+    output::print_line(format_args!(
+        "paused {name}: it starts no work, and its keys wait; `pilothouse resume {name}` continues"
+    ));
+    Ok(())
+}
+
+pub(crate) async fn resume(flags: OnePlugin) -> CommandResult {
+    change(&flags, "resume").await?;
+    output::print_line(format_args!("resumed {}", flags.plugin));
+    Ok(())
+}
+
+async fn change(flags: &OnePlugin, action: &str) -> CommandResult {
+    remote::check_plugin_name(&flags.plugin)?;
+    let path = format!("/api/plugins/{}/{action}", flags.plugin);
+    remote::post(&flags.server.server, &path).await.map(drop)
+}
