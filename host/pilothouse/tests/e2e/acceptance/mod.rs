@@ -65,7 +65,10 @@ fn every_language_has_an_acceptance_plugin() {
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
     let plugins = folders("examples/acceptance");
-    for name in folders("guest-sdk").iter().chain(&plugins) {
+    let mut sdks = folders("guest-sdk");
+    // The cases that the fake cluster of every SDK passes.
+    sdks.retain(|name| name != "testing");
+    for name in sdks.iter().chain(&plugins) {
         assert!(
             Implementation::all().any(|implementation| implementation.name == name),
             "{name} is not in the list of languages in host/toolchain/src/language.rs"
