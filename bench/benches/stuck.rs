@@ -50,7 +50,7 @@ impl Template {
         match scenario {
             "updates" => self.event("MODIFIED", step % OBJECTS, step % OBJECTS, version),
             "one name" => {
-                let uid = |life: usize| if life == 0 { 0 } else { OBJECTS + life };
+                let uid = |incarnation: usize| if incarnation == 0 { 0 } else { OBJECTS + incarnation };
                 self.event("DELETED", 0, uid(step), version)
                     + &self.event("ADDED", 0, uid(step + 1), version + 1)
             }
@@ -129,11 +129,11 @@ async fn run(scenario: String, with_stuck: bool) {
     let before = resident_memory();
     begin.notify_one();
     take(&healthy, events(&scenario)).await;
-    let waiting: usize =
+    let backlog: usize =
         registry.informers()[0].subscribers.iter().map(|subscriber| subscriber.backlog).sum();
     let after = resident_memory();
     let subscribers = if with_stuck { "with a stuck one" } else { "healthy alone" };
-    println!("{scenario:>14} | {subscribers:>16} | {before:>10} | {after:>10} | {waiting:>7}");
+    println!("{scenario:>14} | {subscribers:>16} | {before:>10} | {after:>10} | {backlog:>7}");
 }
 
 fn main() {

@@ -19,7 +19,7 @@ use crate::pods;
 
 /// The command line of a consumer.
 #[derive(Parser)]
-pub struct Consumer {
+pub struct ConsumerArguments {
     /// The URL of the fixture server.
     #[arg(long)]
     server: String,
@@ -64,7 +64,7 @@ enum Mode {
 ///
 /// # Errors
 /// If the server cannot be reached, or the watch ends early.
-pub async fn run(consumer: Consumer) -> Result<(), String> {
+pub async fn run(consumer: ConsumerArguments) -> Result<(), String> {
     let ingest_runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ingest_runtime = ingest_runtime.map_err(|error| error.to_string())?;
     let handle = ingest_runtime.handle().clone();
@@ -91,7 +91,11 @@ fn print_line(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> Result<Subscription, String> {
+async fn ingest(
+    consumer: &ConsumerArguments,
+    client: kube::Client,
+    runtime: Handle,
+) -> Result<Subscription, String> {
     let compression = (consumer.compression == CacheCompression::Zstd).then(Compression::default);
     let options = InformerOptions::default().with_runtime(runtime).with_compression(compression);
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
@@ -159,7 +163,7 @@ fn read_nanos(subscription: &Subscription) -> Result<u128, String> {
 }
 
 /// Reads and counts all events without a pipeline, for the cost of reading alone.
-async fn drain(consumer: &Consumer, client: kube::Client) -> Result<(), String> {
+async fn drain(consumer: &ConsumerArguments, client: kube::Client) -> Result<(), String> {
     let server: Arc<dyn ListWatch> = Arc::new(KubeListWatch::new(client, pods()));
     let failed = |failure: pilothouse_informer::Failure| failure.to_string();
     let mut list = server.list(&ListParams::default()).await.map_err(failed)?;

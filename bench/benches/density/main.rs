@@ -125,7 +125,7 @@ async fn run() -> Result<(), String> {
     println!("|---|---|---|");
     for Guest { file, .. } in &arguments.guests {
         let times = wake::measure(file, folder).await?;
-        println!("| {} | {:.2} | {:.3} |", files::stem(file), times.asleep, times.kept);
+        println!("| {} | {:.2} | {:.3} |", files::stem(file), times.unmapped, times.pooled);
     }
     Ok(())
 }

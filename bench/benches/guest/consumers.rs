@@ -31,13 +31,13 @@ fn send(feed: &Feed, chunks: &[Bytes]) -> Result<(), String> {
 }
 
 /// An informer with a subscriber that counts notifications.
-pub(crate) struct Native {
+pub(crate) struct NativeSubscriber {
     runtime: Runtime,
     subscription: Subscription,
     feed: Feed,
 }
 
-impl Native {
+impl NativeSubscriber {
     pub(crate) fn start(list: &[Bytes], objects: usize) -> Result<Self, String> {
         let runtime = runtime()?;
         let (subscription, feed) = runtime.block_on(async {
@@ -127,13 +127,13 @@ impl Plugin {
             (host, feed)
         });
         let mut plugin = Self { runtime, host, feed, last_line: 0, mark: None, _directory: directory };
-        plugin.settle()?;
+        plugin.wait_for_list()?;
         Ok(plugin)
     }
 
     /// Waits until the plugin has handled the first list. The `mark` in the list may be handled before other objects, so further marks are sent
     /// until one is handled and the queue is empty.
-    fn settle(&mut self) -> Result<(), String> {
+    fn wait_for_list(&mut self) -> Result<(), String> {
         for _ in 0..TIMEOUT.as_secs() {
             self.change("mark", 0)?;
             self.runtime.block_on(async { sleep(Duration::from_secs(1)).await });

@@ -17,7 +17,7 @@ mod server;
 
 use std::path::Path;
 
-use consumers::{Native, Plugin};
+use consumers::{NativeSubscriber, Plugin};
 use figure::{Figure, cpu, median};
 
 /// The host's allocator.
@@ -73,7 +73,7 @@ fn run() -> Result<(), String> {
         format!("{}: {error}; run `cargo xtask build-guests --small probe` first", path.display())
     })?;
     let list = pods::list(arguments.objects);
-    let mut native = Native::start(&list, arguments.objects)?;
+    let mut native = NativeSubscriber::start(&list, arguments.objects)?;
     if arguments.wants("observe") {
         notifications(&arguments, &mut native, &mut Plugin::start(&list, &guest, r#"{"observes": true}"#)?)?;
     }
@@ -104,7 +104,11 @@ fn run() -> Result<(), String> {
 }
 
 /// Measures a notification in a batch to an observer, beyond the cost of a native subscriber.
-fn notifications(arguments: &Arguments, native: &mut Native, plugin: &mut Plugin) -> Result<(), String> {
+fn notifications(
+    arguments: &Arguments,
+    native: &mut NativeSubscriber,
+    plugin: &mut Plugin,
+) -> Result<(), String> {
     let (mut extra, mut base, mut batches) = (Vec::new(), Vec::new(), Vec::new());
     let mut before = plugin.mark()?;
     for _ in 0..arguments.rounds {
@@ -133,7 +137,7 @@ fn notifications(arguments: &Arguments, native: &mut Native, plugin: &mut Plugin
 fn predicates(
     arguments: &Arguments,
     name: &str,
-    native: &mut Native,
+    native: &mut NativeSubscriber,
     plugin: &mut Plugin,
 ) -> Result<(), String> {
     let mut extra = Vec::new();
@@ -163,7 +167,7 @@ fn reconciles(
     arguments: &Arguments,
     title: &str,
     watch: &str,
-    native: &mut Native,
+    native: &mut NativeSubscriber,
     plugin: &mut Plugin,
     bare: &mut bare::Bare,
 ) -> Result<(), String> {

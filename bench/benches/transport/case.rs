@@ -10,7 +10,7 @@ pub(crate) struct Case {
     /// Whether the client accepts gzip.
     pub(crate) gzip: bool,
     /// Whether the server writes each event separately; otherwise 64 KiB of events at a time.
-    pub(crate) single_events: bool,
+    pub(crate) one_event_per_chunk: bool,
     /// The number of informers.
     pub(crate) watches: usize,
 }
@@ -32,7 +32,7 @@ const BASE: Case = Case {
     protocol: Protocol::Http1,
     streaming: true,
     gzip: false,
-    single_events: false,
+    one_event_per_chunk: false,
     watches: 1,
 };
 
@@ -49,11 +49,11 @@ pub(crate) const SINGLE: [Case; 9] = [
     Case { name: "HTTP/1.1, list", streaming: false, ..BASE },
     Case { name: "HTTP/1.1, list as gzip", streaming: false, gzip: true, ..BASE },
     Case { name: "HTTP/2, list", protocol: Protocol::Http2, streaming: false, ..BASE },
-    Case { name: "HTTP/1.1, each event written for itself", single_events: true, ..BASE },
+    Case { name: "HTTP/1.1, each event written for itself", one_event_per_chunk: true, ..BASE },
     Case {
         name: "HTTP/2, each event written for itself",
         protocol: Protocol::Http2,
-        single_events: true,
+        one_event_per_chunk: true,
         ..BASE
     },
 ];
@@ -64,14 +64,14 @@ pub(crate) const MANY: [Case; 4] = [
     Case { name: "HTTP/2, one connection", protocol: Protocol::Http2, watches: 20, ..BASE },
     Case {
         name: "HTTP/1.1, a connection for each watch, each event for itself",
-        single_events: true,
+        one_event_per_chunk: true,
         watches: 20,
         ..BASE
     },
     Case {
         name: "HTTP/2, one connection, each event for itself",
         protocol: Protocol::Http2,
-        single_events: true,
+        one_event_per_chunk: true,
         watches: 20,
         ..BASE
     },

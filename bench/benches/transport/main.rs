@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use case::{Case, MANY, SINGLE};
-use server::{Served, Server};
+use server::{PreparedBodies, Server};
 
 /// The host's allocator.
 #[global_allocator]
@@ -75,9 +75,11 @@ fn main() {
 }
 
 async fn run(arguments: &Arguments) -> Result<(), String> {
-    let large = Served::prepare(arguments.objects, arguments.events)?;
-    let small =
-        Served::prepare(OBJECTS_OF_MANY.min(arguments.objects), EVENTS_OF_MANY.min(arguments.events))?;
+    let large = PreparedBodies::prepare(arguments.objects, arguments.events)?;
+    let small = PreparedBodies::prepare(
+        OBJECTS_OF_MANY.min(arguments.objects),
+        EVENTS_OF_MANY.min(arguments.events),
+    )?;
     println!(
         "{}",
         json!({"served": {
@@ -109,7 +111,7 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// Measures a new client process with a new server.
-async fn measure(case: &Case, served: &Served) -> Result<Value, String> {
+async fn measure(case: &Case, served: &PreparedBodies) -> Result<Value, String> {
     let server = Server::start(case, served.clone()).await?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let task = json!({

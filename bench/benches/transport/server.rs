@@ -39,7 +39,7 @@ const LEVEL: u32 = 1;
 
 /// The prepared bodies, which are the same for all clients.
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct PreparedBodies {
     pub(crate) objects: usize,
     pub(crate) events: usize,
     pub(crate) list: Bytes,
@@ -53,7 +53,7 @@ pub(crate) struct Served {
     ends: Arc<[usize]>,
 }
 
-impl Served {
+impl PreparedBodies {
     pub(crate) fn prepare(objects: usize, events: usize) -> Result<Self, String> {
         let (mut list, mut initial) = (String::new(), String::new());
         for number in 0..objects {
@@ -88,8 +88,8 @@ impl Served {
     }
 
     /// Returns the events of the watch, one in each chunk or in chunks of equal size.
-    fn events(&self, single_events: bool) -> BoxStream<'static, Bytes> {
-        if !single_events {
+    fn events(&self, one_event_per_chunk: bool) -> BoxStream<'static, Bytes> {
+        if !one_event_per_chunk {
             return chunks(self.watch.clone());
         }
         let (watch, ends) = (self.watch.clone(), Arc::clone(&self.ends));
@@ -114,7 +114,7 @@ pub(crate) struct Server {
     /// The certificate that clients trust, in hex.
     pub(crate) certificate: String,
     counts: Arc<Counts>,
-    events: watch::Sender<bool>,
+    begin: watch::Sender<bool>,
     _connections: JoinSet<()>,
 }
 
@@ -126,7 +126,7 @@ struct Counts {
 }
 
 impl Server {
-    pub(crate) async fn start(case: &Case, served: Served) -> Result<Self, String> {
+    pub(crate) async fn start(case: &Case, served: PreparedBodies) -> Result<Self, String> {
         let message = |error: &dyn std::error::Error| error.to_string();
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).map_err(|error| message(&error))?;
@@ -145,8 +145,8 @@ impl Server {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| message(&error))?;
         let port = listener.local_addr().map_err(|error| message(&error))?.port();
         let counts = Arc::<Counts>::default();
-        let (events, events_begun) = watch::channel(false);
-        let handler = Handler { served, single_events: case.single_events, events_begun };
+        let (begin, events_begun) = watch::channel(false);
+        let handler = Handler { served, one_event_per_chunk: case.one_event_per_chunk, events_begun };
         let mut connections = JoinSet::new();
         let counted = Arc::clone(&counts);
         connections.spawn(async move {
@@ -157,12 +157,12 @@ impl Server {
                 open.spawn(connection(stream, acceptor.clone(), handler.clone()));
             }
         });
-        Ok(Self { port, certificate, counts, events, _connections: connections })
+        Ok(Self { port, certificate, counts, begin, _connections: connections })
     }
 
     /// Makes the watches send their events.
     pub(crate) fn begin_events(&self) {
-        self.events.send_replace(true);
+        self.begin.send_replace(true);
     }
 
     pub(crate) fn sent(&self) -> u64 {
@@ -195,8 +195,8 @@ type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
 #[derive(Clone)]
 struct Handler {
-    served: Served,
-    single_events: bool,
+    served: PreparedBodies,
+    one_event_per_chunk: bool,
     events_begun: watch::Receiver<bool>,
 }
 
@@ -215,7 +215,7 @@ impl Handler {
                 let _ = events_begun.wait_for(|begun| *begun).await;
                 Bytes::new()
             });
-            let events = wait.chain(self.served.events(self.single_events));
+            let events = wait.chain(self.served.events(self.one_event_per_chunk));
             let events = events.filter(|part| std::future::ready(!part.is_empty()));
             return response(false, list.chain(events).chain(stream::pending()).boxed());
         }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_model::{Object, ObjectKey};
-use pilothouse_plugin::{CompiledPlugin, Compiler, Engine, EngineOptions, Limits, Reason, Request, StubHost};
+use pilothouse_plugin::{
+    CompiledPlugin, Compiler, Engine, EngineOptions, InstanceLimits, Reason, Request, StubHost,
+};
 use tokio::time::Instant;
 
 const SCRIPT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"},"data":{"op":"info"}}"#;
@@ -69,7 +71,7 @@ async fn measure(file: &Path) -> Figures {
     for _ in 0..INSTANTIATIONS {
         let begin = Instant::now();
         let mut instance =
-            code.instantiate(Arc::clone(&host) as _, &Limits::default()).await.expect("an instance");
+            code.instantiate(Arc::clone(&host) as _, &InstanceLimits::default()).await.expect("an instance");
         instantiate.push(begin.elapsed());
         let begin = Instant::now();
         instance.reconcile(request()).await.expect("a reconcile");

@@ -20,8 +20,8 @@ type controller struct {
 	progress *progress
 	// initial is the number of listed objects that are still to be reconciled. Reconciles after that are caused by events.
 	initial atomic.Int64
-	// settled is closed when all listed objects have been reconciled.
-	settled chan struct{}
+	// listReconciled is closed when all listed objects have been reconciled.
+	listReconciled chan struct{}
 }
 
 // startController starts a controller and waits until every listed object has been reconciled once, so that the workers are idle when the
@@ -34,10 +34,10 @@ func startController(ctx context.Context, config *rest.Config, o options, p *pro
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods()
 	c := &controller{
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		pods:     pods.Lister(),
-		progress: p,
-		settled:  make(chan struct{}),
+		queue:          workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		pods:           pods.Lister(),
+		progress:       p,
+		listReconciled: make(chan struct{}),
 	}
 	c.initial.Store(int64(o.objects))
 	if err := setTransform(pods.Informer(), o); err != nil {
@@ -59,7 +59,7 @@ func startController(ctx context.Context, config *rest.Config, o options, p *pro
 		go c.work()
 	}
 	select {
-	case <-c.settled:
+	case <-c.listReconciled:
 		return pods.Informer(), nil
 	case <-ctx.Done():
 		return nil, errors.New("interrupted while the listed objects were reconciled")
@@ -92,7 +92,7 @@ func (c *controller) reconcile(name cache.ObjectName) {
 	}
 	switch left := c.initial.Add(-1); {
 	case left == 0:
-		close(c.settled)
+		close(c.listReconciled)
 	case left < 0:
 		c.progress.record(now, pod)
 	}

@@ -37,7 +37,7 @@ func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName}}
 	change, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
 		if deployment.UID == "" {
-			fill(deployment, foo)
+			setSpec(deployment, foo)
 			return controllerutil.SetControllerReference(foo, deployment, r.Scheme())
 		}
 		if !metav1.IsControlledBy(deployment, foo) {
@@ -45,25 +45,25 @@ func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ct
 			r.event(foo, corev1.EventTypeWarning, "ErrResourceExists", note)
 			return fmt.Errorf("%s", note)
 		}
-		repair(deployment, foo)
+		setDesiredState(deployment, foo)
 		return nil
 	})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	reported, err := r.report(ctx, foo, deployment)
+	statusChanged, err := r.updateStatus(ctx, foo, deployment)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if change != controllerutil.OperationResultNone || reported {
+	if change != controllerutil.OperationResultNone || statusChanged {
 		log.FromContext(ctx).Info("synced", "deployment", deployment.Name, "change", change)
 		r.event(foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
 	}
 	return ctrl.Result{}, nil
 }
 
-// report writes the status if it has changed, and returns whether it has.
-func (r *fooReconciler) report(ctx context.Context, foo *Foo, deployment *appsv1.Deployment) (bool, error) {
+// updateStatus writes the status if it has changed, and returns whether it has.
+func (r *fooReconciler) updateStatus(ctx context.Context, foo *Foo, deployment *appsv1.Deployment) (bool, error) {
 	available := deployment.Status.AvailableReplicas
 	if foo.Status != nil && foo.Status.AvailableReplicas == available {
 		return false, nil
@@ -78,8 +78,8 @@ func (r *fooReconciler) event(foo *Foo, kind, reason, note string) {
 	}
 }
 
-// repair sets the fields of the Deployment that the Foo determines, and leaves the others unchanged.
-func repair(deployment *appsv1.Deployment, foo *Foo) {
+// setDesiredState sets the fields of the Deployment that the Foo determines, and leaves the others unchanged.
+func setDesiredState(deployment *appsv1.Deployment, foo *Foo) {
 	if foo.Spec.Replicas != nil {
 		deployment.Spec.Replicas = foo.Spec.Replicas
 	}
@@ -91,8 +91,8 @@ func repair(deployment *appsv1.Deployment, foo *Foo) {
 	}
 }
 
-// fill sets the spec of a new Deployment.
-func fill(deployment *appsv1.Deployment, foo *Foo) {
+// setSpec sets the spec of a new Deployment.
+func setSpec(deployment *appsv1.Deployment, foo *Foo) {
 	replicas := int32(1)
 	if foo.Spec.Replicas != nil {
 		replicas = *foo.Spec.Replicas

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use pilothouse_bench::consumer::{Consumer, run};
+use pilothouse_bench::consumer::{ConsumerArguments, run};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let consumer = Consumer::parse();
+    let consumer = ConsumerArguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(run(consumer)),

@@ -35,7 +35,7 @@ pub enum EvaluationError {
     #[error("there is no member {0:?}")]
     Member(String),
     /// Contains a name from the expression.
-    #[error("there is no variable {0:?}")]
+    #[error("unknown variable {0:?}")]
     Variable(String),
     /// A map has no such key.
     #[error("a key is not in its map")]
@@ -44,7 +44,7 @@ pub enum EvaluationError {
     #[error("an index is outside of its list")]
     Index,
     /// The operator does not take values of these types.
-    #[error("{0} does not take values of these types")]
+    #[error("invalid operand types for {0}")]
     Types(&'static str),
     /// A number overflows, or is divided by zero.
     #[error("a number overflows, or is divided by zero")]

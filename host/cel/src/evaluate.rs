@@ -28,7 +28,7 @@ pub(crate) struct Evaluation<'e> {
     functions: &'e dyn Fn(&str) -> Option<bool>,
 }
 
-type Outcome = Result<Value, EvaluationError>;
+type EvaluationResult = Result<Value, EvaluationError>;
 
 impl<'e> Evaluation<'e> {
     pub(crate) fn new(
@@ -41,7 +41,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Returns the expression's value. Recurses as deeply as the expression is nested, which was limited before it was parsed.
-    pub(crate) fn evaluate(&mut self, expression: &'e IdedExpr) -> Outcome {
+    pub(crate) fn evaluate(&mut self, expression: &'e IdedExpr) -> EvaluationResult {
         self.budget.charge(1)?;
         match &expression.expr {
             Expr::Literal(literal) => {
@@ -70,7 +70,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// As in the library, a selection from a value that is not a map is false rather than an error.
-    fn select(&mut self, select: &'e SelectExpr) -> Outcome {
+    fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
         let Value::Map(map) = self.evaluate(&select.operand)? else { return Ok(Value::Bool(false)) };
         let found = map.get(&KeyRef::String(&select.field));
         if select.test {
@@ -79,7 +79,7 @@ impl<'e> Evaluation<'e> {
         found.cloned().ok_or_else(|| EvaluationError::Member(select.field.clone()))
     }
 
-    fn map(&mut self, map: &'e MapExpr) -> Outcome {
+    fn map(&mut self, map: &'e MapExpr) -> EvaluationResult {
         let mut entries = HashMap::new();
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvaluationError::Unsupported) };
@@ -90,7 +90,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Evaluates a macro such as `all` or `map`: `loop_step` computes the next accumulator from the last one and an element.
-    fn comprehension(&mut self, macro_call: &'e ComprehensionExpr) -> Outcome {
+    fn comprehension(&mut self, macro_call: &'e ComprehensionExpr) -> EvaluationResult {
         let start = self.evaluate(&macro_call.accu_init)?;
         let range = self.evaluate(&macro_call.iter_range)?;
         let outer = self.variables.len();
@@ -138,7 +138,7 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    fn call(&mut self, call: &'e CallExpr) -> Outcome {
+    fn call(&mut self, call: &'e CallExpr) -> EvaluationResult {
         if let Some(namespace) = functions::namespace(call) {
             let arguments = self.arguments(call)?;
             return functions::call_in_namespace(namespace, &call.func_name, arguments, self.budget);
@@ -186,7 +186,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Takes the accumulator of a macro out of its variable, because the sum replaces it. Otherwise each step of `map` would copy the list.
-    fn operand_of_sum(&mut self, expression: &'e IdedExpr) -> Outcome {
+    fn operand_of_sum(&mut self, expression: &'e IdedExpr) -> EvaluationResult {
         if let Expr::Ident(name) = &expression.expr
             && name.starts_with('@')
             && let Some((_, value)) = self.variables.iter_mut().rev().find(|(known, _)| known == name)
@@ -196,7 +196,7 @@ impl<'e> Evaluation<'e> {
         self.evaluate(expression)
     }
 
-    fn binary(&mut self, operator: &str, left: &'e IdedExpr, right: &'e IdedExpr) -> Outcome {
+    fn binary(&mut self, operator: &str, left: &'e IdedExpr, right: &'e IdedExpr) -> EvaluationResult {
         let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
         let budget = &mut *self.budget;
         let result = match operator {
@@ -219,7 +219,12 @@ impl<'e> Evaluation<'e> {
 
     /// Evaluates `||` if `decisive` is true, `&&` if it is false. As CEL defines it, an error of one side is ignored if the other side
     /// decides. Exceeding the budget is never ignored.
-    fn logical_operator(&mut self, left: &'e IdedExpr, right: &'e IdedExpr, decisive: bool) -> Outcome {
+    fn logical_operator(
+        &mut self,
+        left: &'e IdedExpr,
+        right: &'e IdedExpr,
+        decisive: bool,
+    ) -> EvaluationResult {
         let left = self.boolean(left);
         if matches!(left, Ok(value) if value == decisive) || left == Err(EvaluationError::Cost) {
             return left.map(Value::Bool);
@@ -228,7 +233,7 @@ impl<'e> Evaluation<'e> {
         if right == decisive { Ok(Value::Bool(decisive)) } else { left.map(Value::Bool) }
     }
 
-    fn function(&mut self, call: &'e CallExpr, target: Option<Value>) -> Outcome {
+    fn function(&mut self, call: &'e CallExpr, target: Option<Value>) -> EvaluationResult {
         let arguments = self.arguments(call)?;
         functions::call(&call.func_name, target, arguments, self.patterns, self.budget)
     }

@@ -153,7 +153,7 @@ fn literal_pattern(call: &CallExpr) -> Option<&str> {
 }
 
 /// Whether there is no function of this name, as a function or as a method. Operators are no functions.
-pub fn is_unknown(name: &str) -> bool {
+pub fn is_missing_from_library(name: &str) -> bool {
     // Without arguments, the library's error about a known function is about those.
     let call = CallExpr { func_name: name.to_owned(), target: None, args: Vec::new() };
     matches!(resolve(call, &LIBRARY), Some(Err(ExecutionError::UndeclaredReference(_))))
@@ -167,13 +167,13 @@ pub(crate) fn call(
     patterns: &Patterns,
     budget: &mut Budget,
 ) -> Result<Value, EvaluationError> {
-    let refused = || EvaluationError::Function(name.to_owned());
+    let argument_error = || EvaluationError::Function(name.to_owned());
     // The function form has the target as its first argument.
-    let (this, others) = match &target {
+    let (receiver, rest) = match &target {
         Some(target) => (target, arguments.as_slice()),
-        None => arguments.split_first().ok_or_else(refused)?,
+        None => arguments.split_first().ok_or_else(argument_error)?,
     };
-    match (name, this, others) {
+    match (name, receiver, rest) {
         ("size", Value::String(text), []) => return length(text.len()),
         ("size", Value::List(list), []) => return length(list.len()),
         ("size", Value::Map(map), []) => return length(map.map.len()),
@@ -190,32 +190,33 @@ pub(crate) fn call(
             return Ok(Value::Bool(text.contains(part.as_str())));
         }
         ("matches" | "find" | "findAll", Value::String(text), [Value::String(pattern), ..]) => {
-            return call_pattern_function(name, text, pattern, others, patterns, budget);
+            return call_pattern_function(name, text, pattern, rest, patterns, budget);
         }
         (_, Value::Opaque(_), _) => {
-            if let Some(result) = optional(this).and_then(|inner| call_of_optional(name, this, inner, others))
+            if let Some(result) =
+                optional(receiver).and_then(|inner| call_of_optional(name, receiver, inner, rest))
             {
                 return Ok(result);
             }
         }
         _ => {}
     }
-    let mut total_size = size(this, budget)?;
-    for argument in others {
+    let mut total_size = size(receiver, budget)?;
+    for argument in rest {
         total_size = total_size.saturating_add(size(argument, budget)?);
     }
-    charge_library(name, this, others, total_size, budget)?;
-    library(name, target.map(Receiver::Value), arguments).ok_or_else(refused)
+    charge_library(name, receiver, rest, total_size, budget)?;
+    library(name, target.map(Receiver::Value), arguments).ok_or_else(argument_error)
 }
 
 /// Calls a method of an optional without copying its value; `None` for unknown methods and other arguments.
-fn call_of_optional(name: &str, this: &Value, inner: &OptionalValue, others: &[Value]) -> Option<Value> {
-    match (name, others) {
+fn call_of_optional(name: &str, receiver: &Value, inner: &OptionalValue, rest: &[Value]) -> Option<Value> {
+    match (name, rest) {
         ("hasValue", []) => Some(Value::Bool(inner.value().is_some())),
         ("value", []) => inner.value().cloned(),
         ("orValue", [other]) => Some(inner.value().unwrap_or(other).clone()),
         ("or", [other]) if inner.value().is_some() || optional(other).is_some() => {
-            Some(if inner.value().is_some() { this.clone() } else { other.clone() })
+            Some(if inner.value().is_some() { receiver.clone() } else { other.clone() })
         }
         _ => None,
     }
@@ -302,7 +303,7 @@ fn call_pattern_function(
     name: &str,
     text: &str,
     pattern: &str,
-    others: &[Value],
+    rest: &[Value],
     patterns: &Patterns,
     budget: &mut Budget,
 ) -> Result<Value, EvaluationError> {
@@ -317,7 +318,7 @@ fn call_pattern_function(
     };
     budget.charge((text.len() as u64 / 10 + 1).saturating_mul(pattern.factor))?;
     let found = |found: regex::Match<'_>| Value::from(found.as_str());
-    match (name, others) {
+    match (name, rest) {
         ("matches", [_]) => Ok(Value::Bool(pattern.regex.is_match(text))),
         ("find", [_]) => Ok(pattern.regex.find(text).map_or_else(|| Value::from(""), found)),
         ("findAll", [_]) => Ok(Value::from(pattern.regex.find_iter(text).map(found).collect::<Vec<_>>())),
@@ -332,8 +333,8 @@ fn call_pattern_function(
 /// Charges a call of a library function before it runs, beyond the cost of measuring its arguments. `total_size` is that of the arguments.
 fn charge_library(
     name: &str,
-    this: &Value,
-    others: &[Value],
+    receiver: &Value,
+    rest: &[Value],
     total_size: usize,
     budget: &mut Budget,
 ) -> Result<(), EvaluationError> {
@@ -344,42 +345,44 @@ fn charge_library(
     // The library converts the arguments and the result.
     budget.charge(10)?;
     budget.charge_text(total_size)?;
-    let refused = || EvaluationError::Function(name.to_owned());
-    match (name, others) {
-        ("url" | "quantity" | "ip" | "cidr" | "semver", _) if text(this) > MAX_CONVERTED_LENGTH => {
-            Err(refused())
+    let argument_error = || EvaluationError::Function(name.to_owned());
+    match (name, rest) {
+        ("url" | "quantity" | "ip" | "cidr" | "semver", _) if text(receiver) > MAX_CONVERTED_LENGTH => {
+            Err(argument_error())
         }
         ("replace", [from, to, ..]) => {
-            let matches = text(this) / text(from).max(1) + 1;
-            budget.charge_text(matches.saturating_mul(text(to)).saturating_add(text(this)))
+            let matches = text(receiver) / text(from).max(1) + 1;
+            budget.charge_text(matches.saturating_mul(text(to)).saturating_add(text(receiver)))
         }
-        ("split", [separator, ..]) => budget.charge_elements(text(this) / text(separator).max(1) + 1),
+        ("split", [separator, ..]) => budget.charge_elements(text(receiver) / text(separator).max(1) + 1),
         ("join", _) => {
             // The library would print elements that are not texts.
-            if let Value::List(list) = this
+            if let Value::List(list) = receiver
                 && !list.iter().all(|element| matches!(element, Value::String(_)))
             {
-                return Err(refused());
+                return Err(argument_error());
             }
-            budget.charge_text(elements(this).saturating_mul(others.first().map_or(0, text)))
+            budget.charge_text(elements(receiver).saturating_mul(rest.first().map_or(0, text)))
         }
-        ("indexOf" | "lastIndexOf", [part, ..]) => budget.charge_text(text(this).saturating_mul(text(part))),
-        ("contains", [part]) => match (this, part) {
+        ("indexOf" | "lastIndexOf", [part, ..]) => {
+            budget.charge_text(text(receiver).saturating_mul(text(part)))
+        }
+        ("contains", [part]) => match (receiver, part) {
             (Value::Bytes(bytes), Value::Bytes(part)) => {
                 budget.charge_text(bytes.len().saturating_mul(part.len() + 1))
             }
             _ => Ok(()),
         },
-        ("distinct", _) => budget.charge_elements(elements(this).saturating_mul(total_size)),
+        ("distinct", _) => budget.charge_elements(elements(receiver).saturating_mul(total_size)),
         // The library would copy the sum of texts or lists at each step.
-        ("sum", _) => match this {
-            Value::List(list) if !list.iter().all(is_plain) => Err(refused()),
+        ("sum", _) => match receiver {
+            Value::List(list) if !list.iter().all(is_plain) => Err(argument_error()),
             _ => Ok(()),
         },
         ("sort" | "isSorted" | "min" | "max", _) => budget.charge_text(total_size.saturating_mul(16)),
         // With a high precision, the library writes very many digits, or panics.
-        ("format", _) => match this {
-            Value::String(text) if has_long_precision(text) => Err(refused()),
+        ("format", _) => match receiver {
+            Value::String(text) if has_long_precision(text) => Err(argument_error()),
             _ => budget.charge_text(total_size.saturating_mul(8)),
         },
         _ => Ok(()),

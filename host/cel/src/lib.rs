@@ -18,7 +18,7 @@ mod values;
 pub use budget::{Budget, COST_LIMIT};
 pub use error::{CompileError, EvaluationError};
 pub use expression::Expression;
-pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_unknown, timestamp};
+pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_missing_from_library, timestamp};
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
 pub use kube_cel::cel::objects::{Key, Map};

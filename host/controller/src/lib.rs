@@ -25,7 +25,9 @@ mod outgoing;
 mod runtime;
 
 pub use access::{AccountError, ServiceAccount};
-pub use check::{CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, Right, Verdict, check};
+pub use check::{
+    CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
+};
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_controller::descriptor::Descriptor;
-use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError, StubHost};
+use pilothouse_plugin::{DescribeError, Engine, EngineOptions, InstanceLimits, LoadError, StubHost};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 struct Host {
     runtime: Runtime,
     engine: Engine,
-    limits: Limits,
+    limits: InstanceLimits,
 }
 
 /// Returns the host that all inputs share, as all plugins of a real host do.
@@ -30,12 +30,12 @@ fn host() -> &'static Host {
             .expect("a runtime"),
         engine: Engine::new(EngineOptions { parallel_compilation: false, ..EngineOptions::default() })
             .expect("an engine"),
-        limits: Limits {
+        limits: InstanceLimits {
             memory: 4 << 20,
             describe_timeout: Duration::from_millis(200),
             message_size: 1 << 20,
             handles: 100,
-            ..Limits::default()
+            ..InstanceLimits::default()
         },
     })
 }

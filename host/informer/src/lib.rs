@@ -163,8 +163,8 @@ pub use shared::{
 pub use status::{InformerPhase, InformerStatus};
 pub use store::{IndexError, IndexFn, IndexPlace, ReadError, Scan, Store, StoreReader};
 pub use work_queue::{
-    KeyState, KeyStatus, NoMetrics, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit,
-    TokenBucket, WorkItem, WorkQueue, WorkQueueOptions,
+    KeyPayload, KeyState, KeyStatus, NoMetrics, PendingItem, Priority, QueueMetrics, QueueSnapshot,
+    RateLimit, TokenBucket, WorkItem, WorkQueue, WorkQueueOptions,
 };
 
 pub use pilothouse_model as model;

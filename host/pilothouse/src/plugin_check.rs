@@ -32,7 +32,7 @@ pub(crate) async fn check_file_without_review(
 async fn load_and_check(
     file: &Path,
     kubeconfig: Option<&Path>,
-    review_rights: bool,
+    review_permissions: bool,
     (grant_crds, grants): (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
     if !file.is_file() {
@@ -49,7 +49,7 @@ async fn load_and_check(
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
         let engine = engine.map_err(|error| format!("cannot start the wasm engine: {error}"))?;
         let (embedded, cluster) = (embedded_server(), cluster.clone());
-        let servers = CheckServers { embedded, cluster, review_rights, grant_crds, grants };
+        let servers = CheckServers { embedded, cluster, review_permissions, grant_crds, grants };
         // Boxed because the future of a load is large.
         Box::pin(check(&engine, file, servers)).await
     };

@@ -52,7 +52,7 @@ fn last_error(plugin: &PluginStatus) -> Option<String> {
         object => format!(" at {object}"),
     };
     Some(format!(
-        "{} in a row, {} in back-off; the last error{object}, {}: {}",
+        "{} in a row, {} in backoff; the last error{object}, {}: {}",
         counted(plugin.consecutive_errors, "error", "errors"),
         counted(keys, "key", "keys"),
         last.time,
@@ -91,7 +91,7 @@ mod tests {
             json!({"time": "2026-01-02T03:04:05Z", "watch": "foos", "key": "shop/a", "message": "401"});
         let failing = json!({"consecutiveErrors": 4, "keysInBackoff": 1, "lastError": last});
         let expected =
-            "4 errors in a row, 1 key in back-off; the last error at foos shop/a, 2026-01-02T03:04:05Z: 401";
+            "4 errors in a row, 1 key in backoff; the last error at foos shop/a, 2026-01-02T03:04:05Z: 401";
         assert_eq!(problems(&plugin(&failing)), [expected]);
         assert_eq!(problems(&plugin(&json!({"lastError": last}))), Vec::<String>::new(), "it is over");
         assert_eq!(problems(&plugin(&json!({}))), Vec::<String>::new());

@@ -12,7 +12,7 @@ use crate::bindings::exports::pilothouse::controller as exports;
 use crate::compile::{self, CodeSource};
 use crate::engine::Engine;
 use crate::sandbox::GuestState;
-use crate::{DescribeError, Fault, Host, Instance, Limits, LoadError};
+use crate::{DescribeError, Fault, Host, Instance, InstanceLimits, LoadError};
 
 /// A plugin that was checked, compiled and linked, and can be instantiated. Cheap to clone.
 ///
@@ -35,13 +35,13 @@ pub(crate) struct Inner {
 /// everything else of an idle plugin.
 pub(crate) struct State {
     /// `None` while unmapped.
-    pub(crate) linked: Option<Arc<Linked>>,
+    pub(crate) linked: Option<Arc<LinkedCode>>,
     /// When the code was last requested.
     pub(crate) last_used: Instant,
 }
 
 /// Mapped and linked code. Each instance holds it, too.
-pub(crate) struct Linked {
+pub(crate) struct LinkedCode {
     pub(crate) instances: InstancePre<GuestState>,
     pub(crate) indices: Indices,
 }
@@ -125,14 +125,18 @@ impl CompiledPlugin {
     /// Creates an instance, and runs the module's start code if it has any.
     ///
     /// Cancel safe: dropping the future discards the instance.
-    pub async fn instantiate(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<Instance, Fault> {
+    pub async fn instantiate(&self, host: Arc<dyn Host>, limits: &InstanceLimits) -> Result<Instance, Fault> {
         Instance::new(self, host, limits).await
     }
 
     /// Asks the plugin for its descriptor, on a new instance, with the [configuration](Host::config) of the host.
     ///
     /// Cancel safe: dropping the future discards the instance.
-    pub async fn describe(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<String, DescribeError> {
+    pub async fn describe(
+        &self,
+        host: Arc<dyn Host>,
+        limits: &InstanceLimits,
+    ) -> Result<String, DescribeError> {
         self.instantiate(Arc::clone(&host), limits).await?.describe(host.config()).await
     }
 }
@@ -141,7 +145,7 @@ impl CompiledPlugin {
     /// Returns the mapped code. Maps and links it again if it was unmapped, on a thread for blocking work; this takes a few milliseconds.
     ///
     /// Cancel safe.
-    pub(crate) async fn map(&self) -> Result<Arc<Linked>, LoadError> {
+    pub(crate) async fn map(&self) -> Result<Arc<LinkedCode>, LoadError> {
         {
             let mut state = self.inner.state.lock();
             state.last_used = Instant::now();

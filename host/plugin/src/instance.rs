@@ -14,13 +14,13 @@ use wasmtime::Store;
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
-use crate::compiled_plugin::{CompiledPlugin, Linked};
+use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
 use crate::fault::describe_error;
 use crate::sandbox::{CpuMeter, GuestState, StopReason};
 use crate::ticker::Ticker;
 use crate::{
-    Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
-    Reason, Request,
+    Call, DescribeError, Failure, Fault, FaultKind, Host, InstanceLimits, MAX_MILLISECONDS, Observation,
+    Outcome, Reason, Request,
 };
 
 /// The import that a fault names when the guest waits outside of the contract's imports: only WASI's polling can wait.
@@ -39,12 +39,12 @@ const MAX_INDEX_VALUE: usize = 4 << 10;
 pub struct Instance {
     store: Store<GuestState>,
     guest: Guest,
-    limits: Limits,
+    limits: InstanceLimits,
     state: State,
     /// The argument of the last `reconcile`. The next call writes over it, so that it allocates nothing.
     argument: Option<types::Request>,
     /// Keeps the code mapped.
-    _linked: Arc<Linked>,
+    _linked: Arc<LinkedCode>,
     /// Keeps the ticker alive.
     code: CompiledPlugin,
 }
@@ -72,7 +72,7 @@ impl Instance {
     pub(crate) async fn new(
         code: &CompiledPlugin,
         host: Arc<dyn Host>,
-        limits: &Limits,
+        limits: &InstanceLimits,
     ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
         let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
@@ -126,9 +126,9 @@ impl Instance {
     pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
         let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
         let guest = self.guest.plugin.clone();
-        let answer =
+        let result =
             self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await?;
-        answer.map_err(|message| DescribeError::Refused(truncated(message)))
+        result.map_err(|message| DescribeError::Refused(truncated(message)))
     }
 
     /// Reconciles one object.
@@ -140,11 +140,11 @@ impl Instance {
         let request = request.into();
         let mut argument = self.argument.take().unwrap_or_else(empty_request);
         write_request(&mut argument, &request);
-        let answer = self
+        let result = self
             .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
             .await;
         self.argument = Some(argument);
-        match answer? {
+        match result? {
             Ok(types::Outcome::Done) => Ok(Outcome::Done),
             Ok(types::Outcome::RequeueAfter(milliseconds)) => {
                 let milliseconds = milliseconds.min(MAX_MILLISECONDS);
@@ -167,15 +167,15 @@ impl Instance {
         let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
         let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
         let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
-        let answer = self
+        let result = self
             .call(Call::Observe(watch), limit, async |store| {
                 let handle = store.data_mut().handles.open_batch(batch)?;
-                let answer = guest.call_observe(&mut *store, &notifications, handle).await;
+                let result = guest.call_observe(&mut *store, &notifications, handle).await;
                 store.data_mut().handles.end_batch();
-                answer
+                result
             })
             .await?;
-        answer.map_err(Failure::from)
+        result.map_err(Failure::from)
     }
 
     /// Computes the values of the object in one of the plugin's computed indexes, sorted and without duplicates.
@@ -217,13 +217,13 @@ impl Instance {
         }
         self.state = State::Busy;
         let ticker = &self.code.inner.engine.shared.ticker;
-        let answer = run(ticker, &mut self.store, call, limit, body).await;
-        self.state = match &answer {
+        let result = run(ticker, &mut self.store, call, limit, body).await;
+        self.state = match &result {
             Err(_) => State::Poisoned,
             Ok(_) if self.store.data().handles.is_leaking() => State::Leaking,
             Ok(_) => State::Ready,
         };
-        answer
+        result
     }
 
     fn not_exported(&self, interface: &'static str) -> Fault {
@@ -273,9 +273,9 @@ async fn run<T>(
     state.waiting_in = None;
     state.console.lock().begin_call(call.clone());
     state.call = call;
-    let answer = with_timeout(limit.allowed, body(store)).await;
+    let result = with_timeout(limit.allowed, body(store)).await;
     let state = store.data_mut();
-    let answer = match answer {
+    let result = match result {
         Some(Ok(value)) => Some(
             state.handles.end_call().map(|()| value).map_err(|exceeded| StopReason::from(exceeded).into()),
         ),
@@ -285,7 +285,7 @@ async fn run<T>(
     let last_lines = {
         let mut console = state.console.lock();
         console.end_call();
-        if matches!(answer, Some(Ok(_))) { Vec::new() } else { console.take_last_lines() }
+        if matches!(result, Some(Ok(_))) { Vec::new() } else { console.take_last_lines() }
     };
     let timed_out = |state: &GuestState| FaultKind::Timeout {
         limit: limit.name,
@@ -293,7 +293,7 @@ async fn run<T>(
         computing: state.cpu.used().min(limit.allowed),
         waiting_in: state.waiting_in.map(str::to_owned),
     };
-    let kind = match answer {
+    let kind = match result {
         Some(Ok(value)) => return Ok(value),
         Some(Err(error)) => describe_error(&error, store.data(), || timed_out(store.data())),
         None => {
@@ -314,8 +314,8 @@ async fn with_timeout<T>(allowed: Duration, body: impl Future<Output = T>) -> Op
     let mut body = pin!(body);
     let mut timer = pin!(None);
     poll_fn(|cx| {
-        if let Poll::Ready(answer) = body.as_mut().poll(cx) {
-            return Poll::Ready(Some(answer));
+        if let Poll::Ready(result) = body.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
         }
         if timer.is_none() {
             // Unconstrained, because a call that uses up its task's cooperative budget must not keep the timer from being polled.

@@ -5,7 +5,7 @@
 //!                                      → InstancePool → Instance::reconcile, Instance::observe, Instance::index_values
 //! ```
 //!
-//! The [`Host`] trait is everything that a guest can see and do, and [`Limits`] is how much it may use. The results of a guest are data
+//! The [`Host`] trait is everything that a guest can see and do, and [`InstanceLimits`] is how much it may use. The results of a guest are data
 //! ([`Outcome`], [`Failure`]), and so are its crashes ([`Fault`]): whatever a guest does, this crate does not panic.
 //!
 //! This crate opens no connections, knows nothing of watches and queues, and exposes no type of wasmtime. The descriptor that `describe`
@@ -51,7 +51,7 @@ pub use host::{
 pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
 pub use instance::Instance;
-pub use limits::{Limits, MAX_MILLISECONDS};
+pub use limits::{InstanceLimits, MAX_MILLISECONDS};
 pub use load::LoadError;
 pub use misuse::Misuse;
 pub use pool::{InstancePool, PoolStats, PooledInstance};

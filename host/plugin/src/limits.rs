@@ -9,7 +9,7 @@ pub const MAX_MILLISECONDS: u32 = 2_147_483_647;
 ///
 /// The defaults suffice for every guest language that has an SDK, with room for the plugin's own work; docs/limits.md has the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct InstanceLimits {
     /// `memory`: bytes of linear memory, all memories of the instance together. The guest traps when it grows its memory beyond; default 64
     /// MiB.
     pub memory: usize,
@@ -48,7 +48,7 @@ pub struct Limits {
     pub http_requests: u32,
 }
 
-impl Default for Limits {
+impl Default for InstanceLimits {
     fn default() -> Self {
         Self {
             memory: 64 << 20,

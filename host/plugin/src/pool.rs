@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{CompiledPlugin, Fault, Host, Instance, Limits};
+use crate::{CompiledPlugin, Fault, Host, Instance, InstanceLimits};
 
 /// A pool of instances of one plugin version: hands out idle instances, and takes back those that are still usable. Cheap to clone.
 ///
@@ -21,7 +21,7 @@ pub struct InstancePool {
 struct Shared {
     code: CompiledPlugin,
     host: Arc<dyn Host>,
-    limits: Limits,
+    limits: InstanceLimits,
     state: Mutex<Inner>,
 }
 
@@ -56,7 +56,7 @@ pub struct PoolStats {
 impl InstancePool {
     /// Creates an empty pool. Instances are created at checkout.
     #[must_use]
-    pub fn new(code: CompiledPlugin, host: Arc<dyn Host>, limits: Limits) -> Self {
+    pub fn new(code: CompiledPlugin, host: Arc<dyn Host>, limits: InstanceLimits) -> Self {
         Self { shared: Arc::new(Shared { code, host, limits, state: Mutex::default() }) }
     }
 

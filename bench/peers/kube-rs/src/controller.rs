@@ -20,9 +20,9 @@ pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>)
     let reader = controller.store();
     let error_policy = |_, _: &Infallible, _| Action::requeue(Duration::from_secs(5));
     tokio::spawn(controller.run(reconcile, error_policy, Arc::clone(&progress)).for_each(|_| async {}));
-    progress.initial().await;
+    progress.wait_for_list().await;
     listed(reader.len(), arguments)?;
-    done(progress.finished().await, reader.len());
+    done(progress.wait_for_end().await, reader.len());
     Ok(())
 }
 

@@ -17,13 +17,13 @@ const SENT_AT: &str = "bench/sent-at";
 pub struct Progress {
     objects: usize,
     /// The resource version of the last event.
-    last: String,
+    last_version: String,
     /// The resource version of the last event of the warm-up, which is the first 5 % of the events.
-    warm: usize,
+    warm_up_end: usize,
     latency: bool,
     records: Mutex<Records>,
     /// Notified when as many notifications have been received as there are objects.
-    initial: Notify,
+    list_received: Notify,
     /// Notified when the last event has been received.
     finished: Notify,
 }
@@ -40,11 +40,11 @@ impl Progress {
         let latencies = Vec::with_capacity(if latency { events } else { 0 });
         Self {
             objects,
-            last: (objects + events).to_string(),
-            warm: objects + events / 20,
+            last_version: (objects + events).to_string(),
+            warm_up_end: objects + events / 20,
             latency,
             records: Mutex::new(Records { notifications: 0, latencies }),
-            initial: Notify::new(),
+            list_received: Notify::new(),
             finished: Notify::new(),
         }
     }
@@ -66,9 +66,9 @@ impl Progress {
             records.latencies.extend(self.measured_latency(now, metadata));
         }
         if records.notifications == self.objects {
-            self.initial.notify_one();
+            self.list_received.notify_one();
         }
-        if metadata.resource_version.as_ref() == Some(&self.last) {
+        if metadata.resource_version.as_ref() == Some(&self.last_version) {
             self.finished.notify_one();
         }
     }
@@ -78,16 +78,16 @@ impl Progress {
         let version: usize = metadata.resource_version.as_ref()?.parse().ok()?;
         let sent: i64 = metadata.annotations.as_ref().and_then(sent_at)?.parse().ok()?;
         // A reconcile reads its object after it has read the time, so the object may have been sent later.
-        (version > self.warm).then_some((now - sent).max(0))
+        (version > self.warm_up_end).then_some((now - sent).max(0))
     }
 
     /// Waits until as many notifications have been received as there are objects.
-    pub async fn initial(&self) {
-        self.initial.notified().await;
+    pub async fn wait_for_list(&self) {
+        self.list_received.notified().await;
     }
 
     /// Waits for the last event and returns the results to print.
-    pub async fn finished(&self) -> Value {
+    pub async fn wait_for_end(&self) -> Value {
         self.finished.notified().await;
         let mut records = self.records.lock();
         let mut done = json!({"delivered": records.notifications - self.objects});

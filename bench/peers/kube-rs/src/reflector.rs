@@ -44,8 +44,8 @@ where
         tokio::spawn(changes.reflect(writer).applied_objects().for_each(each));
     }
     reader.wait_until_ready().await?;
-    progress.initial().await;
+    progress.wait_for_list().await;
     listed(reader.len(), arguments)?;
-    done(progress.finished().await, reader.len());
+    done(progress.wait_for_end().await, reader.len());
     Ok(())
 }

@@ -91,8 +91,8 @@ type absent struct{ Host }
 // Log does nothing. It is the only call that works without a host.
 func (absent) Log(uint8, string, []Pair) {}
 
-// longestDelay is the longest delay that the contract allows.
-const longestDelay = 1<<31 - 1
+// maxDelayMilliseconds is the longest delay that the contract allows.
+const maxDelayMilliseconds = 1<<31 - 1
 
 // Milliseconds converts a delay to milliseconds, rounding up, so that a non-zero delay never becomes 0. Delays above the maximum become the
 // maximum.
@@ -104,7 +104,7 @@ func Milliseconds(delay time.Duration) uint32 {
 	if delay%time.Millisecond != 0 {
 		whole++
 	}
-	return uint32(min(whole, longestDelay))
+	return uint32(min(whole, maxDelayMilliseconds))
 }
 
 type wasmBatch struct {

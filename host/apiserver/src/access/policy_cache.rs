@@ -126,11 +126,11 @@ mod tests {
     use super::*;
     use crate::access::Attributes;
     use crate::access::policy::Decision;
-    use crate::storage::{Draft, HistoryLimits};
+    use crate::storage::{HistoryLimits, UnstoredObject};
     use crate::user::User;
 
-    fn draft(value: Value) -> Draft {
-        Draft { value, fields: Box::default() }
+    fn draft(value: Value) -> UnstoredObject {
+        UnstoredObject { value, fields: Box::default() }
     }
 
     fn may_list(cache: &PolicyCache) -> bool {

@@ -66,15 +66,15 @@ pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> An
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"), "metadata": {},
         "items": items,
     });
-    let mut answer = respond::json_value(StatusCode::OK, &list);
+    let mut response = respond::json_value(StatusCode::OK, &list);
     // Clients recognise the aggregated form by the content type.
     let content_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
     };
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-    answer
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 fn version_discovery(version: &GroupVersion) -> Value {

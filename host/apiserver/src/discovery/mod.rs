@@ -25,11 +25,11 @@ pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, S
     };
     let value = match &request.target {
         Target::CoreVersions => match aggregated(true) {
-            Some(answer) => return Ok(answer),
+            Some(response) => return Ok(response),
             None => Some(groups::core_versions(registry)),
         },
         Target::Groups => match aggregated(false) {
-            Some(answer) => return Ok(answer),
+            Some(response) => return Ok(response),
             None => Some(groups::groups(registry)),
         },
         Target::Group(group) => groups::group(registry, group),

@@ -102,17 +102,17 @@ fn served_resource(endpoint: &Endpoint) -> ServedResource<'_> {
 /// forever.
 fn document_response(document: Document, request: &Request) -> Answer {
     let tag = format!("\"{}\"", document.hash);
-    let mut answer = if request.header("if-none-match") == tag {
+    let mut response = if request.header("if-none-match") == tag {
         respond::json_text(StatusCode::NOT_MODIFIED, "")
     } else {
         respond::json_text(StatusCode::OK, document.body)
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        answer.headers_mut().insert(header::ETAG, tag);
+        response.headers_mut().insert(header::ETAG, tag);
     }
     if request.query.get("hash") == Some(document.hash.as_str()) {
         let immutable = HeaderValue::from_static("public, immutable");
-        answer.headers_mut().insert(header::CACHE_CONTROL, immutable);
+        response.headers_mut().insert(header::CACHE_CONTROL, immutable);
     }
-    answer
+    response
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::storage::{Draft, Table};
+use crate::storage::{Table, UnstoredObject};
 
 /// A stored resource. One or several endpoints serve it.
 #[derive(Debug)]
@@ -61,10 +61,10 @@ pub(crate) struct CrdInfo {
 
 impl Resource {
     /// Creates the draft of an object that is to be stored, with the values of its selectable fields.
-    pub(crate) fn draft(&self, value: Value) -> Draft {
+    pub(crate) fn draft(&self, value: Value) -> UnstoredObject {
         let fields =
             self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
-        Draft { value, fields }
+        UnstoredObject { value, fields }
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
-pub(crate) use object::{Draft, Owner, StoredObject};
+pub(crate) use object::{Owner, StoredObject, UnstoredObject};
 pub(crate) use table::{Table, WatchCut, WriteError};
 
 /// The group and plural name of a resource, which identify its table.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// An object to be written.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct UnstoredObject {
     /// The whole object. `apiVersion` and `kind` are not stored, because they depend on the endpoint that serves it.
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
@@ -45,20 +45,20 @@ pub(crate) struct Owner {
 
 impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
-    pub(super) fn new(mut draft: Draft, revision: u64) -> Self {
+    pub(super) fn new(mut draft: UnstoredObject, revision: u64) -> Self {
         set_version(&mut draft.value, Some(revision));
         Self::from_draft(draft, revision)
     }
 
     /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
-    pub(crate) fn unwritten(mut draft: Draft) -> Self {
+    pub(crate) fn unwritten(mut draft: UnstoredObject) -> Self {
         set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
         Self::from_draft(draft, revision.unwrap_or(0))
     }
 
-    fn from_draft(draft: Draft, revision: u64) -> Self {
-        let Draft { value, fields } = draft;
+    fn from_draft(draft: UnstoredObject, revision: u64) -> Self {
+        let UnstoredObject { value, fields } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
         let text = |name: &str| boxed(&metadata[name]);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::{Draft, Event, EventKind, HistoryLimits, Revision, StoredObject};
+use super::{Event, EventKind, HistoryLimits, Revision, StoredObject, UnstoredObject};
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.
@@ -116,7 +116,7 @@ impl Table {
     }
 
     /// Stores a new object.
-    pub(crate) fn create(&self, draft: Draft) -> Result<Arc<StoredObject>, WriteError> {
+    pub(crate) fn create(&self, draft: UnstoredObject) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         let metadata = &draft.value["metadata"];
         let (namespace, name) =
@@ -135,7 +135,7 @@ impl Table {
     pub(crate) fn update(
         &self,
         expected: &Arc<StoredObject>,
-        draft: Draft,
+        draft: UnstoredObject,
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         let slot = contents.slot(expected).ok_or(WriteError::Changed)?;
@@ -152,7 +152,7 @@ impl Table {
     pub(crate) fn delete(
         &self,
         expected: &Arc<StoredObject>,
-        last: Draft,
+        last: UnstoredObject,
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         contents.slot(expected).ok_or(WriteError::Changed)?;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn draft(name: &str, data: u32) -> Draft {
-    Draft {
+fn draft(name: &str, data: u32) -> UnstoredObject {
+    UnstoredObject {
         value: json!({"metadata": {"name": name, "namespace": "n"}, "data": data}),
         fields: Box::default(),
     }

@@ -10,7 +10,7 @@ use crate::registry::Endpoint;
 use crate::request::{Form, Selection, View};
 use crate::respond;
 use crate::status::Status;
-use crate::storage::{Draft, Event, EventKind, StoredObject};
+use crate::storage::{Event, EventKind, StoredObject, UnstoredObject};
 
 /// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -116,5 +116,5 @@ fn plain_line(endpoint: &Endpoint, kind: EventKind, object: &StoredObject) -> By
 fn at_revision(object: &StoredObject, revision: u64) -> StoredObject {
     let mut value = object.value();
     value["metadata"]["resourceVersion"] = revision.to_string().into();
-    StoredObject::unwritten(Draft { value, fields: object.fields.clone() })
+    StoredObject::unwritten(UnstoredObject { value, fields: object.fields.clone() })
 }

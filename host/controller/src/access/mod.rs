@@ -15,7 +15,7 @@ mod reviewer;
 mod tests;
 
 #[cfg(test)]
-pub(crate) use access_state::Missing;
+pub(crate) use access_state::Suspension;
 pub(crate) use access_state::{Access, AccessState};
 pub use account::{AccountError, ServiceAccount};
 pub(crate) use monitor::{AccessMonitor, forbidden};

@@ -9,7 +9,7 @@ use pilothouse_plugin::LogLevel;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::access_state::{Access, Missing};
+use super::access_state::{Access, Suspension};
 use super::rbac_command;
 use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
 use super::reviewer::{ReviewOutcome, Reviewer};
@@ -49,9 +49,9 @@ impl AccessMonitor {
             let first = Instant::now() + schedule.period(jitter());
             (schedule, first)
         });
-        let mut missing_rights = Vec::new();
+        let mut missing_permissions = Vec::new();
         loop {
-            let check_interval = if self.access.is_withheld() { RETRY_INTERVAL } else { CHECK_INTERVAL };
+            let check_interval = if self.access.is_suspended() { RETRY_INTERVAL } else { CHECK_INTERVAL };
             let next =
                 review.as_ref().map(|(_, at)| *at).into_iter().chain([Instant::now() + check_interval]).min();
             sleep_until(next.unwrap_or_else(Instant::now)).await;
@@ -64,26 +64,26 @@ impl AccessMonitor {
                     tracing::debug!(plugin = %self.plugin, "its permissions cannot be reviewed: {error}");
                 }
                 let step = schedule.step(outcome, Instant::now(), jitter());
-                missing_rights = step.missing.unwrap_or(missing_rights);
+                missing_permissions = step.missing.unwrap_or(missing_permissions);
                 *at = Instant::now() + step.next;
             }
-            self.set_missing(self.forbidden_watches().chain(missing_rights.iter().cloned()).collect());
+            self.set_missing(self.forbidden_watches().chain(missing_permissions.iter().cloned()).collect());
         }
     }
 
-    fn forbidden_watches(&self) -> impl Iterator<Item = Missing> {
+    fn forbidden_watches(&self) -> impl Iterator<Item = Suspension> {
         self.watched.iter().filter_map(|(watch, subscription)| {
             let error = subscription.upgrade()?.status().error?;
             if error.kind != FailureKind::Forbidden {
                 return None;
             }
             let reason = forbidden(watch, &error, &self.plugin);
-            Some(Missing { watch: Some(Arc::clone(watch)), reason })
+            Some(Suspension { watch: Some(Arc::clone(watch)), reason })
         })
     }
 
-    fn set_missing(&self, missing: Vec<Missing>) {
-        if !self.access.set_rights(missing) {
+    fn set_missing(&self, missing: Vec<Suspension>) {
+        if !self.access.set_missing_permissions(missing) {
             return;
         }
         match self.access.reason() {

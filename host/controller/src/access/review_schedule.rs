@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::access_state::Missing;
+use super::access_state::Suspension;
 use super::reviewer::ReviewOutcome;
 use crate::lifecycle::WaitingFor;
 
@@ -26,7 +26,7 @@ pub(super) struct ReviewSchedule {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// The missing permissions from now on; `None` leaves them unchanged.
-    pub(super) missing: Option<Vec<Missing>>,
+    pub(super) missing: Option<Vec<Suspension>>,
     pub(super) next: Duration,
 }
 
@@ -55,8 +55,8 @@ impl ReviewSchedule {
             ReviewOutcome::Unknown(error) => {
                 let minutes = MAX_ANSWER_AGE.as_secs() / 60;
                 let text = format!("its permissions could not be reviewed for {minutes} min: {error}");
-                let missing = Missing { watch: None, reason: WaitingFor::AccessReview(text) };
-                Step { missing: Some(vec![missing]), next: soon }
+                let suspension = Suspension { watch: None, reason: WaitingFor::AccessReview(text) };
+                Step { missing: Some(vec![suspension]), next: soon }
             }
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_missing_permission_is_reviewed_again_soon() {
         let now = Instant::now();
-        let missing = vec![Missing { watch: None, reason: WaitingFor::AccountPermission("gone".into()) }];
+        let missing = vec![Suspension { watch: None, reason: WaitingFor::AccountPermission("gone".into()) }];
         let step = ReviewSchedule::new(INTERVAL, now).step(ReviewOutcome::Missing(missing.clone()), now, 0.0);
         assert_eq!(step, Step { missing: Some(missing.clone()), next: RETRY_INTERVAL });
         let often = Duration::from_millis(100);

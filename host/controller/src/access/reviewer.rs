@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_model::{FieldSelector, ResourceType};
 
-use super::access_state::{Missing, summary};
+use super::access_state::{Suspension, summary};
 use super::{ResourceAttributes, ServiceAccount, is_allowed, remedy};
 use crate::client::{ApiClient, RequestError};
 use crate::lifecycle::WaitingFor;
@@ -43,7 +43,7 @@ pub(crate) enum ReviewOutcome {
     /// Nothing is missing.
     Allowed,
     /// What is missing, according to the server.
-    Missing(Vec<Missing>),
+    Missing(Vec<Suspension>),
     /// The server could not be asked.
     Unknown(RequestError),
 }
@@ -86,7 +86,7 @@ impl Reviewer {
             match self.missing_verbs(read).await {
                 Ok(verbs) if verbs.is_empty() => {}
                 Ok(verbs) => missing.push(self.missing_read(read, &verbs)),
-                Err(error) if error.code() == Some(403) => return self.missing_review_right(&error),
+                Err(error) if error.code() == Some(403) => return self.missing_review_permission(&error),
                 Err(error) => return ReviewOutcome::Unknown(error),
             }
         }
@@ -125,7 +125,7 @@ impl Reviewer {
         is_allowed(&self.server, None, attributes).await
     }
 
-    fn missing_read(&self, read: &RequiredRead, verbs: &[&str]) -> Missing {
+    fn missing_read(&self, read: &RequiredRead, verbs: &[&str]) -> Suspension {
         let Self { account, .. } = self;
         let RequiredRead { watch, plural, group, namespace, name, .. } = read;
         let (verbs, remedy) = (verbs.join(", "), remedy(&self.plugin));
@@ -139,24 +139,24 @@ impl Reviewer {
             "the service account {account} may not {verbs} {plural}{dot}{group}{one} {place}, which watch {watch:?} needs; \
              {remedy}"
         );
-        Missing { watch: Some(Arc::clone(watch)), reason: WaitingFor::AccountPermission(text) }
+        Suspension { watch: Some(Arc::clone(watch)), reason: WaitingFor::AccountPermission(text) }
     }
 
-    fn missing_impersonation(&self) -> Missing {
+    fn missing_impersonation(&self) -> Suspension {
         let Self { account, plugin, .. } = self;
         let remedy = remedy(plugin);
         let text = format!(
             "the host may not impersonate the service account {account}, as which the plugin writes; {remedy}"
         );
-        Missing { watch: None, reason: WaitingFor::AccountPermission(text) }
+        Suspension { watch: None, reason: WaitingFor::AccountPermission(text) }
     }
 
-    fn missing_review_right(&self, error: &RequestError) -> ReviewOutcome {
+    fn missing_review_permission(&self, error: &RequestError) -> ReviewOutcome {
         let Self { account, plugin, .. } = self;
         let remedy = remedy(plugin);
         let text =
             format!("the host may not ask what the service account {account} may read: {error}; {remedy}");
-        ReviewOutcome::Missing(vec![Missing { watch: None, reason: WaitingFor::AccountPermission(text) }])
+        ReviewOutcome::Missing(vec![Suspension { watch: None, reason: WaitingFor::AccountPermission(text) }])
     }
 }
 

@@ -161,8 +161,8 @@ const EVERY: Duration = Duration::from_secs(30);
 /// Waits until the version is suspended or resumed, and returns how long that took.
 async fn until(access: &Access, suspended: bool) -> Duration {
     let start = Instant::now();
-    while access.is_withheld() != suspended {
-        assert!(start.elapsed() < Duration::from_secs(3600), "suspended: {}", access.is_withheld());
+    while access.is_suspended() != suspended {
+        assert!(start.elapsed() < Duration::from_secs(3600), "suspended: {}", access.is_suspended());
         sleep(Duration::from_millis(100)).await;
     }
     start.elapsed()
@@ -182,17 +182,17 @@ async fn a_revoked_permission_suspends_the_version_until_it_is_granted_again() {
     };
     let _guard = monitor.start();
     sleep(Duration::from_secs(3600)).await;
-    assert!(!access.is_withheld());
+    assert!(!access.is_suspended());
     script.deny(&["watch"]);
     assert!(until(&access, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(1));
-    assert!(access.missing("pods").is_some_and(|missing| missing.contains("may not watch pods")));
-    assert_eq!(access.missing("nodes"), None, "another watch is not concerned");
+    assert!(access.suspension("pods").is_some_and(|missing| missing.contains("may not watch pods")));
+    assert_eq!(access.suspension("nodes"), None, "another watch is not concerned");
     script.deny(&[]);
     assert!(until(&access, false).await <= RETRY_INTERVAL + Duration::from_secs(1));
     // An unreachable server changes nothing at first.
     script.fail(503);
     sleep(Duration::from_secs(240)).await;
-    assert!(!access.is_withheld());
+    assert!(!access.is_suspended());
     until(&access, true).await;
     script.fail(0);
     until(&access, false).await;
@@ -215,7 +215,7 @@ async fn a_monitor_that_panics_continues_to_watch_over_the_rights() {
     while script.0.lock().panics > 0 {
         sleep(Duration::from_millis(100)).await;
     }
-    assert!(!access.is_withheld());
+    assert!(!access.is_suspended());
     script.deny(&["watch"]);
     assert!(until(&access, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(2));
     script.deny(&[]);

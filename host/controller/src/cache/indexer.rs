@@ -196,7 +196,7 @@ impl Task {
             return Ok(());
         };
         self.current = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
-        self.guest.panics.panic_point("indexer");
+        self.guest.panics.inject_test_panic("indexer");
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
             match self.ensure_instance(requester, response).await {
@@ -289,7 +289,7 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::{Engine, EngineOptions, Limits};
+    use pilothouse_plugin::{Engine, EngineOptions, InstanceLimits};
 
     use super::*;
     use crate::cache::views::model_tests::model_server::{ModelServer, NAMES, TestWatch, key};
@@ -305,7 +305,8 @@ mod tests {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
         let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
-        let instances = InstancePool::new(code, host, Limits { memory: 1, ..Limits::default() });
+        let instances =
+            InstancePool::new(code, host, InstanceLimits { memory: 1, ..InstanceLimits::default() });
         let ((_, batches), (_, own_writes)) = (mpsc::channel(1), mpsc::channel(1));
         let (guest_of_task, health) = (guest.clone(), Health::default());
         let mut task = Task {
@@ -356,7 +357,8 @@ mod tests {
         let (guest, views) = fixture().await;
         let watch: Arc<str> = "maps".into();
         guest.panics.arm("indexer", 1);
-        let pool = crate::load::version::Version::test_pool(&guest, "index.wat", Limits::default()).await;
+        let pool =
+            crate::load::version::Version::test_pool(&guest, "index.wat", InstanceLimits::default()).await;
         let indexer = Indexer::start(pool, guest.clone(), Health::default());
         let keys = vec![key(0), key(1)];
         indexer.index(Arc::clone(&views), &watch, keys, Requester::Batch).await.expect("an answer");
@@ -378,7 +380,7 @@ mod tests {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
         let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
-        let pool = InstancePool::new(code, host, Limits::default());
+        let pool = InstancePool::new(code, host, InstanceLimits::default());
         let indexer = Indexer::start(pool, guest, Health::default());
 
         let request = |keys: Vec<ObjectKey>, requester| {

@@ -1,8 +1,8 @@
 //! Implements `pilothouse check`: reports what loading a plugin would find, without running it.
 
+mod permissions;
 mod report;
 mod review;
-mod rights;
 mod rules;
 mod scopes;
 #[cfg(test)]
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
+pub use permissions::RequiredPermission;
 pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict};
-pub use rights::Right;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
+use crate::config::current_grants::apply_grant_mode;
 use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::limits;
-use crate::config::operator::apply_grant_mode;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
 use crate::load::authority::{not_granted, unused_grants};
@@ -40,7 +40,7 @@ pub struct CheckServers {
     /// The cluster where the plugin is to run. It is only queried; nothing is written to it.
     pub cluster: Option<kube::Client>,
     /// Whether to ask the cluster what its client's user may do.
-    pub review_rights: bool,
+    pub review_permissions: bool,
     /// Whether the host that runs the plugin applies CRDs if a sidecar does not say.
     pub grant_crds: bool,
     /// What that host grants where a sidecar says nothing.
@@ -79,10 +79,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
-    let scopes = Scopes::of(&descriptor, &sidecar, servers.discovery().as_ref())
+    let scopes = Scopes::from_descriptor(&descriptor, &sidecar, servers.discovery().as_ref())
         .await
         .map_err(|error| error.to_string())?;
-    let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    let mut warnings = warnings::descriptor_warnings(&descriptor, &sidecar, &name);
     match servers.embedded {
         Some(server) => {
             let applied = apply_crds(&ApiClient::new(server), &descriptor.crds, &mut Vec::new()).await;
@@ -95,15 +95,15 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         let missing = checked.granted_namespaces(&sidecar).err()?;
         Some(not_granted(&checked.watch.name, &name, &missing))
     }));
-    let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
-    if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
-        review::review(&ApiClient::new(cluster), &mut rights, &mut problems).await;
+    let mut permissions = permissions::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
+    if let Some(cluster) = servers.cluster.filter(|_| servers.review_permissions) {
+        review::review(&ApiClient::new(cluster), &mut permissions, &mut problems).await;
     }
     warnings.extend(scopes.warnings(&descriptor, &sidecar));
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
-    warnings.extend(warnings::of_http(code.imports(), &descriptor, &sidecar));
-    warnings.extend(watches.iter().filter_map(warnings::of_watch));
+    warnings.extend(warnings::http_warning(code.imports(), &descriptor, &sidecar));
+    warnings.extend(watches.iter().filter_map(warnings::watch_warning));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
     warnings.extend(unused_grants(&descriptor, &sidecar, &watched));
@@ -124,7 +124,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         imports: imports(&code),
         watches,
         crds: crd_names(&descriptor),
-        rights,
+        permissions,
         limits: CheckedLimits::new(limits, &descriptor, &sidecar),
         has_sidecar,
         service_account: sidecar.service_account.clone(),
@@ -178,14 +178,14 @@ async fn checked_watches(
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.own_crd(&watch.api_version, &watch.kind);
-        let of = type_of(watch).map_err(|problem| problem.to_string())?;
+        let kind = type_of(watch).map_err(|problem| problem.to_string())?;
         let Some(discovery) = &discovery else {
             let served = if own.is_some() { Verdict::ByOwnCrd } else { Verdict::Unverified };
             let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
             watches.push(CheckedWatch::new(watch, served, plural, namespaced));
             continue;
         };
-        let resolved = discovery.resolve(of, watch.resource.as_deref(), Freshness::Cached).await;
+        let resolved = discovery.resolve(kind, watch.resource.as_deref(), Freshness::Cached).await;
         let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
                 problems.extend(check_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
@@ -196,7 +196,7 @@ async fn checked_watches(
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
-                let kinds = discovery.kinds(of).await.map_err(|error| error.to_string())?;
+                let kinds = discovery.kinds(kind).await.map_err(|error| error.to_string())?;
                 if servers.cluster.is_none() && kinds.is_empty() {
                     (Verdict::Unverified, None, None)
                 } else {

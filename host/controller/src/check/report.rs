@@ -6,8 +6,8 @@ use pilothouse_plugin::Exports;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::Right;
-use super::rights::as_text;
+use super::RequiredPermission;
+use super::permissions::as_text;
 use crate::access::ServiceAccount;
 use crate::client::grants::intersect;
 use crate::config::descriptor::{Descriptor, Rule, Watch};
@@ -53,8 +53,9 @@ pub struct CheckReport {
     pub http: Vec<String>,
     /// The names of the plugin's CRDs.
     pub crds: Vec<String>,
-    /// The rights that the host needs for the plugin.
-    pub rights: Vec<Right>,
+    /// The permissions that the host needs for the plugin.
+    #[serde(rename = "rights")]
+    pub permissions: Vec<RequiredPermission>,
     /// The limits that would apply.
     pub limits: CheckedLimits,
     /// Whether the plugin has a sidecar.

@@ -11,9 +11,9 @@ pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String
     let declared = descriptor.writes.iter().enumerate().map(|(at, rule)| (format!("writes[{at}]"), rule));
     let sidecar_rules = sidecar.grants.writes.iter().flatten().enumerate();
     let sidecar_rules = sidecar_rules.map(|(at, rule)| (format!("the sidecar's grants.writes[{at}]"), rule));
-    let mut warnings: Vec<String> = declared.flat_map(|(place, rule)| of(&place, rule)).collect();
+    let mut warnings: Vec<String> = declared.flat_map(|(place, rule)| rule_warnings(&place, rule)).collect();
     for (place, rule) in sidecar_rules {
-        let faults = of(&place, rule);
+        let faults = rule_warnings(&place, rule);
         if faults.is_empty() && !descriptor.writes.iter().any(|declared| overlap(declared, rule)) {
             warnings.push(format!(
                 "{place} allows nothing: no rule of the descriptor's writes has anything in common with it"
@@ -24,7 +24,7 @@ pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String
     warnings
 }
 
-fn of(place: &str, rule: &Rule) -> Vec<String> {
+fn rule_warnings(place: &str, rule: &Rule) -> Vec<String> {
     if [&rule.api_groups, &rule.resources, &rule.verbs].iter().any(|list| list.is_empty()) {
         return vec![format!(
             "{place} allows nothing: apiGroups, resources and verbs must each have an entry: {rule:?}"

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rights::resources;
-use crate::client::grants::{intersect, is_everywhere};
+use super::permissions::resources;
+use crate::client::grants::{includes_all_namespaces, intersect};
 use crate::client::{Discovery, RequestError};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::Sidecar;
@@ -18,7 +18,7 @@ pub(super) struct Scopes {
 impl Scopes {
     /// Queries the server, if there is one, about each resource in a rule with namespaces; the plugin's own
     /// CRDs are known from their manifests.
-    pub(super) async fn of(
+    pub(super) async fn from_descriptor(
         descriptor: &Descriptor,
         sidecar: &Sidecar,
         discovery: Option<&Discovery>,
@@ -31,7 +31,7 @@ impl Scopes {
             namespaced.insert(name, text("/spec/scope") != "Cluster");
         }
         for (_, rule) in
-            rules(descriptor, sidecar).iter().filter(|(_, rule)| !is_everywhere(&rule.namespaces))
+            rules(descriptor, sidecar).iter().filter(|(_, rule)| !includes_all_namespaces(&rule.namespaces))
         {
             for (group, resource) in resources(rule) {
                 let plural = plural(resource);
@@ -53,7 +53,7 @@ impl Scopes {
     /// namespaces.
     pub(super) fn grants_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
         let name = (group.to_owned(), plural(resource).to_owned());
-        !is_everywhere(&rule.namespaces) && self.cluster.contains(&name)
+        !includes_all_namespaces(&rule.namespaces) && self.cluster.contains(&name)
     }
 
     /// Returns a warning for each resource on which a rule grants nothing.
@@ -90,7 +90,7 @@ mod tests {
     use kube::client::Body;
     use serde_json::json;
 
-    use super::super::rights::needed;
+    use super::super::permissions::needed;
     use super::*;
     use crate::client::ApiClient;
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rule_with_namespaces_on_nodes_needs_no_right_and_causes_a_warning() {
+    async fn a_rule_with_namespaces_on_nodes_needs_no_permission_and_causes_a_warning() {
         let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "writes": [
             {"apiGroups": [""], "resources": ["pods", "nodes/status"], "verbs": ["patch"], "namespaces": ["shop"]},
             {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["get"], "namespaces": ["shop"]},
@@ -130,16 +130,19 @@ mod tests {
         ]});
         let descriptor: Descriptor = serde_json::from_value(descriptor).expect("a descriptor");
         let sidecar = Sidecar::default();
-        let scopes = Scopes::of(&descriptor, &sidecar, Some(&discovery())).await.expect("answered");
+        let scopes =
+            Scopes::from_descriptor(&descriptor, &sidecar, Some(&discovery())).await.expect("answered");
         let warnings = scopes.warnings(&descriptor, &sidecar);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(
             warnings[0].starts_with("writes[0]: nodes/status of group \"\" are cluster-scoped"),
             "{warnings:?}"
         );
-        let rights = needed(&descriptor, &[], &sidecar, &scopes, false);
-        let asked: Vec<_> =
-            rights.iter().map(|right| (right.resource.as_str(), right.namespace.as_str())).collect();
+        let permissions = needed(&descriptor, &[], &sidecar, &scopes, false);
+        let asked: Vec<_> = permissions
+            .iter()
+            .map(|permission| (permission.resource.as_str(), permission.namespace.as_str()))
+            .collect();
         assert!(asked.contains(&("pods", "shop")) && asked.contains(&("nodes", "")), "{asked:?}");
         assert!(!asked.contains(&("nodes/status", "shop")), "{asked:?}");
     }

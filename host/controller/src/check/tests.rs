@@ -22,7 +22,7 @@ async fn check_without_a_server(watches: &Value, crds: &Value) -> CheckReport {
     let servers = CheckServers {
         embedded: None,
         cluster: None,
-        review_rights: false,
+        review_permissions: false,
         grant_crds: false,
         grants: GrantMode::Declared,
     };
@@ -67,8 +67,11 @@ async fn without_a_server_kinds_are_unverified_and_a_warning_names_the_crds() {
             ("maps", Verdict::Unverified, None, None)
         ]
     );
-    let guesses: Vec<_> = report.rights.iter().filter(|right| right.is_guess).collect();
-    assert!(!guesses.is_empty() && guesses.iter().all(|right| right.resource == "configmaps"), "{guesses:?}");
+    let guesses: Vec<_> = report.permissions.iter().filter(|permission| permission.is_guess).collect();
+    assert!(
+        !guesses.is_empty() && guesses.iter().all(|permission| permission.resource == "configmaps"),
+        "{guesses:?}"
+    );
     let warnings = unvalidated_crds(&report);
     assert!(warnings.len() == 1 && warnings[0].contains("things.example.com"), "{:?}", report.warnings);
 }

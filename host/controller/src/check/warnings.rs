@@ -5,7 +5,11 @@ use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::sidecar::Sidecar;
 use crate::name::PluginName;
 
-pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) -> Vec<String> {
+pub(super) fn descriptor_warnings(
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+    name: &PluginName,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     if !descriptor.name.is_empty() && descriptor.name != name.as_str() {
         let (own, file) = (&descriptor.name, name.as_str());
@@ -42,7 +46,7 @@ pub(super) fn of_unvalidated_crds(names: &[String]) -> Option<String> {
 }
 
 /// Warns if the plugin imports wasi:http but no request can be granted.
-pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
+pub(super) fn http_warning(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
     if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
         return None;
     }
@@ -61,7 +65,7 @@ pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sid
 }
 
 /// Returns the warning about a watch, if there is one.
-pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
+pub(super) fn watch_warning(checked: &CheckedWatch) -> Option<String> {
     let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
     // Only for kinds whose server tracks `metadata.generation`: a ConfigMap or a Pod would never pass
@@ -98,7 +102,7 @@ mod tests {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
-        of_watch(&CheckedWatch { watch, served, namespaced: None }).unwrap_or_default()
+        watch_warning(&CheckedWatch { watch, served, namespaced: None }).unwrap_or_default()
     }
 
     #[test]
@@ -118,7 +122,7 @@ mod tests {
             let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(requested).expect("JSON")});
             let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
             let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
-            of_http(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()
+            http_warning(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()
         };
         let http = "wasi:http/outgoing-handler@0.2.4";
         assert!(warning(http, "[]", "").contains("names no host"));
@@ -137,7 +141,7 @@ mod tests {
         let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\n";
         let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
         let name = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
-        let warnings = of(&descriptor.expect("a descriptor"), &sidecar, &name);
+        let warnings = descriptor_warnings(&descriptor.expect("a descriptor"), &sidecar, &name);
         let expected =
             ["\"other\"", "enabled: false", "stateful", "does not apply foos.example.com", "allows nothing"];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");

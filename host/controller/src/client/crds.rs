@@ -106,8 +106,8 @@ async fn apply(server: &ApiClient, name: &str, crd: &Value, dry_run: DryRun) -> 
     let dry_run = if dry_run == DryRun::Yes { "All" } else { "" };
     let path = path(name) + &query(&[("fieldManager", FIELD_MANAGER), ("dryRun", dry_run)]);
     let payload = Payload { content_type: APPLY_PATCH, body: crd.to_string().into() };
-    let answer = server.request(Method::PATCH, &path, Some(payload)).await?;
-    Ok(serde_json::from_slice(&answer).unwrap_or_default())
+    let response = server.request(Method::PATCH, &path, Some(payload)).await?;
+    Ok(serde_json::from_slice(&response).unwrap_or_default())
 }
 
 /// Returns the manager of the CRD's spec, unless the host is one of them.

@@ -1,7 +1,10 @@
 //! What a plugin may do on the server: the descriptor's rules, restricted by the operator's.
+//!
+//! From a part of a rule to whole rules: `covers` and `matches_any` compare one pattern, and a list of them, with a name. `allows` and `may_allow`
+//! compare rules with a request. `intersect` and `intersection` compute the rules that two lists, and two rules, have in common.
 
+use crate::config::current_grants::CurrentGrants;
 use crate::config::descriptor::Rule;
-use crate::config::operator::Operator;
 use crate::config::sidecar::WatchRule;
 
 /// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
@@ -9,7 +12,7 @@ use crate::config::sidecar::WatchRule;
 #[derive(Clone)]
 pub(crate) struct Grants {
     declared: Vec<Rule>,
-    operator: Operator,
+    current_grants: CurrentGrants,
 }
 
 /// A rule that a request needs and does not have.
@@ -61,24 +64,25 @@ pub(crate) struct AccessRequest<'a> {
 
 impl AccessRequest<'_> {
     fn is_within(&self, namespaces: &[String]) -> bool {
-        let is_in_one = self.namespaced && !self.namespace.is_empty();
-        is_everywhere(namespaces) || (is_in_one && matches_any(namespaces, self.namespace))
+        let names_one_namespace = self.namespaced && !self.namespace.is_empty();
+        includes_all_namespaces(namespaces)
+            || (names_one_namespace && matches_any(namespaces, self.namespace))
     }
 }
 
 impl Grants {
     /// The grants of a descriptor, restricted by what the operator allows at the time of each request.
     #[must_use]
-    pub(crate) fn new(declared: Vec<Rule>, operator: Operator) -> Self {
-        Self { declared, operator }
+    pub(crate) fn new(declared: Vec<Rule>, current_grants: CurrentGrants) -> Self {
+        Self { declared, current_grants }
     }
 
-    /// Whether the request may be granted, as far as that is known before discovery: a plugin must not make
-    /// the host query the server about what none of its rules could allow. Of `access.resource`, which is a
-    /// guess, only the subresource counts; `access.namespaced` must be true.
+    /// Checks whether some rule could allow the request, before discovery resolves the kind. The host must not query
+    /// the server on behalf of a plugin that no rule allows. Only the subresource of `access.resource` is compared,
+    /// because the plural is a guess; `access.namespaced` must be true.
     ///
     /// # Errors
-    /// Returns a rule that would allow the request.
+    /// Returns the rule that would allow the request.
     pub(crate) fn check_before_discovery(&self, access: AccessRequest<'_>) -> Result<(), MissingGrant> {
         self.check_by(access, may_allow)
     }
@@ -97,14 +101,15 @@ impl Grants {
         allows: fn(&[Rule], AccessRequest<'_>) -> bool,
     ) -> Result<(), MissingGrant> {
         let declared = allows(&self.declared, access);
-        let terms = self.operator.terms();
-        let granted =
-            terms.is_some_and(|terms| terms.writes.as_ref().is_none_or(|granted| allows(granted, access)));
+        let sidecar_grants = self.current_grants.sidecar_grants();
+        let granted = sidecar_grants.is_some_and(|sidecar_grants| {
+            sidecar_grants.writes.as_ref().is_none_or(|granted| allows(granted, access))
+        });
         if declared && granted {
             return Ok(());
         }
-        let is_in_one = access.namespaced && !access.namespace.is_empty();
-        let namespaces = if is_in_one { vec![access.namespace.to_owned()] } else { Vec::new() };
+        let names_one_namespace = access.namespaced && !access.namespace.is_empty();
+        let namespaces = if names_one_namespace { vec![access.namespace.to_owned()] } else { Vec::new() };
         let rule = Rule {
             api_groups: vec![access.group.to_owned()],
             resources: vec![access.resource.to_owned()],
@@ -115,8 +120,8 @@ impl Grants {
     }
 }
 
-/// Returns the namespaces of a watch that are granted, out of those in `requested`. Empty stands for all
-/// namespaces, in both.
+/// Returns the requested namespaces that the grants cover. In the argument and in the result, an empty list means
+/// all namespaces. `granted: None` means that the sidecar restricts nothing.
 ///
 /// A watch of all namespaces is restricted to the granted ones. A watch that names namespaces needs each of
 /// them.
@@ -135,14 +140,14 @@ pub(crate) fn granted_namespaces(
             matches_any(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
         })
         // As in RBAC, where no Role grants cluster-scoped resources.
-        .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
-    let all = covering.clone().any(|rule| is_everywhere(&rule.namespaces));
+        .filter(|rule| namespaced || includes_all_namespaces(&rule.namespaces));
+    let covers_all_namespaces = covering.clone().any(|rule| includes_all_namespaces(&rule.namespaces));
     let missing = |namespaces: Vec<String>| WatchRule {
         api_groups: vec![group.to_owned()],
         resources: vec![plural.to_owned()],
         namespaces,
     };
-    if all {
+    if covers_all_namespaces {
         return Ok(requested.to_vec());
     }
     let mut available: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
@@ -177,22 +182,23 @@ pub(crate) fn unused_rules<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> imp
 
 /// Returns the rule for what both rules allow.
 fn intersection(one: &Rule, other: &Rule) -> Option<Rule> {
-    let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
-        (true, true) => Vec::new(),
-        (true, false) => other.namespaces.clone(),
-        (false, true) => one.namespaces.clone(),
-        (false, false) => in_both(&one.namespaces, &other.namespaces)?,
-    };
+    let namespaces =
+        match (includes_all_namespaces(&one.namespaces), includes_all_namespaces(&other.namespaces)) {
+            (true, true) => Vec::new(),
+            (true, false) => other.namespaces.clone(),
+            (false, true) => one.namespaces.clone(),
+            (false, false) => intersect_patterns(&one.namespaces, &other.namespaces)?,
+        };
     Some(Rule {
-        api_groups: in_both(&one.api_groups, &other.api_groups)?,
-        resources: in_both(&one.resources, &other.resources)?,
-        verbs: in_both(&one.verbs, &other.verbs)?,
+        api_groups: intersect_patterns(&one.api_groups, &other.api_groups)?,
+        resources: intersect_patterns(&one.resources, &other.resources)?,
+        verbs: intersect_patterns(&one.verbs, &other.verbs)?,
         namespaces,
     })
 }
 
 /// Returns the narrower pattern of each pair in which one covers the other; `None` if there is no such pair.
-fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
+fn intersect_patterns(one: &[String], other: &[String]) -> Option<Vec<String>> {
     let mut both: Vec<String> = Vec::new();
     for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
         let narrower = if covers(left, right) {
@@ -210,7 +216,7 @@ fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
 }
 
 /// Whether a rule with these namespaces applies to all of them, and to cluster-scoped resources.
-pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
+pub(crate) fn includes_all_namespaces(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
 
@@ -254,7 +260,7 @@ mod tests {
     use super::*;
 
     fn grants(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> Grants {
-        Grants::new(declared, Operator::granting_writes(granted))
+        Grants::new(declared, CurrentGrants::granting_writes(granted))
     }
 
     fn rule(group: &str, resource: &str, verb: &str, namespace: &str) -> Rule {
@@ -285,7 +291,11 @@ mod tests {
             let grants = super::tests::grants(vec![declared], granted);
             for namespace in ["shop", "", "other"] {
                 let missing = grants.check(node(namespace)).expect_err("cluster-scoped").rule;
-                assert_eq!(missing, rule("apps", "nodes", "delete", ""), "what would help has no namespace");
+                assert_eq!(
+                    missing,
+                    rule("apps", "nodes", "delete", ""),
+                    "the missing rule names no namespace"
+                );
             }
             assert!(grants.check(access("deployments", "list", "")).is_err(), "all namespaces");
         }
@@ -401,18 +411,18 @@ mod tests {
 
     #[test]
     fn a_watch_of_all_namespaces_is_restricted_and_one_of_named_namespaces_is_not() {
-        let left = |granted: &[WatchRule], requested: &[&str]| {
+        let granted = |rules: &[WatchRule], requested: &[&str]| {
             let requested: Vec<_> = requested.iter().map(|&text| text.to_owned()).collect();
-            granted_namespaces(Some(granted), ("apps", "deployments", true), &requested)
+            granted_namespaces(Some(rules), ("apps", "deployments", true), &requested)
         };
         let two = [watch_rule("deployments", &["b"]), watch_rule("*", &["a", "b"])];
-        assert_eq!(left(&two, &[]), Ok(vec!["a".into(), "b".into()]));
-        assert_eq!(left(&two, &["b"]), Ok(vec!["b".into()]));
-        assert_eq!(left(&two, &["b", "c"]), Err(watch_rule("deployments", &["c"])));
-        assert_eq!(left(&[watch_rule("deployments", &[])], &["c"]), Ok(vec!["c".into()]));
-        assert_eq!(left(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
-        assert_eq!(left(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
-        assert_eq!(left(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(granted(&two, &[]), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(granted(&two, &["b"]), Ok(vec!["b".into()]));
+        assert_eq!(granted(&two, &["b", "c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(granted(&[watch_rule("deployments", &[])], &["c"]), Ok(vec!["c".into()]));
+        assert_eq!(granted(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
+        assert_eq!(granted(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
+        assert_eq!(granted(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
         assert_eq!(granted_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
     }
 

@@ -12,7 +12,7 @@ use pilothouse_informer::{Priority, WorkItem};
 use pilothouse_plugin::HostMemoryCharge;
 use tokio::sync::Notify;
 
-use crate::runtime::queue::{Item, QueueNote};
+use crate::runtime::queue::{Item, QueuePayload};
 
 /// The in-flight requests of all versions of one plugin. Cheap to clone.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ struct Shared {
 struct KeyRequests {
     requests: usize,
     /// The key, once its worker has finished.
-    held: Option<WorkItem<Item, QueueNote>>,
+    held: Option<WorkItem<Item, QueuePayload>>,
 }
 
 /// One request in flight. Dropping it means that its outcome is known.
@@ -43,7 +43,7 @@ pub(crate) struct InFlightRequest {
 /// A key that a worker processes. Dropping it releases the key, at once or when its requests have ended.
 pub(crate) struct HeldItem {
     /// The work item that holds the key. Only `drop` takes it.
-    work: Option<WorkItem<Item, QueueNote>>,
+    work: Option<WorkItem<Item, QueuePayload>>,
     in_flight: InFlight,
 }
 
@@ -78,7 +78,7 @@ impl InFlight {
     }
 
     /// Hands a key to a worker.
-    pub(crate) fn hold(&self, work: WorkItem<Item, QueueNote>) -> HeldItem {
+    pub(crate) fn hold(&self, work: WorkItem<Item, QueuePayload>) -> HeldItem {
         HeldItem { work: Some(work), in_flight: self.clone() }
     }
 }
@@ -102,7 +102,7 @@ impl Drop for InFlightRequest {
 }
 
 impl HeldItem {
-    fn work(&self) -> &WorkItem<Item, QueueNote> {
+    fn work(&self) -> &WorkItem<Item, QueuePayload> {
         self.work.as_ref().unwrap_or_else(|| unreachable!("only drop takes the work"))
     }
 
@@ -119,7 +119,7 @@ impl HeldItem {
 
     /// Takes the key's memory charge, to pass it on when the key is queued again.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
-        self.work.as_mut().and_then(|work| work.note_mut().take_charge())
+        self.work.as_mut().and_then(|work| work.payload_mut().take_charge())
     }
 
     /// The priority with which the key was taken.

@@ -54,9 +54,9 @@ pub(crate) fn parse_creation(
     if !subresource && let Ok(object) = Object::parse(body, &options) {
         return Ok(from_object(object, resource));
     }
-    let answer =
+    let response =
         Object::parse_response(body, &options).map_err(|error| invalid_response(&resource, &error))?;
-    Ok(WriteOutcome::Response(resource, answer))
+    Ok(WriteOutcome::Response(resource, response))
 }
 
 /// Parses the response to an update or a patch.
@@ -78,13 +78,13 @@ fn invalid_response(resource: &ResourceType, error: &ObjectError) -> ApiError {
 
 /// Parses the response to a deletion. That is a `Status`, or the object: the last state of an object that is
 /// gone, or the state of one whose deletion is pending.
-pub(crate) fn parse_deletion(answer: &[u8], resource: ResourceType, key: &ObjectKey) -> WriteOutcome {
-    let status = serde_json::from_slice::<serde_json::Value>(answer).unwrap_or_default();
+pub(crate) fn parse_deletion(response: &[u8], resource: ResourceType, key: &ObjectKey) -> WriteOutcome {
+    let status = serde_json::from_slice::<serde_json::Value>(response).unwrap_or_default();
     if status["kind"] == "Status" {
         let uid = status.pointer("/details/uid").and_then(|uid| uid.as_str()).unwrap_or_default();
         return WriteOutcome::Deleted(resource, key.clone(), uid.to_owned());
     }
-    match parse_object(answer, &resource) {
+    match parse_object(response, &resource) {
         Ok(object) if is_deletion_delayed(&object) => WriteOutcome::Object(resource, object),
         Ok(object) => WriteOutcome::Deleted(resource, key.clone(), object.uid().to_owned()),
         Err(_) => WriteOutcome::Deleted(resource, key.clone(), String::new()),
@@ -130,9 +130,9 @@ mod tests {
     /// response.
     fn pod_outcomes(members: &serde_json::Value) -> (WriteOutcome, WriteOutcome) {
         let key = ObjectKey::new("n", "p");
-        let answer = pod(members);
-        let write = parse_update(&answer, resource("Pod", "pods")).expect("readable");
-        (parse_deletion(&answer, resource("Pod", "pods"), &key), write)
+        let response = pod(members);
+        let write = parse_update(&response, resource("Pod", "pods")).expect("readable");
+        (parse_deletion(&response, resource("Pod", "pods"), &key), write)
     }
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn the_uid_of_a_deleted_object_is_read_from_the_status() {
         let status = json!({"kind": "Status", "status": "Success", "details": {"name": "p", "uid": "u"}});
-        let answer =
+        let response =
             parse_deletion(status.to_string().as_bytes(), resource("Pod", "pods"), &ObjectKey::new("n", "p"));
-        assert!(matches!(answer, WriteOutcome::Deleted(_, _, uid) if uid == "u"));
+        assert!(matches!(response, WriteOutcome::Deleted(_, _, uid) if uid == "u"));
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration of a plugin: what it declares, and what its operator allows.
 
+pub(crate) mod current_grants;
 pub mod descriptor;
 pub mod limits;
-pub(crate) mod operator;
 pub mod sidecar;

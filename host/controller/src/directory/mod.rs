@@ -26,7 +26,7 @@ const YML: &str = "yml";
 
 /// Distinguishes states of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileFingerprint {
     len: u64,
     modified: Option<SystemTime>,
     /// Device and inode. They differ when a symlink is changed to a file of the same size and time.
@@ -40,52 +40,52 @@ pub(crate) struct PluginFiles {
     pub wasm: PathBuf,
     /// The sidecar's path, whether it exists or not.
     pub sidecar: PathBuf,
-    wasm_stamp: Stamp,
-    sidecar_stamp: Option<Stamp>,
+    wasm_fingerprint: FileFingerprint,
+    sidecar_fingerprint: Option<FileFingerprint>,
     /// A file with the extension `.yml`. It is not a sidecar, but its author probably meant it to be one.
-    yml_stamp: Option<Stamp>,
+    yml_fingerprint: Option<FileFingerprint>,
 }
 
 impl PluginFiles {
     /// Files that do not exist.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
-        let wasm_stamp = Stamp { len: 0, modified: None, identity: (0, 0) };
+        let wasm_fingerprint = FileFingerprint { len: 0, modified: None, identity: (0, 0) };
         Self {
             wasm: PathBuf::from("test.wasm"),
             sidecar: PathBuf::from("test.yaml"),
-            wasm_stamp,
-            sidecar_stamp: None,
-            yml_stamp: None,
+            wasm_fingerprint,
+            sidecar_fingerprint: None,
+            yml_fingerprint: None,
         }
     }
 
     fn has_other_code_than(&self, other: Option<&Self>) -> bool {
-        other.is_none_or(|other| self.wasm_stamp != other.wasm_stamp)
+        other.is_none_or(|other| self.wasm_fingerprint != other.wasm_fingerprint)
     }
 
     /// Whether none of the files was modified recently.
     fn are_old(&self, now: SystemTime) -> bool {
-        let is_old = |stamp: &Stamp| {
-            let age = stamp.modified.and_then(|modified| now.duration_since(modified).ok());
+        let is_old = |fingerprint: &FileFingerprint| {
+            let age = fingerprint.modified.and_then(|modified| now.duration_since(modified).ok());
             age.is_some_and(|age| age >= OLD_FILE_AGE)
         };
-        is_old(&self.wasm_stamp) && self.sidecar_stamp.as_ref().is_none_or(is_old)
+        is_old(&self.wasm_fingerprint) && self.sidecar_fingerprint.as_ref().is_none_or(is_old)
     }
 
     /// Whether the files still look as they did at the scan.
     pub(crate) fn are_current(&self) -> bool {
-        stamp(&self.wasm).as_ref() == Some(&self.wasm_stamp) && self.has_current_sidecar()
+        fingerprint(&self.wasm).as_ref() == Some(&self.wasm_fingerprint) && self.has_current_sidecar()
     }
 
     /// Whether the sidecar still looks as it did at the scan.
     pub(crate) fn has_current_sidecar(&self) -> bool {
-        stamp(&self.sidecar) == self.sidecar_stamp
+        fingerprint(&self.sidecar) == self.sidecar_fingerprint
     }
 
     /// Returns the path of the file with the extension `.yml` instead of `.yaml`, if there is one.
     pub(crate) fn yml_sidecar(&self) -> Option<PathBuf> {
-        self.yml_stamp.map(|_| self.wasm.with_extension(YML))
+        self.yml_fingerprint.map(|_| self.wasm.with_extension(YML))
     }
 }
 
@@ -114,13 +114,14 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
             continue;
         }
         // A file that was deleted after it was listed, and a dangling symlink, are absent files.
-        let Some(wasm_stamp) = stamp(&wasm) else { continue };
+        let Some(wasm_fingerprint) = fingerprint(&wasm) else { continue };
         let sidecar = wasm.with_extension("yaml");
-        let yml_stamp = stamp(&wasm.with_extension(YML));
-        let sidecar_stamp = stamp(&sidecar);
+        let yml_fingerprint = fingerprint(&wasm.with_extension(YML));
+        let sidecar_fingerprint = fingerprint(&sidecar);
         match PluginName::of_file(&wasm) {
             Ok(name) => {
-                let files = PluginFiles { wasm, sidecar, wasm_stamp, sidecar_stamp, yml_stamp };
+                let files =
+                    PluginFiles { wasm, sidecar, wasm_fingerprint, sidecar_fingerprint, yml_fingerprint };
                 scan.plugins.insert(name, files);
             }
             Err(error) => scan.refused.push(error),
@@ -129,11 +130,15 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// Returns the stamp of a file; `None` if there is none, or a directory. Pipes, sockets and devices are included, so that loading the plugin
+/// Returns the fingerprint of a file; `None` if there is none, or a directory. Pipes, sockets and devices are included, so that loading the plugin
 /// reports that it does not read them.
-fn stamp(path: &Path) -> Option<Stamp> {
+fn fingerprint(path: &Path) -> Option<FileFingerprint> {
     let metadata = std::fs::metadata(path).ok().filter(|metadata| !metadata.is_dir())?;
-    Some(Stamp { len: metadata.len(), modified: metadata.modified().ok(), identity: identity(&metadata) })
+    Some(FileFingerprint {
+        len: metadata.len(),
+        modified: metadata.modified().ok(),
+        identity: identity(&metadata),
+    })
 }
 
 #[cfg(unix)]

@@ -8,9 +8,9 @@ fn files(len: u64) -> PluginFiles {
     PluginFiles {
         wasm: "a.wasm".into(),
         sidecar: "a.yaml".into(),
-        wasm_stamp: Stamp { len, modified: None, identity: (0, 0) },
-        sidecar_stamp: None,
-        yml_stamp: None,
+        wasm_fingerprint: FileFingerprint { len, modified: None, identity: (0, 0) },
+        sidecar_fingerprint: None,
+        yml_fingerprint: None,
     }
 }
 
@@ -56,7 +56,7 @@ async fn at_the_start_an_old_file_has_settled() {
     let aged = |age: Duration| {
         let mut found = found(Some(1));
         for files in found.values_mut() {
-            files.wasm_stamp.modified = wall_clock.checked_sub(age);
+            files.wasm_fingerprint.modified = wall_clock.checked_sub(age);
         }
         found
     };
@@ -68,7 +68,8 @@ async fn at_the_start_an_old_file_has_settled() {
     }
     let mut fresh_sidecar = aged(OLD_FILE_AGE);
     for files in fresh_sidecar.values_mut() {
-        files.sidecar_stamp = Some(Stamp { modified: Some(wall_clock), ..files.wasm_stamp });
+        files.sidecar_fingerprint =
+            Some(FileFingerprint { modified: Some(wall_clock), ..files.wasm_fingerprint });
     }
     let mut directory = Directory::new(SETTLE);
     directory.settle_old_files(&BTreeMap::new(), wall_clock, start);
@@ -106,7 +107,7 @@ async fn new_code_is_compiled_at_once_and_only_once() {
     let loaded = start + SETTLE * 2;
     assert_eq!(observe(Some(files(2)), loaded), [Change::Load(name(), files(2))]);
     // A change of the sidecar alone needs no compilation.
-    let with_sidecar = PluginFiles { sidecar_stamp: Some(files(9).wasm_stamp), ..files(2) };
+    let with_sidecar = PluginFiles { sidecar_fingerprint: Some(files(9).wasm_fingerprint), ..files(2) };
     assert_eq!(observe(Some(with_sidecar.clone()), loaded + SETTLE), []);
     assert_eq!(observe(Some(with_sidecar.clone()), loaded + SETTLE * 2).len(), 1);
     // A compilation is cancelled when the old files are back.
@@ -125,7 +126,7 @@ fn a_scan_finds_plugins_and_reports_files_with_invalid_names() {
     std::fs::create_dir(folder.path().join("folder.wasm")).expect("made");
     let found = scan(folder.path()).expect("readable");
     assert_eq!(found.plugins.keys().map(PluginName::as_str).collect::<Vec<_>>(), ["good"]);
-    assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_some()));
+    assert!(found.plugins.values().all(|files| files.sidecar_fingerprint.is_some()));
     assert_eq!(found.refused.len(), 1);
     assert!(scan(&folder.path().join("absent")).is_err());
 }

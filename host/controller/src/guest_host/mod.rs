@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::cache::views::{INDEX_STEP, Views};
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
-use crate::config::limits::Quotas;
+use crate::config::limits::PluginLimits;
 pub(crate) use crate::guest_host::services::GuestServices;
 use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
@@ -46,7 +46,7 @@ pub(crate) struct Capabilities {
 
 /// Rate limits for actions that cost the cluster or other plugins something.
 pub(crate) struct RateLimits {
-    quotas: Quotas,
+    plugin_limits: PluginLimits,
     requests: RateLimiter,
     requests_waited: LogThrottle,
     events: Mutex<TokenBucket>,
@@ -61,12 +61,16 @@ impl RateLimits {
     /// The number of metrics whose refusal is logged. Further ones are only counted.
     const MAX_LOGGED_METRICS: usize = 20;
 
-    pub(crate) fn new(quotas: &Quotas) -> Self {
+    pub(crate) fn new(plugin_limits: &PluginLimits) -> Self {
         let now = Instant::now();
-        let events = quotas.events_per_second;
+        let events = plugin_limits.events_per_second;
         Self {
-            quotas: *quotas,
-            requests: RateLimiter::new(TokenBucket::new(quotas.client_qps, quotas.client_burst, now)),
+            plugin_limits: *plugin_limits,
+            requests: RateLimiter::new(TokenBucket::new(
+                plugin_limits.client_qps,
+                plugin_limits.client_burst,
+                now,
+            )),
             requests_waited: LogThrottle::default(),
             events: Mutex::new(TokenBucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
             events_dropped: LogThrottle::default(),
@@ -116,14 +120,14 @@ impl GuestHost {
         let on_wait = || {
             self.services.metrics.throttled.inc();
             if rate_limits.requests_waited.is_due(Instant::now()) {
-                let Quotas { client_qps, client_burst, .. } = rate_limits.quotas;
+                let PluginLimits { client_qps, client_burst, .. } = rate_limits.plugin_limits;
                 self.warn(&format!(
                     "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
                 ));
             }
         };
         rate_limits.requests.acquire(on_wait).await;
-        match capabilities.views.access.withdrawn() {
+        match capabilities.views.access.operator_suspension() {
             None => Ok(&capabilities.client),
             Some(reason) => Err(ApiError::Unavailable(reason)),
         }
@@ -311,7 +315,7 @@ impl Host for GuestHost {
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
         if let Some(Capabilities { rate_limits, views, .. }) = &self.capabilities {
-            if views.access.is_withheld() {
+            if views.access.is_suspended() {
                 self.services.metrics.events_dropped.inc();
                 return;
             }
@@ -320,7 +324,7 @@ impl Host for GuestHost {
             if is_too_fast {
                 self.services.metrics.events_dropped.inc();
                 if rate_limits.events_dropped.is_due(now) {
-                    let allowed = rate_limits.quotas.events_per_second;
+                    let allowed = rate_limits.plugin_limits.events_per_second;
                     self.warn(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
                 }
                 return;
@@ -356,7 +360,7 @@ impl Host for GuestHost {
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
         let Some(Capabilities { rate_limits, .. }) = &self.capabilities else { return };
         let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
-        match guest_metrics.record(name, &sample, rate_limits.quotas.metric_series) {
+        match guest_metrics.record(name, &sample, rate_limits.plugin_limits.metric_series) {
             // What there may be of it is bounded by the number of series.
             Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
             Err(problem) => {

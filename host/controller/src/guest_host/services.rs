@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
 use crate::client::quota::LogThrottle;
-use crate::config::operator::Operator;
+use crate::config::current_grants::CurrentGrants;
 use crate::lifecycle::RecentErrors;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::logs::PluginLog;
@@ -23,7 +23,7 @@ use crate::runtime::queue::PluginQueue;
 #[derive(Clone)]
 pub(crate) struct GuestServices {
     pub(crate) name: PluginName,
-    pub(crate) operator: Operator,
+    pub(crate) current_grants: CurrentGrants,
     pub(crate) queue: PluginQueue,
     pub(crate) events: EventRecorder,
     /// All log lines about the plugin go through this.
@@ -74,7 +74,7 @@ impl GuestServices {
         let host_memory = HostMemory::default();
         let logs = crate::logs::PluginLogs::default();
         Self {
-            operator: Operator::granting_writes(None),
+            current_grants: CurrentGrants::granting_writes(None),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
             events: EventRecorder::start(crate::client::ApiClient::new(client), "test".into(), logs.clone()),
             log: logs.of(&name),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::PluginHost;
 use crate::logs::PluginLogLine;
-use crate::runtime::{ControlError, PluginKeys, PluginView};
+use crate::runtime::{ControlError, PluginKeys, PluginStatusSource};
 
 impl PluginHost {
     /// Returns up to `limit` of a plugin's pending keys, with the last error of each as far as its log has it.
@@ -14,7 +14,7 @@ impl PluginHost {
     /// Errors if there is no such plugin.
     pub fn keys(&self, plugin: &str, limit: usize) -> Result<PluginKeys, ControlError> {
         let (name, view) = {
-            let views = self.shared.views.read();
+            let views = self.shared.status_sources.read();
             let found = views.iter().find(|(name, _)| name.as_str() == plugin);
             let (name, view) = found.ok_or_else(|| unknown(plugin))?;
             (name.clone(), Arc::clone(view))
@@ -47,8 +47,8 @@ impl PluginHost {
         Ok(())
     }
 
-    fn view(&self, plugin: &str) -> Result<Arc<PluginView>, ControlError> {
-        let views = self.shared.views.read();
+    fn view(&self, plugin: &str) -> Result<Arc<PluginStatusSource>, ControlError> {
+        let views = self.shared.status_sources.read();
         let found = views.iter().find(|(name, _)| name.as_str() == plugin);
         found.map(|(_, view)| Arc::clone(view)).ok_or_else(|| unknown(plugin))
     }
@@ -91,12 +91,16 @@ mod tests {
         let lines = [
             line("failed: first; tried again in 5ms", "foos", "shop/a"),
             line("failed: second; tried again in 10ms", "foos", "shop/a"),
-            line("failed for good: no; not tried again until the object changes", "bars", "shop/a"),
+            line(
+                "failed with a terminal error: no; not tried again until the object changes",
+                "bars",
+                "shop/a",
+            ),
             line("reconciled", "foos", "shop/a"),
         ];
         let errors = last_errors(&lines);
         assert_eq!(errors[&("foos", "shop/a")], "failed: second; tried again in 10ms");
-        assert!(errors[&("bars", "shop/a")].starts_with("failed for good"));
+        assert!(errors[&("bars", "shop/a")].starts_with("failed with a terminal error"));
         assert_eq!(errors.len(), 2);
     }
 }

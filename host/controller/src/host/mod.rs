@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::own_writes::PluginWrites;
 use crate::client::clients::Clients;
 use crate::client::{ApiClient, Discovery, EventRecorder};
-use crate::config::operator::Operator;
+use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
@@ -41,7 +41,7 @@ use crate::name::{NameError, PluginName};
 use crate::outgoing::Tls;
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
-use crate::runtime::{PluginHandle, PluginView, ReloadOptions};
+use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 use removed_plugins::RemovedPlugins;
 
 /// The options of a host.
@@ -102,7 +102,7 @@ struct Shared {
     metrics: Metrics,
     guest_metrics: GuestMetrics,
     started: Instant,
-    views: RwLock<BTreeMap<PluginName, Arc<PluginView>>>,
+    status_sources: RwLock<BTreeMap<PluginName, Arc<PluginStatusSource>>>,
     /// Whether the files that existed at the start have settled.
     scanned: AtomicBool,
     /// Whether the API server has accepted the host's credentials.
@@ -146,7 +146,7 @@ impl PluginHost {
                 metrics,
                 guest_metrics: GuestMetrics::default(),
                 started: Instant::now(),
-                views: RwLock::default(),
+                status_sources: RwLock::default(),
                 scanned: AtomicBool::new(false),
                 reached: AtomicBool::new(false),
                 refused: RwLock::default(),
@@ -199,7 +199,8 @@ impl PluginHost {
     /// Returns the status of each plugin, in the order of their names, then that of the files that cannot be plugins.
     #[must_use]
     pub fn status(&self) -> Vec<PluginStatus> {
-        let mut status: Vec<_> = self.shared.views.read().values().map(|view| view.status()).collect();
+        let mut status: Vec<_> =
+            self.shared.status_sources.read().values().map(|source| source.status()).collect();
         status.extend(
             self.shared.refused.read().iter().map(|error| PluginStatus::refused(error.stem(), error)),
         );
@@ -244,7 +245,7 @@ impl PluginHost {
 
     /// Updates the gauges of all plugins. Must be called before the metrics are scraped.
     pub fn update_plugin_gauges(&self) {
-        self.shared.views.read().values().for_each(|view| view.update_gauges());
+        self.shared.status_sources.read().values().for_each(|source| source.update_gauges());
     }
 
     /// Starts a watcher of the directory. Without one, the directory is only polled.
@@ -328,7 +329,10 @@ impl PluginHost {
                         Some(handle) if !handle.is_removed() => handle,
                         predecessor => {
                             let handle = self.start(&name, shutdown, predecessor);
-                            self.shared.views.write().insert(name.clone(), Arc::clone(handle.view()));
+                            self.shared
+                                .status_sources
+                                .write()
+                                .insert(name.clone(), Arc::clone(handle.status_source()));
                             handle
                         }
                     };
@@ -352,7 +356,7 @@ impl PluginHost {
         let forgotten = removed.forget(ended.map(|(name, _)| name), Instant::now());
         for name in &forgotten {
             plugins.remove(name);
-            self.shared.views.write().remove(name);
+            self.shared.status_sources.write().remove(name);
             self.shared.logs.forget(name);
         }
     }
@@ -369,7 +373,7 @@ impl PluginHost {
         self.shared.logs.charge_to(name, &host_memory);
         let guest = GuestServices {
             name: name.clone(),
-            operator: Operator::default(),
+            current_grants: CurrentGrants::default(),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
             events: self.shared.events.clone(),
             log: self.shared.logs.of(name),

@@ -176,26 +176,26 @@ impl Health {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (answer, should_notify) = {
+        let (result, should_notify) = {
             let mut state = self.0.state.lock();
             let before =
                 (state.fault_counter.backs_off_until(), state.fault_counter.check_allowed(Instant::now()));
-            let answer = change(&mut state);
+            let result = change(&mut state);
             self.0.is_clean.store(state.fault_counter.is_clean(), Ordering::Release);
             let after =
                 (state.fault_counter.backs_off_until(), state.fault_counter.check_allowed(Instant::now()));
-            (answer, before != after || state.retired)
+            (result, before != after || state.retired)
         };
         if should_notify {
             self.0.changed.send_replace(());
         }
-        answer
+        result
     }
 }
 
 impl CallPermit<'_> {
     /// The guest answered, possibly with an error of its own.
-    pub(crate) fn answered(mut self, activity: Activity) {
+    pub(crate) fn succeeded(mut self, activity: Activity) {
         self.is_reported = true;
         let (health, kind) = (self.health, self.kind);
         if kind == CallKind::Probe || !health.0.is_clean.load(Ordering::Acquire) {
@@ -253,7 +253,7 @@ mod tests {
         let mut second = task::spawn(health.wait_until_allowed());
         assert_pending!(second.poll());
         assert!(health.try_acquire().is_none());
-        probe.answered(Activity::Reconcile);
+        probe.succeeded(Activity::Reconcile);
         assert!(second.is_woken());
         assert_ready!(second.poll());
         assert_eq!(health.backing_off(), None);
@@ -292,7 +292,7 @@ mod tests {
         let health = Health::default();
         for round in 0..20 {
             health.try_acquire().expect("open").failed(Activity::Reconcile, Some(&round), &"it trapped");
-            health.try_acquire().expect("open").answered(Activity::Reconcile);
+            health.try_acquire().expect("open").succeeded(Activity::Reconcile);
         }
         assert_eq!(health.backing_off(), None);
     }

@@ -39,11 +39,11 @@ impl TaskPanics {
 
     /// Does nothing in production: a point at which unit tests make a task panic.
     #[cfg(not(test))]
-    pub(crate) fn panic_point(&self, _: &'static str) {}
+    pub(crate) fn inject_test_panic(&self, _: &'static str) {}
 
     /// Panics if a unit test has armed this task.
     #[cfg(test)]
-    pub(crate) fn panic_point(&self, task: &'static str) {
+    pub(crate) fn inject_test_panic(&self, task: &'static str) {
         if let Some(left) = self.armed.lock().get_mut(task).filter(|left| **left > 0) {
             *left -= 1;
             panic!("a defect in the {task}");

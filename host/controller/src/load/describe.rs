@@ -22,7 +22,7 @@ pub(super) async fn describe(
     sidecar: &Sidecar,
 ) -> Result<Descriptor, LoadProblem> {
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
-    let limits = limits::effective(None, &sidecar.limits)?.guest;
+    let limits = limits::effective(None, &sidecar.limits)?.instance;
     guest.log.set_limits(&limits);
     let described = code.describe(host, &limits).await;
     let text = described.map_err(|source| LoadProblem::from_describe(source, sidecar, &files.sidecar))?;

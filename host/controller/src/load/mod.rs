@@ -3,7 +3,7 @@
 //! A load does not touch the running version. Dropping the future cancels the load, and the subscriptions
 //! that were made for the new version end with it.
 
-pub(crate) mod authority;
+pub(crate) mod authorization;
 mod describe;
 pub(crate) mod files;
 mod new_crds;
@@ -22,8 +22,8 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{CompiledPlugin, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
 
-use authority::Authority;
-pub(crate) use authority::not_granted;
+use authorization::LoadAuthorization;
+pub(crate) use authorization::not_granted;
 use describe::describe;
 pub(crate) use describe::{check_exports, unused_exports};
 use files::{FileInfo, read, wasm};
@@ -40,9 +40,9 @@ use crate::client::fence::Fence;
 use crate::client::grants::Grants;
 use crate::client::writer::Writer;
 use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
+use crate::config::current_grants::GrantsWriter;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
-use crate::config::operator::TermsWriter;
 use crate::config::sidecar::{GrantMode, Sidecar};
 use crate::directory::PluginFiles;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
@@ -135,7 +135,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
-    operator: TermsWriter,
+    grants_writer: GrantsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
     report: Report,
@@ -143,20 +143,20 @@ pub(crate) async fn load(
     let running = running.as_deref();
     let speculative = services.speculative_compiler.take(&guest.name, &files);
     // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
-    let (sidecar_text, sidecar, terms) =
-        sidecar_file::apply(&services, &guest.name, &operator, &files, running).await?;
+    let (sidecar_text, sidecar, sidecar_grants) =
+        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, running).await?;
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
 
-    let permit = services.engine.acquire_load_permit().await;
+    let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
     if running.is_some_and(|running| running.is_built_from(&read.digest, &read.sidecar_text)) {
         return Ok(LoadOutcome::Unchanged);
     }
     let running_code = running.map(|running| running.pool.code());
     let code = code(&services.engine, running_code, speculative, &files.wasm, &read, &report).await?;
-    drop(permit);
+    drop(load_permit);
 
     report(LoadStep::Describing);
     let config: Arc<str> = sidecar.config_json().into();
@@ -171,35 +171,43 @@ pub(crate) async fn load(
     let health = Health::new(Arc::clone(&access));
     let indexer = start_indexer(&guest, &descriptor, &code, &config, &limits, &health);
     let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
-    let authority = Authority::new(&services, &guest, &sidecar, (&operator, &*terms), running, &report);
-    let prepared = prepare_watches(&authority, &descriptor, running, views, &report).await;
-    let PreparedWatches { views, routes, feeds } =
+    let authorization = LoadAuthorization::new(
+        &services,
+        &guest,
+        &sidecar,
+        (&grants_writer, &*sidecar_grants),
+        running,
+        &report,
+    );
+    let prepared = prepare_watches(&authorization, &descriptor, running, views, &report).await;
+    let PreparedWatches { views, routes, observer_subscriptions } =
         prepared.map_err(|problem| crds.with_applied_crds(problem))?;
 
     let fence = Fence::default();
     let capabilities =
         capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
     let workers = workers(&descriptor, &sidecar, code.exports());
-    let pool = InstancePool::new(code, Arc::new(GuestHost::new(guest, config, capabilities)), limits.guest);
+    let pool =
+        InstancePool::new(code, Arc::new(GuestHost::new(guest, config, capabilities)), limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
     Ok(LoadOutcome::Version(Box::new(Version {
         digest: read.digest,
         sidecar_text: read.sidecar_text,
-        terms,
+        sidecar_grants,
         workers,
-        dedicated_instance: DedicatedInstance::new(pool.clone(), !feeds.is_empty()),
+        dedicated_instance: DedicatedInstance::new(pool.clone(), !observer_subscriptions.is_empty()),
         pool,
         views,
         routes,
-        feeds,
+        observer_subscriptions,
         fence,
         health,
         renamed_watches: Mutex::default(),
         newer_crds: Mutex::default(),
-        host_memory: limits.quotas.host_memory,
-        is_outdated: AtomicBool::new(false),
+        host_memory: limits.plugin.host_memory,
+        must_reload: AtomicBool::new(false),
         descriptor,
     })))
 }
@@ -226,8 +234,8 @@ async fn code(
         return Ok(code);
     }
     let wasm = wasm(path, read.sum).await?;
-    let place = engine.acquire_compile_permit().await;
-    Ok(engine.compile(wasm, read.sum, place).await?)
+    let compile_permit = engine.acquire_compile_permit().await;
+    Ok(engine.compile(wasm, read.sum, compile_permit).await?)
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
@@ -243,7 +251,7 @@ fn apply_limits(
     }
     // Until the new version is installed, the indexes of two versions are held.
     let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
-    guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
+    guest.host_memory.raise_limit(limits.plugin.host_memory.saturating_add(index_values));
     Ok(limits)
 }
 
@@ -292,19 +300,19 @@ fn start_indexer(
 ) -> Option<Indexer> {
     descriptor.computed_indexes().next()?;
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
-    let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
+    let instances = InstancePool::new(code.clone(), host, limits.instance.clone());
     Some(Indexer::start(instances, guest.clone(), health.clone()))
 }
 
 /// Subscribes to the watches, waits until they are synced, and fills the computed indexes.
 async fn prepare_watches(
-    authority: &Authority<'_>,
+    authorization: &LoadAuthorization<'_>,
     descriptor: &Descriptor,
     running: Option<&Version>,
     views: Views,
     report: &Report,
 ) -> Result<PreparedWatches, LoadProblem> {
-    let prepared = watches::subscribe(authority, descriptor, running, views, report).await?;
+    let prepared = watches::subscribe(authorization, descriptor, running, views, report).await?;
     if prepared.views.indexer.is_some() {
         // The indexes are complete before the plugin is called for anything else.
         report(LoadStep::Waiting(WaitingFor::ComputedIndexes));
@@ -331,15 +339,15 @@ fn capabilities(
     let client = LiveClient::new(
         server.clone(),
         services.discovery.clone(),
-        Grants::new(descriptor.writes.clone(), guest.operator.clone()),
+        Grants::new(descriptor.writes.clone(), guest.current_grants.clone()),
         Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
-    .with_max_response_size(limits.guest.message_size);
-    let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
+    .with_max_response_size(limits.instance.message_size);
+    let http_grants = HttpGrants::parse(&descriptor.http, guest.current_grants.clone())?;
     let connector = Connector::new(services.tls.clone());
     let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access));
-    Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.quotas) })
+    Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.plugin) })
 }
 
 /// Returns the number of keys that the version reconciles at the same time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
-use crate::config::operator::{Terms, TermsWriter, apply_grant_mode};
+use crate::config::current_grants::{GrantsWriter, SidecarGrants, apply_grant_mode};
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
@@ -17,14 +17,14 @@ use crate::name::PluginName;
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,
-    operator: &TermsWriter,
+    grants_writer: &GrantsWriter,
     files: &PluginFiles,
     running: Option<&Version>,
-) -> Result<(String, Sidecar, Arc<Terms>), LoadProblem> {
+) -> Result<(String, Sidecar, Arc<SidecarGrants>), LoadProblem> {
     let text = match read(files).await {
         Ok(text) => text,
         Err(problem) => {
-            operator.withhold(problem.to_string(), running);
+            grants_writer.revoke_all(problem.to_string(), running);
             return Err(problem);
         }
     };
@@ -35,17 +35,17 @@ pub(super) async fn apply(
     }
     let parsed = Sidecar::parse(&text).and_then(|sidecar| {
         let sidecar = apply_grant_mode(services.grants, sidecar);
-        let terms = Terms::of(&sidecar)?;
-        Ok((sidecar, terms))
+        let sidecar_grants = SidecarGrants::of(&sidecar)?;
+        Ok((sidecar, sidecar_grants))
     });
     match parsed {
-        Ok((sidecar, terms)) => {
-            let terms = operator.allow(terms, plugin, running);
-            Ok((text, sidecar, terms))
+        Ok((sidecar, sidecar_grants)) => {
+            let sidecar_grants = grants_writer.allow(sidecar_grants, plugin, running);
+            Ok((text, sidecar, sidecar_grants))
         }
         Err(source) => {
             let problem = LoadProblem::Sidecar { path: files.sidecar.clone(), source };
-            operator.withhold(problem.to_string(), running);
+            grants_writer.revoke_all(problem.to_string(), running);
             Err(problem)
         }
     }

@@ -12,8 +12,8 @@ use pilothouse_plugin::InstancePool;
 
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
+use crate::config::current_grants::SidecarGrants;
 use crate::config::descriptor::Descriptor;
-use crate::config::operator::Terms;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
@@ -28,7 +28,7 @@ pub(crate) struct Version {
     /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
     /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) sidecar_grants: Arc<SidecarGrants>,
     pub(crate) workers: usize,
     /// Bytes that the host may hold for the plugin while this version runs.
     pub(crate) host_memory: usize,
@@ -37,9 +37,9 @@ pub(crate) struct Version {
     /// The instance that observes; a stateful plugin also reconciles there.
     pub(crate) dedicated_instance: DedicatedInstance,
     pub(crate) views: Arc<Views>,
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<WatchRoute>,
     /// The subscriptions of the observer; empty without one.
-    pub(crate) feeds: Vec<Feed>,
+    pub(crate) observer_subscriptions: Vec<ObserverSubscription>,
     pub(crate) fence: Fence,
     /// Counts the faults of this version's guests. A new version starts without faults.
     pub(crate) health: Health,
@@ -49,15 +49,15 @@ pub(crate) struct Version {
     /// CRDs that a newer version applied before it failed or was removed. Nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
     /// Whether the server now serves a watched kind differently, so that the same files must be loaded again.
-    pub(crate) is_outdated: AtomicBool,
+    pub(crate) must_reload: AtomicBool,
 }
 
 /// What is done with the notifications of one subscription.
-pub(crate) struct Route {
+pub(crate) struct WatchRoute {
     pub(crate) watch: Arc<str>,
     pub(crate) subscribed: WatchSubscription,
     /// `None` for a watch that only fills the cache.
-    pub(crate) work: Option<Work>,
+    pub(crate) trigger: Option<ResolvedTrigger>,
 }
 
 /// A subscription with its parameters, by which the next version finds one that it can take over.
@@ -72,13 +72,13 @@ pub(crate) struct WatchSubscription {
 }
 
 /// A subscription of the observer alone: each version receives all objects from the beginning.
-pub(crate) struct Feed {
+pub(crate) struct ObserverSubscription {
     pub(crate) watch: Arc<str>,
     pub(crate) subscription: Subscription,
 }
 
-/// The work that a change starts: which objects it queues, and under which condition.
-pub(crate) struct Work {
+/// A trigger of the descriptor with its predicate and its target watch: which objects a change queues, and under which condition.
+pub(crate) struct ResolvedTrigger {
     pub(crate) predicate: Predicate,
     /// Whether the predicate is suspended, because it costs too much.
     pub(crate) suspension: Mutex<Suspension>,
@@ -140,7 +140,7 @@ impl WatchSubscription {
 impl Version {
     /// Whether loading these files again would give this version.
     pub(crate) fn is_built_from(&self, digest: &str, sidecar_text: &str) -> bool {
-        let is_current = !self.is_outdated.load(Ordering::Relaxed);
+        let is_current = !self.must_reload.load(Ordering::Relaxed);
         is_current && self.digest == digest && self.sidecar_text == sidecar_text
     }
 
@@ -156,7 +156,7 @@ impl Version {
     pub(crate) async fn test_pool(
         guest: &crate::guest_host::GuestServices,
         file: &str,
-        limits: pilothouse_plugin::Limits,
+        limits: pilothouse_plugin::InstanceLimits,
     ) -> InstancePool {
         let path = format!("{}/../plugin/tests/guests/{file}", env!("CARGO_MANIFEST_DIR"));
         let engine = pilothouse_plugin::Engine::new(pilothouse_plugin::EngineOptions::default());
@@ -175,14 +175,14 @@ impl Version {
             descriptor: Descriptor::parse(descriptor).expect("a descriptor"),
             digest: String::new(),
             sidecar_text: String::new(),
-            terms: Arc::default(),
-            is_outdated: false.into(),
+            sidecar_grants: Arc::default(),
+            must_reload: false.into(),
             host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
             dedicated_instance: DedicatedInstance::new(pool.clone(), false),
             pool,
             routes: Vec::new(),
-            feeds: Vec::new(),
+            observer_subscriptions: Vec::new(),
             fence: Fence::default(),
             health: Health::new(Arc::clone(&views.access)),
             renamed_watches: Mutex::default(),

@@ -12,7 +12,7 @@ use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceT
 use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
-use super::authority::{Authority, crd_not_granted};
+use super::authorization::{LoadAuthorization, crd_not_granted};
 use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
 use crate::access::{AccessMonitor, RequiredRead, forbidden};
 use crate::cache::computed::ComputedIndexes;
@@ -21,7 +21,7 @@ use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
 use crate::client::{DiscoveryError, Freshness};
 use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
 use crate::lifecycle::WaitingFor;
-use crate::load::version::{Feed, Route, Version, WatchSubscription, Work};
+use crate::load::version::{ObserverSubscription, ResolvedTrigger, Version, WatchRoute, WatchSubscription};
 use crate::name::PluginName;
 use crate::runtime::predicate::Predicate;
 use crate::runtime::targets::Targets;
@@ -29,34 +29,34 @@ use crate::runtime::targets::Targets;
 /// A version's watches, all synced.
 pub(super) struct PreparedWatches {
     pub(super) views: Arc<Views>,
-    pub(super) routes: Vec<Route>,
-    pub(super) feeds: Vec<Feed>,
+    pub(super) routes: Vec<WatchRoute>,
+    pub(super) observer_subscriptions: Vec<ObserverSubscription>,
 }
 
 /// Subscribes to the granted watches of the descriptor. Subscriptions of the running version that are the
 /// same are taken over: they are neither listed again nor replayed. `views` contains the access and the
 /// indexer; this function adds the watches.
 pub(super) async fn subscribe(
-    authority: &Authority<'_>,
+    authorization: &LoadAuthorization<'_>,
     descriptor: &Descriptor,
     running: Option<&Version>,
     mut views: Views,
     report: &Report,
 ) -> Result<PreparedWatches, LoadProblem> {
-    let services = authority.services;
+    let services = authorization.services;
     let mut reusable: Vec<WatchSubscription> = running
         .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
         .unwrap_or_default();
-    authority.wait_for_group_grants(&descriptor.watches).await;
+    authorization.wait_for_group_grants(&descriptor.watches).await;
     let mut resolved = Vec::new();
     for watch in &descriptor.watches {
-        resolved.push((watch.clone(), resolve(authority, descriptor, watch, report).await?));
+        resolved.push((watch.clone(), resolve(authorization, descriptor, watch, report).await?));
     }
-    let watches = authority.granted_watches(&resolved).await;
-    authority.warn_about_unused_grants(descriptor, &resolved);
+    let watches = authorization.granted_watches(&resolved).await;
+    authorization.warn_about_unused_grants(descriptor, &resolved);
     let resources: BTreeMap<&str, ResourceType> =
         resolved.iter().map(|(watch, resource)| (watch.name.as_str(), resource.clone())).collect();
-    let reviewer = authority.wait_for_account_rights(descriptor, reads(&watches, &resources)?).await;
+    let reviewer = authorization.wait_for_account_permissions(descriptor, reads(&watches, &resources)?).await;
     let mut routes = Vec::new();
     for watch in &watches {
         let name: Arc<str> = watch.name.as_str().into();
@@ -72,38 +72,39 @@ pub(super) async fn subscribe(
                 }
             };
             subscriptions.push(Arc::clone(&subscribed.subscription));
-            let work = work(descriptor, watch, &resources)?;
-            routes.push(Route { watch: Arc::clone(&name), subscribed, work });
+            let trigger = resolved_trigger(descriptor, watch, &resources)?;
+            routes.push(WatchRoute { watch: Arc::clone(&name), subscribed, trigger });
         }
         // Writes of the old version that the cache does not show yet must survive the swap.
         let own_writes = views.writes.for_resource(resource);
         let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
     }
-    let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
+    let watched =
+        |route: &WatchRoute| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
     let access_monitor = AccessMonitor {
-        plugin: authority.plugin.clone(),
-        log: authority.log.clone(),
+        plugin: authorization.plugin.clone(),
+        log: authorization.log.clone(),
         access: Arc::clone(&views.access),
         watched: routes.iter().map(watched).collect(),
         reviews: reviewer.map(|reviewer| (reviewer, services.access_review_interval)),
     };
     views.access_monitor = Some(access_monitor.start());
     for route in &routes {
-        wait_for_sync(authority.plugin, route, report).await?;
+        wait_for_sync(authorization.plugin, route, report).await?;
     }
     // The observer's subscriptions are made only after the sync, so that each delivers all objects at once.
-    let mut feeds = Vec::new();
+    let mut observer_subscriptions = Vec::new();
     for route in &routes {
         let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
         let WatchSubscription { key, resync, .. } = &route.subscribed;
         let subscription = subscription(services, watch, key, *resync)?;
-        feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
+        observer_subscriptions.push(ObserverSubscription { watch: Arc::clone(&route.watch), subscription });
     }
     // Both are constant for as long as the version runs.
     routes.shrink_to_fit();
-    feeds.shrink_to_fit();
-    Ok(PreparedWatches { views: Arc::new(views), routes, feeds })
+    observer_subscriptions.shrink_to_fit();
+    Ok(PreparedWatches { views: Arc::new(views), routes, observer_subscriptions })
 }
 
 /// The reads that the watches need.
@@ -134,15 +135,21 @@ fn subscription(
 }
 
 async fn resolve(
-    authority: &Authority<'_>,
+    authorization: &LoadAuthorization<'_>,
     descriptor: &Descriptor,
     watch: &Watch,
     report: &Report,
 ) -> Result<ResourceType, LoadProblem> {
-    let of = type_of(watch)?;
-    let own_crd = descriptor.own_crd(&watch.api_version, &watch.kind).filter(|_| !authority.applies_crds());
+    let kind = type_of(watch)?;
+    let own_crd =
+        descriptor.own_crd(&watch.api_version, &watch.kind).filter(|_| !authorization.applies_crds());
     loop {
-        match authority.services.discovery.resolve(of, watch.resource.as_deref(), Freshness::Fresh).await {
+        match authorization
+            .services
+            .discovery
+            .resolve(kind, watch.resource.as_deref(), Freshness::Fresh)
+            .await
+        {
             Ok(resource) => {
                 check_namespaces(watch, &resource)?;
                 return Ok(resource);
@@ -152,7 +159,7 @@ async fn resolve(
                 let name = watch.name.clone();
                 report(LoadStep::Waiting(match (&error, own_crd) {
                     (DiscoveryError::NotServed { .. }, Some(crd)) => {
-                        let problem = crd_not_granted(watch, authority.plugin, crd.name);
+                        let problem = crd_not_granted(watch, authorization.plugin, crd.name);
                         WaitingFor::CrdGrant { watch: name, problem }
                     }
                     _ => WaitingFor::Kind { watch: name, problem: error.to_string() },
@@ -212,11 +219,11 @@ fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerK
     Ok(watch.namespaces.iter().map(|namespace| key.clone().in_namespace(namespace)).collect())
 }
 
-fn work(
+fn resolved_trigger(
     descriptor: &Descriptor,
     watch: &Watch,
     resources: &BTreeMap<&str, ResourceType>,
-) -> Result<Option<Work>, LoadProblem> {
+) -> Result<Option<ResolvedTrigger>, LoadProblem> {
     let Some(trigger) = &watch.trigger else { return Ok(None) };
     let target_name = trigger.target().unwrap_or(&watch.name);
     let target = &resources[target_name];
@@ -240,7 +247,7 @@ fn work(
         }
     };
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
-    Ok(Some(Work {
+    Ok(Some(ResolvedTrigger {
         predicate: Predicate::compile(&watch.predicate)?,
         suspension: Mutex::default(),
         targets,
@@ -314,7 +321,7 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
 
 /// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for
 /// delivery to the subscription: notifications are taken only once the version runs.
-async fn wait_for_sync(plugin: &PluginName, route: &Route, report: &Report) -> Result<(), LoadProblem> {
+async fn wait_for_sync(plugin: &PluginName, route: &WatchRoute, report: &Report) -> Result<(), LoadProblem> {
     let (watch, subscription) = (&*route.watch, &route.subscribed.subscription);
     loop {
         let mut changes = subscription.status_changes();

@@ -94,9 +94,14 @@ impl tower::Service<Request<Body>> for Measured {
         let method = word(request.method());
         async move {
             let begun = Instant::now();
-            let answer = client.send(request).await;
-            metrics.count(method, &host, answer.as_ref().ok().map(|answer| answer.status().as_u16()), begun);
-            answer
+            let response = client.send(request).await;
+            metrics.count(
+                method,
+                &host,
+                response.as_ref().ok().map(|response| response.status().as_u16()),
+                begun,
+            );
+            response
         }
         .boxed()
     }
@@ -137,7 +142,7 @@ mod tests {
         assert_eq!(client.default_namespace(), "mine");
         let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
         for path in ["/there", "/there", "/elsewhere"] {
-            client.send(get(path)).await.expect("an answer");
+            client.send(get(path)).await.expect("an response");
         }
         let broken = metrics.measure(kube::Client::new(broken, "mine"), "gone:6443");
         let error = broken.send(get("/there")).await.expect_err("nobody listens");

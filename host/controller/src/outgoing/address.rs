@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Which addresses a grant permits. Later variants permit addresses that earlier ones do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reach {
+pub(crate) enum AddressScope {
     /// Network addresses, including those of clusters and private networks.
     Network,
     /// Loopback addresses, because the grant says `localhost`.
@@ -37,7 +37,7 @@ const PROTECTED: [(Ipv6Addr, u32); 6] = [
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
 ];
 
-impl Reach {
+impl AddressScope {
     /// Whether a connection to the address may be opened.
     pub(crate) fn allows(self, address: IpAddr) -> bool {
         let address = embedded_ipv4(address);
@@ -88,8 +88,8 @@ fn is_protected(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn allows(reach: Reach, address: &str) -> bool {
-        reach.allows(address.parse().unwrap_or_else(|error| panic!("{address}: {error}")))
+    fn allows(address_scope: AddressScope, address: &str) -> bool {
+        address_scope.allows(address.parse().unwrap_or_else(|error| panic!("{address}: {error}")))
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
             "2001:db8::1",
             "100.64.0.1",
         ] {
-            assert!(allows(Reach::Network, address), "{address}");
+            assert!(allows(AddressScope::Network, address), "{address}");
         }
         for address in [
             "127.0.0.1",
@@ -155,16 +155,16 @@ mod tests {
             "2002:7f00:1::",
             "::127.0.0.1",
         ] {
-            assert!(!allows(Reach::Network, address), "{address}");
-            assert!(allows(Reach::ThisAddress, address), "{address}");
+            assert!(!allows(AddressScope::Network, address), "{address}");
+            assert!(allows(AddressScope::ThisAddress, address), "{address}");
         }
     }
 
     #[test]
     fn localhost_reaches_only_loopback_addresses() {
-        assert!(allows(Reach::Loopback, "127.0.0.1"));
-        assert!(allows(Reach::Loopback, "::1"));
-        assert!(!allows(Reach::Loopback, "10.0.0.1"));
-        assert!(!allows(Reach::Loopback, "169.254.169.254"));
+        assert!(allows(AddressScope::Loopback, "127.0.0.1"));
+        assert!(allows(AddressScope::Loopback, "::1"));
+        assert!(!allows(AddressScope::Loopback, "10.0.0.1"));
+        assert!(!allows(AddressScope::Loopback, "169.254.169.254"));
     }
 }

@@ -49,10 +49,10 @@ impl HttpClient {
         timeouts: &HttpTimeouts,
     ) -> Result<Response<HttpBody>, HttpError> {
         let target = Target::of(request.uri()).map_err(HttpError::Url)?;
-        let reach = self.grants.check(&target).map_err(HttpError::Denied)?;
+        let address_scope = self.grants.check(&target).map_err(HttpError::Denied)?;
         let guard = AccessGuard { access: Arc::clone(&self.access), target: target.to_string().into() };
         guard.check()?;
-        let connecting = self.connector.connect(&target, reach, timeouts.connect);
+        let connecting = self.connector.connect(&target, address_scope, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
         // Held until the response's head has arrived: by then, the server has done or started what it does.
         let Some(_permit) = self.fence.enter() else {
@@ -66,7 +66,7 @@ impl HttpClient {
         let exchange = exchange(stream, request, guard.clone());
         tokio::select! {
             biased;
-            () = self.access.wait_until_lost() => Err(guard.denied()),
+            () = self.access.wait_until_suspended() => Err(guard.denied()),
             response = within(timeouts.first_byte, HttpStep::FirstByte, exchange) => response,
         }
     }
@@ -82,7 +82,7 @@ struct AccessGuard {
 impl AccessGuard {
     /// Errors if the plugin is held.
     fn check(&self) -> Result<(), HttpError> {
-        if self.access.is_withheld() { Err(self.denied()) } else { Ok(()) }
+        if self.access.is_suspended() { Err(self.denied()) } else { Ok(()) }
     }
 
     fn denied(&self) -> HttpError {

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::grants::Host;
-use super::{Reach, Target, Tls};
+use super::{AddressScope, Target, Tls};
 
 /// How many names one version of a plugin may resolve at the same time. Each lookup takes a thread and cannot
 /// be cancelled.
@@ -42,7 +42,7 @@ impl Connector {
     pub(super) async fn connect(
         &self,
         target: &Target,
-        reach: Reach,
+        address_scope: AddressScope,
         patience: Duration,
     ) -> Result<Stream, HttpError> {
         let addresses: Vec<SocketAddr> = match &target.host {
@@ -50,7 +50,8 @@ impl Connector {
             Host::Name(name) => self.look_up(name, target.port).await?,
         };
         let found = addresses.len();
-        let allowed: Vec<_> = addresses.into_iter().filter(|address| reach.allows(address.ip())).collect();
+        let allowed: Vec<_> =
+            addresses.into_iter().filter(|address| address_scope.allows(address.ip())).collect();
         if allowed.is_empty() && found > 0 {
             return Err(HttpError::ForbiddenAddress(format!(
                 "the HTTP request to {target} is denied: it would go to this machine, its link or a cloud's metadata; \

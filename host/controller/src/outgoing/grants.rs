@@ -8,8 +8,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::Reach;
-use crate::config::operator::Operator;
+use super::AddressScope;
+use crate::config::current_grants::CurrentGrants;
 
 /// A pattern for hosts, as written in descriptors and sidecars.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,27 +62,27 @@ impl PatternError {
 #[derive(Clone, Default)]
 pub(crate) struct HttpGrants {
     requested: Vec<Pattern>,
-    operator: Operator,
+    current_grants: CurrentGrants,
 }
 
 impl HttpGrants {
     /// Parses the hosts that the descriptor asks for. Of these, the hosts in the sidecar at the time of each
     /// request are granted.
-    pub(crate) fn parse(requested: &[String], operator: Operator) -> Result<Self, PatternError> {
-        Ok(Self { requested: parse_patterns(requested)?, operator })
+    pub(crate) fn parse(requested: &[String], current_grants: CurrentGrants) -> Result<Self, PatternError> {
+        Ok(Self { requested: parse_patterns(requested)?, current_grants })
     }
 
     /// Returns the addresses that a request to the target may use.
     ///
     /// # Errors
     /// Returns what is missing, and where to add it.
-    pub(crate) fn check(&self, target: &Target) -> Result<Reach, String> {
-        let terms = self.operator.terms();
-        let granted = terms.iter().flat_map(|terms| &terms.http);
-        let granted = granted.filter(|pattern| pattern.covers(target)).map(Pattern::reach).max();
+    pub(crate) fn check(&self, target: &Target) -> Result<AddressScope, String> {
+        let sidecar_grants = self.current_grants.sidecar_grants();
+        let granted = sidecar_grants.iter().flat_map(|sidecar_grants| &sidecar_grants.http);
+        let granted = granted.filter(|pattern| pattern.covers(target)).map(Pattern::address_scope).max();
         let requested = self.requested.iter().any(|pattern| pattern.covers(target));
         match (requested, granted) {
-            (true, Some(reach)) => Ok(reach),
+            (true, Some(address_scope)) => Ok(address_scope),
             (false, Some(_)) => Err(format!(
                 "the HTTP request to {target} is denied: the plugin's descriptor does not ask for that host; add \"{target}\" to its http"
             )),
@@ -148,11 +148,11 @@ impl Pattern {
         covers_host && self.tls == target.tls && self.port.is_none_or(|port| port == target.port)
     }
 
-    fn reach(&self) -> Reach {
+    fn address_scope(&self) -> AddressScope {
         match &self.host {
-            HostPattern::One(Host::Address(_)) => Reach::ThisAddress,
-            HostPattern::One(Host::Name(name)) if name == "localhost" => Reach::Loopback,
-            _ => Reach::Network,
+            HostPattern::One(Host::Address(_)) => AddressScope::ThisAddress,
+            HostPattern::One(Host::Name(name)) if name == "localhost" => AddressScope::Loopback,
+            _ => AddressScope::Network,
         }
     }
 }
@@ -260,8 +260,8 @@ impl fmt::Display for Host {
 mod tests {
     use super::*;
 
-    fn granting(host: &str) -> Operator {
-        Operator::granting(crate::config::sidecar::Grants {
+    fn granting(host: &str) -> CurrentGrants {
+        CurrentGrants::granting(crate::config::sidecar::Grants {
             http: vec![host.to_owned()],
             ..Default::default()
         })
@@ -376,7 +376,7 @@ mod tests {
             HttpGrants::parse(&[requested.to_owned()], granting(granted)).expect("patterns")
         };
         let api = target("https://api.example.com:8443/secret?token=1");
-        assert_eq!(grants("*:*", "api.example.com:8443").check(&api), Ok(Reach::Network));
+        assert_eq!(grants("*:*", "api.example.com:8443").check(&api), Ok(AddressScope::Network));
         let missing = grants("*:*", "api.example.com").check(&api).expect_err("another port");
         assert!(missing.contains("add \"api.example.com:8443\" to its grants.http"), "{missing}");
         assert!(!missing.contains("secret") && !missing.contains("token"), "{missing}");
@@ -391,15 +391,15 @@ mod tests {
 
     #[test]
     fn only_a_grant_that_names_it_reaches_this_machine() {
-        let reach = |granted: &str, url: &str| {
+        let address_scope = |granted: &str, url: &str| {
             HttpGrants::parse(&["http://*:*".to_owned()], granting(granted))
                 .expect("patterns")
                 .check(&target(url))
         };
-        assert_eq!(reach("http://localhost", "http://localhost"), Ok(Reach::Loopback));
-        assert_eq!(reach("http://*", "http://localhost"), Ok(Reach::Network));
-        assert_eq!(reach("http://127.0.0.1", "http://127.0.0.1"), Ok(Reach::ThisAddress));
-        assert_eq!(reach("http://*", "http://127.0.0.1"), Ok(Reach::Network));
+        assert_eq!(address_scope("http://localhost", "http://localhost"), Ok(AddressScope::Loopback));
+        assert_eq!(address_scope("http://*", "http://localhost"), Ok(AddressScope::Network));
+        assert_eq!(address_scope("http://127.0.0.1", "http://127.0.0.1"), Ok(AddressScope::ThisAddress));
+        assert_eq!(address_scope("http://*", "http://127.0.0.1"), Ok(AddressScope::Network));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod metrics;
 mod tests;
 mod tls;
 
-pub(crate) use address::Reach;
+pub(crate) use address::AddressScope;
 pub(crate) use client::HttpClient;
 pub(crate) use connect::Connector;
 pub use grants::PatternError;

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::{Connector, HttpClient, HttpGrants, Tls};
 use crate::access::{Access, Missing};
 use crate::client::fence::Fence;
-use crate::config::operator::Operator;
+use crate::config::current_grants::CurrentGrants;
 use crate::lifecycle::WaitingFor;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -69,7 +69,7 @@ fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
 fn client_under(granted: &str, tls: Tls, fence: Fence, access: Arc<Access>) -> HttpClient {
     let requested = ["*:*".to_owned(), "http://*:*".to_owned()];
     let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
-    let grants = HttpGrants::parse(&requested, Operator::granting(granted)).expect("patterns");
+    let grants = HttpGrants::parse(&requested, CurrentGrants::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence, access)
 }
 
@@ -205,18 +205,18 @@ async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
     let is_denied =
         |error: &HttpError| matches!(error, HttpError::Denied(text) if text.contains("it may not list pods"));
     // Before the request.
-    access.set_rights(missing());
+    access.set_missing_permissions(missing());
     let error = fetch(&client, get(&target)).await.expect_err("held");
     assert!(is_denied(&error), "{error:?}");
     assert!(hello.requests.try_recv().is_err());
     // Between the head and the body of the response.
-    access.set_rights(Vec::new());
+    access.set_missing_permissions(Vec::new());
     let response = client.send(get(&target), &HttpTimeouts::default()).await.expect("a response");
-    access.set_rights(missing());
+    access.set_missing_permissions(missing());
     let error = response.into_body().collect().await.err().expect("held");
     assert!(is_denied(&error), "{error:?}");
     assert!(hello.requests.try_recv().is_ok());
-    access.set_rights(Vec::new());
+    access.set_missing_permissions(Vec::new());
     assert_eq!(fetch(&client, get(&target)).await, Ok((200, "hello".to_owned())));
     // While the server thinks.
     let mut silent = server("").await;
@@ -224,7 +224,7 @@ async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
     let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
     let revoke = async {
         silent.requests.recv().await.expect("a request");
-        access.set_rights(missing());
+        access.set_missing_permissions(missing());
     };
     let (answer, ()) = tokio::join!(fetch(&client, get(&target)), revoke);
     assert!(answer.as_ref().is_err_and(is_denied), "{answer:?}");

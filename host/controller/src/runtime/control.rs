@@ -8,7 +8,7 @@ use pilothouse_model::ObjectKey;
 use pilothouse_plugin::LogLevel;
 use serde::{Deserialize, Serialize};
 
-use super::PluginView;
+use super::PluginStatusSource;
 use crate::cache::views::Views;
 use crate::runtime::queue::Item;
 
@@ -96,7 +96,7 @@ pub enum ControlError {
     },
 }
 
-impl PluginView {
+impl PluginStatusSource {
     /// Returns up to `limit` of the pending keys, without their errors.
     pub(crate) fn keys(&self, limit: usize) -> PluginKeys {
         let snapshot = self.guest.queue.snapshot();

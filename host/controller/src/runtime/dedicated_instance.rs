@@ -17,7 +17,7 @@ pub(crate) struct DedicatedInstance {
     slot: Mutex<Slot>,
     /// Whether the current instance has received everything that the observer has to deliver.
     caught_up: watch::Sender<bool>,
-    lost: Notify,
+    discarded: Notify,
 }
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl DedicatedInstance {
             has_observer,
             slot: Mutex::default(),
             caught_up: watch::Sender::new(!has_observer),
-            lost: Notify::new(),
+            discarded: Notify::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl DedicatedInstance {
     }
 
     /// Returns a receiver that is true while the instance may reconcile. It is closed with the version.
-    pub(crate) fn caught_up(&self) -> watch::Receiver<bool> {
+    pub(crate) fn subscribe_caught_up(&self) -> watch::Receiver<bool> {
         self.caught_up.subscribe()
     }
 
@@ -105,8 +105,8 @@ impl DedicatedInstance {
     ///
     /// # Cancellation safety
     /// Safe.
-    pub(crate) async fn lost(&self) {
-        self.lost.notified().await;
+    pub(crate) async fn wait_until_discarded(&self) {
+        self.discarded.notified().await;
     }
 
     async fn instance<'a>(&self, slot: &'a mut Slot) -> Result<&'a mut Instance, Fault> {
@@ -128,7 +128,7 @@ impl DedicatedInstance {
             slot.instance = None;
             if self.has_observer {
                 self.caught_up.send_replace(false);
-                self.lost.notify_one();
+                self.discarded.notify_one();
             }
         }
     }

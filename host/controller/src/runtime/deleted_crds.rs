@@ -29,7 +29,7 @@ pub(super) async fn restore(
     let mut failures = 0;
     loop {
         sleep(CHECK_INTERVAL).await;
-        guest.panics.panic_point("CRDs");
+        guest.panics.inject_test_panic("CRDs");
         // A failing API server is reported by the watches.
         let deleted = match watch_error(&running_status) {
             Some(_) => missing_crd(&services.server, crds).await.unwrap_or_default(),
@@ -43,8 +43,9 @@ pub(super) async fn restore(
             failures = 0;
             continue;
         };
-        let terms = guest.operator.terms();
-        let is_granted = terms.is_some_and(|terms| terms.crds.unwrap_or(services.grant_crds));
+        let sidecar_grants = guest.current_grants.sidecar_grants();
+        let is_granted =
+            sidecar_grants.is_some_and(|sidecar_grants| sidecar_grants.crds.unwrap_or(services.grant_crds));
         let problem = match is_granted {
             false => {
                 format!("the CRD {name} was deleted; apply it again, or grant it: {{grants: {{crds: true}}}}")
@@ -84,7 +85,8 @@ mod tests {
         let client = kube::Client::new(api.service(), "default");
         let guest = GuestServices::for_test("crds", client.clone());
         let services = LoadServices { grant_crds: true, ..LoadServices::for_test(client) };
-        let pool = Version::test_pool(&guest, "index.wat", pilothouse_plugin::Limits::default()).await;
+        let pool =
+            Version::test_pool(&guest, "index.wat", pilothouse_plugin::InstanceLimits::default()).await;
         let mut version = Version::for_test(pool, Arc::default());
         version.descriptor.crds = vec![json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

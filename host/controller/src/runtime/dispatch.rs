@@ -15,7 +15,7 @@ use pilothouse_plugin::{LogLevel, Reason};
 use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
-use crate::load::version::{Route, Version, Work};
+use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
 use crate::runtime::predicate::PredicateError;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::{TargetKeys, Targets};
@@ -106,7 +106,7 @@ impl Dispatcher {
         };
         let route = &version.routes[*position];
         // The clock is read only if a predicate may take long.
-        let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.needs_interpreter());
+        let is_slow = route.trigger.as_ref().is_some_and(|trigger| trigger.predicate.needs_interpreter());
         let end = slice.filter(|_| is_slow).map(|slice| Instant::now() + slice);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         if queue_all(version, route, remaining, guest, &is_over) {
@@ -121,7 +121,7 @@ impl Dispatcher {
 /// A panic affects only the notification that caused it. If the route's trigger is the object itself, even that one is queued.
 fn queue_all(
     version: &Version,
-    route: &Route,
+    route: &WatchRoute,
     remaining: &mut std::vec::IntoIter<Notification>,
     guest: &GuestServices,
     is_over: &impl Fn() -> bool,
@@ -131,7 +131,7 @@ fn queue_all(
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for notification in remaining.by_ref() {
                 let notification = current.insert(notification);
-                guest.panics.panic_point("dispatch");
+                guest.panics.inject_test_panic("dispatch");
                 queue(version, route, notification, guest);
                 if is_over() {
                     return false;
@@ -145,8 +145,8 @@ fn queue_all(
         };
         let panic = TaskPanic { message: panic_message(&*payload), panics: 1, wait: Duration::ZERO };
         guest.report_panic("dispatch", &panic);
-        if let (Some(notification), Some(Work { targets: Targets::Itself, target_watch, .. })) =
-            (&current, &route.work)
+        if let (Some(notification), Some(ResolvedTrigger { targets: Targets::Itself, target_watch, .. })) =
+            (&current, &route.trigger)
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
@@ -155,32 +155,37 @@ fn queue_all(
     }
 }
 
-fn next_batch(version: &Version, position: usize, route: &Route) -> NextBatch {
+fn next_batch(version: &Version, position: usize, route: &WatchRoute) -> NextBatch {
     let (subscribed, watch) = (route.subscribed.clone(), Arc::clone(&route.watch));
     let views = Arc::clone(&version.views);
     Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
 /// Queues the keys that a change of an object triggers.
-pub(super) fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {
-    let Some(work) = &route.work else { return };
+pub(super) fn queue(
+    version: &Version,
+    route: &WatchRoute,
+    notification: &Notification,
+    guest: &GuestServices,
+) {
+    let Some(trigger) = &route.trigger else { return };
     let (reason, priority) = reason(notification);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
     if is_checked && !admits(route, work, notification, guest) {
         return;
     }
-    let target = CachedTarget { version, watch: &work.target_watch };
-    let is_itself = matches!(work.targets, Targets::Itself);
-    for key in work.targets.keys_for(notification, &target) {
-        let item = Item { watch: Arc::clone(&work.target_watch), key };
+    let target = CachedTarget { version, watch: &trigger.target_watch };
+    let is_itself = matches!(trigger.targets, Targets::Itself);
+    for key in trigger.targets.keys_for(notification, &target) {
+        let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         if is_itself {
             guest.queue.add(item, reason, priority);
             continue;
         }
         let is_cached = |key: &ObjectKey| {
-            version.views.get(&work.target_watch).is_ok_and(|view| view.object(key).is_some())
+            version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
         };
         if let Err(exceeded) = guest.queue.add_named(item, reason, priority, is_cached) {
             let refused =
@@ -191,13 +196,18 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
 }
 
 /// Whether the change passes the watch's predicate. A predicate that fails, or that is suspended because it costs too much, admits it.
-fn admits(route: &Route, work: &Work, notification: &Notification, guest: &GuestServices) -> bool {
+fn admits(
+    route: &WatchRoute,
+    work: &ResolvedTrigger,
+    notification: &Notification,
+    guest: &GuestServices,
+) -> bool {
     // The others cost nothing worth counting.
-    let suspension = work.predicate.needs_interpreter().then_some(&work.suspension);
+    let suspension = trigger.predicate.needs_interpreter().then_some(&work.suspension);
     if suspension.is_some_and(|suspension| suspension.lock().is_active(Instant::now())) {
         return true;
     }
-    let outcome = work.predicate.admits(notification);
+    let outcome = trigger.predicate.admits(notification);
     let has_exceeded = outcome.as_ref().is_err_and(PredicateError::is_over_cost_limit);
     let suspended = suspension.and_then(|suspension| suspension.lock().record(has_exceeded, Instant::now()));
     let problem = match outcome {

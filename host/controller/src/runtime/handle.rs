@@ -14,17 +14,17 @@ use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus};
 use crate::load::LoadServices;
-use crate::load::version::{Route, Version};
+use crate::load::version::{Version, WatchRoute};
 
 /// The host's handle of a plugin's task.
 pub(crate) struct PluginHandle {
     desired_files: watch::Sender<DesiredFiles>,
-    view: Arc<PluginView>,
+    status_source: Arc<PluginStatusSource>,
     task: JoinHandle<()>,
 }
 
 /// A plugin's status and gauges.
-pub(crate) struct PluginView {
+pub(crate) struct PluginStatusSource {
     lifecycle: Lifecycle,
     pub(super) running_status: Arc<RunningVersionStatus>,
     pub(super) guest: GuestServices,
@@ -46,7 +46,7 @@ impl RunningVersionStatus {
     /// Reports on this version from now on.
     pub(super) fn set_version(&self, version: &Arc<Version>) {
         let subscription =
-            |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
+            |route: &WatchRoute| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.version.lock() = Arc::downgrade(version);
         *self.crd_problem.lock() = None;
@@ -94,7 +94,7 @@ impl PluginHandle {
     ) -> Self {
         let (desired_files, receiver) = watch::channel(None);
         let running_status = Arc::<RunningVersionStatus>::default();
-        let view = Arc::new(PluginView {
+        let status_source = Arc::new(PluginStatusSource {
             lifecycle: lifecycle.clone(),
             running_status: Arc::clone(&running_status),
             guest: guest.clone(),
@@ -102,7 +102,7 @@ impl PluginHandle {
         });
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
-                let in_flight = predecessor.view.guest.queue.in_flight().clone();
+                let in_flight = predecessor.status_source.guest.queue.in_flight().clone();
                 predecessor.join().await;
                 // A request that the predecessor sent may still change objects, and this task does not know which keys it belongs to.
                 tokio::select! {
@@ -131,7 +131,7 @@ impl PluginHandle {
             };
             supervisor.restart("plugin", start).await;
         });
-        Self { desired_files, view, task }
+        Self { desired_files, status_source, task }
     }
 
     /// Notifies the task that the files changed or were removed.
@@ -147,11 +147,11 @@ impl PluginHandle {
     /// Whether the task has ended and all requests that it sent have been answered. Until then the handle must be kept, so that a new plugin
     /// of the same name can [wait for it](Self::start).
     pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished() && self.view.guest.queue.in_flight().is_empty()
+        self.task.is_finished() && self.status_source.guest.queue.in_flight().is_empty()
     }
 
-    pub(crate) fn view(&self) -> &Arc<PluginView> {
-        &self.view
+    pub(crate) fn status_source(&self) -> &Arc<PluginStatusSource> {
+        &self.status_source
     }
 
     /// Waits for the task to end, after shutdown or after its files were removed.
@@ -161,7 +161,7 @@ impl PluginHandle {
     }
 }
 
-impl PluginView {
+impl PluginStatusSource {
     /// Returns the plugin's status, with all its problems in `error`.
     pub(crate) fn status(&self) -> PluginStatus {
         let mut status = self.lifecycle.status();
@@ -229,7 +229,7 @@ mod tests {
     use crate::directory::PluginFiles;
     use crate::lifecycle::Input;
 
-    fn view() -> Arc<PluginView> {
+    fn status_source() -> Arc<PluginStatusSource> {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
@@ -237,66 +237,78 @@ mod tests {
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
         let desired_files = watch::channel(None).1;
-        Arc::new(PluginView { lifecycle, running_status: Arc::default(), guest, desired_files })
+        Arc::new(PluginStatusSource { lifecycle, running_status: Arc::default(), guest, desired_files })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
-        let view = view();
-        let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
-        assert!(!view.status().ready, "it is only found yet");
-        view.lifecycle.apply(&step(PluginState::Describing));
-        view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
-        assert_eq!((view.status().ready, view.status().failing), (true, false));
+        let status_source = status_source();
+        let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+        assert!(!status_source.status().ready, "it is only found yet");
+        status_source.lifecycle.apply(&step(PluginState::Describing));
+        status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!((status_source.status().ready, status_source.status().failing), (true, false));
         let item = crate::runtime::queue::Item {
             watch: "maps".into(),
             key: pilothouse_model::ObjectKey::new("shop", "a"),
         };
         let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
-        view.guest.queue.add(item, reason, priority);
+        status_source.guest.queue.add(item, reason, priority);
         for _ in 0..3 {
-            let (mut held, reasons) = view.guest.queue.get().await.expect("the key");
-            assert!(view.guest.queue.retry(&mut held, &reasons, priority).is_some());
-            view.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
+            let (mut held, reasons) = status_source.guest.queue.get().await.expect("the key");
+            assert!(status_source.guest.queue.retry(&mut held, &reasons, priority).is_some());
+            status_source.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
         }
-        let status = view.status();
+        let status = status_source.status();
         assert_eq!(status.state, PluginState::Running, "the state is public and stays");
         assert_eq!((status.ready, status.failing, status.consecutive_errors), (false, true, 3));
         assert_eq!(
             (status.keys_in_backoff, status.last_error.map(|last| last.key)),
             (1, Some("shop/a".into()))
         );
-        view.guest.recent_errors.record_success();
-        view.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
-        assert_eq!((view.status().ready, view.status().failing), (false, true), "a watch does not work");
-        view.running_status.set_crd_problem(None);
-        assert!(view.status().ready);
+        status_source.guest.recent_errors.record_success();
+        status_source.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
+        assert_eq!(
+            (status_source.status().ready, status_source.status().failing),
+            (false, true),
+            "a watch does not work"
+        );
+        status_source.running_status.set_crd_problem(None);
+        assert!(status_source.status().ready);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_plugin_that_stops_is_removed_only_if_its_file_was() {
-        let view = view();
-        view.lifecycle.apply(&Input::Draining);
-        assert!(view.status().removed);
+        let status_source = status_source();
+        status_source.lifecycle.apply(&Input::Draining);
+        assert!(status_source.status().removed);
         let files = watch::channel(Some(PluginFiles::for_test())).1;
-        let view = PluginView {
-            lifecycle: view.lifecycle.clone(),
+        let status_source = PluginStatusSource {
+            lifecycle: status_source.lifecycle.clone(),
             running_status: Arc::default(),
-            guest: view.guest.clone(),
+            guest: status_source.guest.clone(),
             desired_files: files,
         };
-        view.lifecycle.apply(&Input::Stopped { why: "its sidecar says enabled: false", with_host: false });
-        assert_eq!((view.status().state, view.status().removed), (PluginState::Stopped, false));
+        status_source
+            .lifecycle
+            .apply(&Input::Stopped { why: "its sidecar says enabled: false", with_host: false });
+        assert_eq!(
+            (status_source.status().state, status_source.status().removed),
+            (PluginState::Stopped, false)
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_plugin_has_not_ended_until_its_requests_are_answered() {
-        let view = view();
+        let status_source = status_source();
         let key = pilothouse_model::ObjectKey::cluster("a");
-        let request =
-            view.guest.queue.in_flight().begin(&crate::runtime::queue::Item { watch: "maps".into(), key });
+        let request = status_source
+            .guest
+            .queue
+            .in_flight()
+            .begin(&crate::runtime::queue::Item { watch: "maps".into(), key });
         let desired_files = watch::channel(None).0;
-        let handle = PluginHandle { desired_files, view, task: tokio::spawn(async {}) };
+        let handle = PluginHandle { desired_files, status_source, task: tokio::spawn(async {}) };
         while !handle.task.is_finished() {
             tokio::task::yield_now().await;
         }
@@ -307,24 +319,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_file_does_not_hide_problems_of_the_running_version() {
-        let view = view();
-        let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
-        view.lifecycle.apply(&step(PluginState::Describing));
-        view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
-        assert_eq!(view.status().error, "");
-        view.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
-        assert_eq!(view.status().error, "the CRD is gone");
-        view.lifecycle.apply(&Input::Found);
-        view.lifecycle.apply(&Input::Refused { problem: "the file is torn" });
-        let error = view.status().error;
+        let status_source = status_source();
+        let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+        status_source.lifecycle.apply(&step(PluginState::Describing));
+        status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!(status_source.status().error, "");
+        status_source.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
+        assert_eq!(status_source.status().error, "the CRD is gone");
+        status_source.lifecycle.apply(&Input::Found);
+        status_source.lifecycle.apply(&Input::Refused { problem: "the file is torn" });
+        let error = status_source.status().error;
         assert!(error.contains("the file is torn") && error.ends_with("; the CRD is gone"), "{error}");
-        view.lifecycle.apply(&Input::Faulty { problem: "it trapped", wait: std::time::Duration::ZERO });
-        let status = view.status();
+        status_source
+            .lifecycle
+            .apply(&Input::Faulty { problem: "it trapped", wait: std::time::Duration::ZERO });
+        let status = status_source.status();
         assert_eq!(status.state, PluginState::BackingOff);
         assert!(status.error.ends_with("; the CRD is gone"), "{}", status.error);
-        view.running_status.set_crd_problem(None);
-        assert!(!view.status().error.contains("CRD"));
-        assert!(view.status().error.contains("the file is torn"), "the file is still refused");
+        status_source.running_status.set_crd_problem(None);
+        assert!(!status_source.status().error.contains("CRD"));
+        assert!(status_source.status().error.contains("the file is torn"), "the file is still refused");
     }
 
     /// A running plugin that reconciles ConfigMaps.
@@ -354,7 +368,7 @@ mod tests {
             let handle =
                 PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
             handle.set_desired_files(Some(files.clone()));
-            until(&|| handle.view().status().state == PluginState::Running).await;
+            until(&|| handle.status_source().status().state == PluginState::Running).await;
             Self { handle, guest, files, shutdown, _folder: folder }
         }
 
@@ -389,7 +403,7 @@ mod tests {
             guest.metrics.succeeded.get() > reconciled + 1
         })
         .await;
-        let status = handle.view().status();
+        let status = handle.status_source().status();
         assert_eq!(
             (status.state, status.generation),
             (PluginState::Running, 1),
@@ -402,14 +416,14 @@ mod tests {
     #[tokio::test]
     async fn a_paused_plugin_keeps_its_keys_until_it_is_resumed() {
         let plugin = RunningPlugin::start().await;
-        let (view, guest) = (plugin.handle.view(), &plugin.guest);
+        let (status_source, guest) = (plugin.handle.status_source(), &plugin.guest);
         let is_idle = || {
             let queue = guest.queue.snapshot();
             queue.depth + queue.delayed + queue.processing == 0
         };
         until(&is_idle).await;
-        view.set_paused(true);
-        assert_eq!((view.status().paused, view.status().ready), (true, false));
+        status_source.set_paused(true);
+        assert_eq!((status_source.status().paused, status_source.status().ready), (true, false));
         let reconciled = guest.metrics.succeeded.get();
         let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
         guest.queue.add(config_map("a"), reason, priority);
@@ -417,11 +431,11 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(guest.metrics.succeeded.get(), reconciled);
-        let keys = view.keys(10);
+        let keys = status_source.keys(10);
         assert_eq!((keys.pending, keys.keys[0].key.as_str()), (1, "default/a"));
-        view.set_paused(false);
+        status_source.set_paused(false);
         until(&|| guest.metrics.succeeded.get() > reconciled).await;
-        assert!(view.status().ready);
+        assert!(status_source.status().ready);
         plugin.stop().await;
     }
 
@@ -429,23 +443,23 @@ mod tests {
     async fn a_key_is_requeued_only_if_it_is_cached_or_pending() {
         use crate::runtime::ControlError;
         let plugin = RunningPlugin::start().await;
-        let (view, guest) = (plugin.handle.view(), &plugin.guest);
-        let unknown = view.requeue(None, "default/none").expect_err("no such object");
+        let (status_source, guest) = (plugin.handle.status_source(), &plugin.guest);
+        let unknown = status_source.requeue(None, "default/none").expect_err("no such object");
         assert!(matches!(unknown, ControlError::UnknownKey { .. }), "{unknown}");
-        let wrong = view.requeue(Some("nothing"), "default/none").expect_err("no such watch");
+        let wrong = status_source.requeue(Some("nothing"), "default/none").expect_err("no such watch");
         assert!(wrong.to_string().contains("configmaps"), "{wrong}");
-        assert!(matches!(view.requeue(None, "none"), Err(ControlError::Key { .. })));
-        view.set_paused(true);
+        assert!(matches!(status_source.requeue(None, "none"), Err(ControlError::Key { .. })));
+        status_source.set_paused(true);
         guest.queue.add_after(
             config_map("gone"),
             std::time::Duration::from_secs(3600),
             pilothouse_plugin::Reason::Deleted,
         );
-        let watch = view.requeue(None, "default/gone").expect("it is pending");
+        let watch = status_source.requeue(None, "default/gone").expect("it is pending");
         assert_eq!(&*watch, "configmaps");
         assert_eq!(guest.queue.snapshot().delayed, 0, "it is ready at once");
         plugin.stop().await;
-        let stopped = self::view().requeue(None, "default/gone");
+        let stopped = self::status_source().requeue(None, "default/gone");
         assert!(matches!(stopped, Err(ControlError::NotRunning { .. })));
     }
 }

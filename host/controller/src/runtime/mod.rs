@@ -44,7 +44,7 @@ use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
 pub use control::{ControlError, KeyStateName, PluginKeys, QueuedKey};
 use dispatch::Dispatcher;
 use handle::RunningVersionStatus;
-pub(crate) use handle::{PluginHandle, PluginView};
+pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;
 use pending_version::{LoadEvent, LoadTask, PendingVersion};
 use swap::{ExclusiveVersion, Swap};
@@ -144,8 +144,8 @@ impl PluginTask {
         let recovered = self.recovery.version.lock().clone();
         if let Some(version) = recovered {
             // The previous task panicked. Its workers were aborted, and used a lock of their own.
-            let running = ExclusiveVersion::acquire(Arc::clone(&self.running)).await;
-            Box::pin(self.install(version, running)).await;
+            let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running)).await;
+            Box::pin(self.install(version, exclusive)).await;
         }
         let mut housekeeping = interval(IDLE_TIMEOUT / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -157,7 +157,7 @@ impl PluginTask {
                     return Box::pin(self.stop(SHUTDOWN_REASON)).await;
                 }
                 changed = desired_files.changed() => {
-                    self.guest.panics.panic_point("plugin");
+                    self.guest.panics.inject_test_panic("plugin");
                     pending.cancel();
                     let files = desired_files.borrow_and_update().clone();
                     match files {
@@ -170,8 +170,8 @@ impl PluginTask {
                     LoadEvent::Finished(files, outcome) => {
                         Box::pin(self.finish_load(&mut pending, files, outcome)).await;
                     }
-                    LoadEvent::Ready(version, running) => Box::pin(self.swap(version, running)).await,
-                    LoadEvent::DispatchToggled => {}
+                    LoadEvent::Ready(version, exclusive) => Box::pin(self.swap(version, exclusive)).await,
+                    LoadEvent::DispatchPauseChanged => {}
                     LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
                 },
                 () = self.workers.wait_until_missing() => self.resize_workers(self.workers.desired()),
@@ -200,7 +200,7 @@ impl PluginTask {
     ) {
         let (Some(version), Some(files)) = (&self.installed, files) else { return };
         tracing::warn!(plugin = %self.guest.name, "reloading: {change}");
-        version.is_outdated.store(true, Ordering::Relaxed);
+        version.must_reload.store(true, Ordering::Relaxed);
         pending.cancel();
         self.start_loading(pending, files, &Input::Found);
     }
@@ -219,9 +219,9 @@ impl PluginTask {
         });
         let (services, guest) = (self.services.clone(), self.guest.clone());
         // Here and not in the load task, which may run for a moment longer after it was aborted.
-        let turn = guest.operator.begin_load();
+        let grants_writer = guest.current_grants.begin_load();
         let task: LoadTask =
-            tokio::spawn(load(services, guest, turn, files.clone(), self.installed.clone(), report));
+            tokio::spawn(load(services, guest, grants_writer, files.clone(), self.installed.clone(), report));
         pending.load(files, task);
     }
 
@@ -267,14 +267,14 @@ impl PluginTask {
         }
     }
 
-    /// Replaces the running version by this one. The workers have finished their reconciles, and start no other until `running` is released.
+    /// Replaces the running version by this one. The workers have finished their reconciles, and start no other until `exclusive` is released.
     /// The queue keeps its keys.
-    async fn swap(&mut self, version: Box<Version>, running: ExclusiveVersion) {
+    async fn swap(&mut self, version: Box<Version>, exclusive: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.guest.recent_errors.forget();
         self.guest.queue.reset_retries();
-        self.install(Arc::clone(&version), running).await;
+        self.install(Arc::clone(&version), exclusive).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
@@ -287,7 +287,7 @@ impl PluginTask {
     }
 
     /// Makes this the running version, and starts the tasks that belong to it.
-    async fn install(&mut self, version: Arc<Version>, running: ExclusiveVersion) {
+    async fn install(&mut self, version: Arc<Version>, exclusive: ExclusiveVersion) {
         // The observer is in no call while the write lock is held.
         self.observer.shutdown().await;
         self.guest.host_memory.set_limit(version.host_memory);
@@ -304,7 +304,7 @@ impl PluginTask {
             version.views.access.set_paused(*paused);
             self.running_status.set_version(&version);
         }
-        running.replace(Arc::clone(&version));
+        exclusive.replace(Arc::clone(&version));
         self.installed = Some(Arc::clone(&version));
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
@@ -312,7 +312,7 @@ impl PluginTask {
         self.health.send_replace(version.health.clone());
         self.resize_workers(version.workers);
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
-        if !version.feeds.is_empty() {
+        if !version.observer_subscriptions.is_empty() {
             let (running, guest, history) =
                 (Arc::clone(&self.running), self.guest.clone(), self.recovery.history.clone());
             let version = Arc::clone(&version);
@@ -356,10 +356,10 @@ impl PluginTask {
     fn update_health(&self) {
         let Some(version) = &self.installed else { return };
         if let Some(why) = version.views.access.reason() {
-            self.lifecycle.apply(&Input::Withheld { why: &why });
+            self.lifecycle.apply(&Input::Suspended { why: &why });
             return;
         }
-        self.lifecycle.apply(&Input::Allowed);
+        self.lifecycle.apply(&Input::Resumed);
         let log = &self.guest.log;
         match version.health.backing_off() {
             Some(backing_off) => {

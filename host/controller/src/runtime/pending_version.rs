@@ -39,7 +39,7 @@ pub(super) enum LoadEvent {
     /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
     Ready(Box<Version>, ExclusiveVersion),
     /// [`PendingVersion::pauses_dispatch`] changed.
-    DispatchToggled,
+    DispatchPauseChanged,
     /// The backoff is over: these files are to be loaded again.
     RetryDue(PluginFiles),
 }
@@ -91,17 +91,17 @@ impl PendingVersion {
             }
             Stage::Swapping(swap) => {
                 let progress = swap.next().await;
-                if matches!(progress, Progress::DispatchToggled) {
-                    return LoadEvent::DispatchToggled;
+                if matches!(progress, Progress::DispatchPauseChanged) {
+                    return LoadEvent::DispatchPauseChanged;
                 }
                 let Stage::Swapping(swap) = std::mem::take(&mut self.stage) else { unreachable!() };
                 match progress {
-                    Progress::Ready(running) => {
+                    Progress::Ready(exclusive) => {
                         self.failures = 0;
-                        LoadEvent::Ready(Box::new(swap.version), running)
+                        LoadEvent::Ready(Box::new(swap.version), exclusive)
                     }
                     Progress::Failed(problem) => LoadEvent::Finished(swap.files, Err(problem)),
-                    Progress::DispatchToggled => unreachable!(),
+                    Progress::DispatchPauseChanged => unreachable!(),
                 }
             }
             Stage::RetryAt(_, at) => {

@@ -2,17 +2,17 @@
 //!
 //! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
 //!
-//! [`Item`] is the key. `WorkItem` is a key that a worker has taken, [`HeldItem`] adds the requests in flight, and the worker's `HeldKey` adds
+//! [`Item`] is the key. `WorkItem` is a key that a worker has taken, [`HeldItem`] adds the requests in flight, and the worker's `ReconcileAttempt` adds
 //! the request to the guest.
 //!
 //! The cache bounds the number of keys of cached objects. A key without a cached object is charged to the plugin's [`HostMemory`] while it
-//! is queued, processed or retried. The charge is part of the queued note, and moves with the key when that is requeued.
+//! is queued, processed or retried. The charge is part of the queued payload, and moves with the key when that is requeued.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_informer::{
-    KeyStatus, Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions,
+    KeyPayload, KeyStatus, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions,
 };
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind, Reason};
@@ -29,14 +29,14 @@ pub(crate) struct Item {
 /// A plugin's work queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PluginQueue {
-    queue: WorkQueue<Item, QueueNote>,
+    queue: WorkQueue<Item, QueuePayload>,
     in_flight: InFlight,
     memory: HostMemory,
 }
 
 /// What the queue stores with a key.
 #[derive(Debug, Default)]
-pub(crate) struct QueueNote {
+pub(crate) struct QueuePayload {
     reasons: Reasons,
     /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
@@ -62,7 +62,7 @@ const ALL: [Reason; 8] = [
     Reason::Other,
 ];
 
-impl Note for QueueNote {
+impl KeyPayload for QueuePayload {
     fn merge(&mut self, other: Self) {
         self.reasons.merge(other.reasons);
         if self.charge.is_none() {
@@ -71,14 +71,14 @@ impl Note for QueueNote {
     }
 }
 
-impl QueueNote {
+impl QueuePayload {
     /// Takes the key's charge.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.charge.take()
     }
 }
 
-impl From<Reason> for QueueNote {
+impl From<Reason> for QueuePayload {
     fn from(reason: Reason) -> Self {
         Self { reasons: reason.into(), charge: None }
     }
@@ -111,15 +111,15 @@ impl Reasons {
 impl PluginQueue {
     pub(crate) fn new(metrics: Arc<dyn QueueMetrics>, memory: HostMemory) -> Self {
         let options = WorkQueueOptions::default().with_metrics(metrics);
-        Self { queue: WorkQueue::with_notes(options), in_flight: InFlight::default(), memory }
+        Self { queue: WorkQueue::with_payloads(options), in_flight: InFlight::default(), memory }
     }
 
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
-        self.queue.add_with_note(item, reason.into(), priority);
+        self.queue.add_with_payload(item, reason.into(), priority);
     }
 
     pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
-        self.queue.add_with_note_after(item, reason.into(), delay, Priority::Normal);
+        self.queue.add_with_payload_after(item, reason.into(), delay, Priority::Normal);
     }
 
     /// Queues a key without a cached object, after a delay. Errors if it does not fit into the plugin's host memory.
@@ -131,11 +131,11 @@ impl PluginQueue {
         priority: Priority,
     ) -> Result<(), HostMemoryExceeded> {
         let charge = self.memory.try_charge(HostMemoryKind::QueuedKeys, bytes(&item))?;
-        let note = QueueNote { reasons: reason.into(), charge: Some(Box::new(charge)) };
+        let payload = QueuePayload { reasons: reason.into(), charge: Some(Box::new(charge)) };
         if delay.is_zero() {
-            self.queue.add_with_note(item, note, priority);
+            self.queue.add_with_payload(item, payload, priority);
         } else {
-            self.queue.add_with_note_after(item, note, delay, priority);
+            self.queue.add_with_payload_after(item, payload, delay, priority);
         }
         Ok(())
     }
@@ -161,22 +161,22 @@ impl PluginQueue {
 
     /// Queues an item again that a worker has taken but not processed, after a delay, with the same reasons.
     pub(crate) fn requeue_taken_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
-        let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
-        reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
-        self.queue.add_with_note_after(held.key().clone(), note, delay, Priority::Normal);
+        let mut payload = QueuePayload { reasons: Reasons::default(), charge: held.take_charge() };
+        reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
+        self.queue.add_with_payload_after(held.key().clone(), payload, delay, Priority::Normal);
     }
 
     /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
     pub(crate) fn requeue_taken(&self, held: &mut HeldItem, reasons: &[Reason]) {
-        let mut note = QueueNote { reasons: Reasons::default(), charge: held.take_charge() };
-        reasons.iter().for_each(|reason| note.reasons.merge((*reason).into()));
-        self.queue.add_with_note(held.key().clone(), note, held.priority());
+        let mut payload = QueuePayload { reasons: Reasons::default(), charge: held.take_charge() };
+        reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
+        self.queue.add_with_payload(held.key().clone(), payload, held.priority());
     }
 
     /// Queues an item after a delay that its reconcile requested.
     pub(crate) fn requeue_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
-        let note = QueueNote { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_with_note_after(held.key().clone(), note, delay, Priority::Normal);
+        let payload = QueuePayload { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
+        self.queue.add_with_payload_after(held.key().clone(), payload, delay, Priority::Normal);
     }
 
     /// Queues a failed item again with its rate-limited delay, and returns that; `None` once the queue is shut down.
@@ -186,8 +186,8 @@ impl PluginQueue {
         reasons: &[Reason],
         priority: Priority,
     ) -> Option<Duration> {
-        let note = QueueNote { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_with_note_rate_limited(held.key().clone(), note, priority)
+        let payload = QueuePayload { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
+        self.queue.add_with_payload_rate_limited(held.key().clone(), payload, priority)
     }
 
     /// Whether the key is pending, or has failed and was not given up.
@@ -206,7 +206,7 @@ impl PluginQueue {
         self.add(item, Reason::Other, Priority::Normal);
     }
 
-    /// Starts the back-off of all keys again, and makes those ready that wait for a retry, because another version runs from now on.
+    /// Starts the backoff of all keys again, and makes those ready that wait for a retry, because another version runs from now on.
     pub(crate) fn reset_retries(&self) {
         self.queue.reset_retries();
     }
@@ -227,7 +227,7 @@ impl PluginQueue {
     /// Safe: a dropped future takes no item.
     pub(crate) async fn get(&self) -> Option<(HeldItem, Vec<Reason>)> {
         let item = self.queue.get().await?;
-        let reasons = item.note().reasons.to_vec();
+        let reasons = item.payload().reasons.to_vec();
         Some((self.in_flight.hold(item), reasons))
     }
 

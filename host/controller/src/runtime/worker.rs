@@ -59,11 +59,11 @@ impl Worker {
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };
-            let mut held = HeldKey::new(guest, item, reasons);
+            let mut held = ReconcileAttempt::new(guest, item, reasons);
             let request = Arc::clone(&held.request);
             if let Some(delay) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
                 guest.queue.requeue_taken_after(&mut held.item, &request.reasons, delay);
-                held.settled = true;
+                held.is_handled = true;
                 continue;
             }
             loop {
@@ -77,7 +77,7 @@ impl Worker {
                 // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
                 let Some(pass) = version.health.try_acquire() else { break };
                 let active = ActiveReconcile::begin(guest);
-                guest.panics.panic_point("worker");
+                guest.panics.inject_test_panic("worker");
                 let outcome = reconcile(version, &request).await;
                 drop(active);
                 if let Some(reconciled) = outcome {
@@ -85,10 +85,10 @@ impl Worker {
                         Err(Failure::Fault(fault)) => {
                             pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
                         }
-                        _ => pass.answered(Activity::Reconcile),
+                        _ => pass.succeeded(Activity::Reconcile),
                     }
-                    settle(guest, &mut held.item, &request.reasons, reconciled);
-                    held.settled = true;
+                    record_outcome(guest, &mut held.item, &request.reasons, reconciled);
+                    held.is_handled = true;
                     if let Some(found) = guest.hot_loops.end(held.item.key()) {
                         hot_loop::report(guest, held.item.key(), &found);
                     }
@@ -96,7 +96,7 @@ impl Worker {
                 }
                 drop(pass);
                 // The observer has to catch up first. It needs a read lock for that, behind which a swap may wait: so wait without one.
-                let mut caught_up = version.dedicated_instance.caught_up();
+                let mut caught_up = version.dedicated_instance.subscribe_caught_up();
                 drop(running);
                 // An error means that the version was replaced: try the next one.
                 let _ = caught_up.wait_for(|caught_up| *caught_up).await;
@@ -105,24 +105,24 @@ impl Worker {
     }
 }
 
-/// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not settled by then goes back into
+/// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not handled by then goes back into
 /// the queue.
-struct HeldKey<'a> {
+struct ReconcileAttempt<'a> {
     guest: &'a GuestServices,
     item: HeldItem,
     request: Arc<Request>,
-    settled: bool,
+    is_handled: bool,
 }
 
-impl<'a> HeldKey<'a> {
+impl<'a> ReconcileAttempt<'a> {
     fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
         let request = Request { watch, key, reasons, attempt: item.attempts(), extra: Vec::new() };
-        Self { guest, item, request: Arc::new(request), settled: false }
+        Self { guest, item, request: Arc::new(request), is_handled: false }
     }
 }
 
-impl HeldKey<'_> {
+impl ReconcileAttempt<'_> {
     /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
     fn requeue_renamed(&mut self, version: &Version) {
         let Item { watch, key } = self.item.key().clone();
@@ -134,7 +134,7 @@ impl HeldKey<'_> {
             self.queue_as(&Item { watch: name, key: key.clone() });
         }
         self.item.forget();
-        self.settled = true;
+        self.is_handled = true;
     }
 
     fn queue_as(&self, item: &Item) {
@@ -145,9 +145,9 @@ impl HeldKey<'_> {
     }
 }
 
-impl Drop for HeldKey<'_> {
+impl Drop for ReconcileAttempt<'_> {
     fn drop(&mut self) {
-        if self.settled {
+        if self.is_handled {
             return;
         }
         let reasons = &self.request.reasons;
@@ -201,7 +201,7 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
-fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
+fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
     let metrics = &guest.metrics;
     metrics.reconcile_time.observe(reconciled.seconds);
     match reconciled.outcome {
@@ -265,7 +265,7 @@ impl std::fmt::Display for RetryDelay {
     }
 }
 
-/// [`HeldKey::requeue_renamed`] for a key that was just taken.
+/// [`ReconcileAttempt::requeue_renamed`] for a key that was just taken.
 #[cfg(test)]
 pub(super) fn requeue_renamed(
     guest: &GuestServices,
@@ -273,7 +273,7 @@ pub(super) fn requeue_renamed(
     reasons: Vec<Reason>,
     version: &Version,
 ) {
-    HeldKey::new(guest, item, reasons).requeue_renamed(version);
+    ReconcileAttempt::new(guest, item, reasons).requeue_renamed(version);
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_panics_returns_its_key_and_is_restarted() {
         let guest = guest();
-        let pool = Version::test_pool(&guest, "done.wat", pilothouse_plugin::Limits::default()).await;
+        let pool = Version::test_pool(&guest, "done.wat", pilothouse_plugin::InstanceLimits::default()).await;
         let mut views = crate::cache::views::Views::default();
         let view = crate::runtime::handover::tests::view(&guest);
         views.by_name.insert("maps".into(), Box::new(view));

@@ -20,7 +20,7 @@ async fn running() -> Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_cannot_keep_a_right_by_failing_to_load() {
+async fn a_plugin_cannot_keep_a_permission_by_failing_to_load() {
     let stage = running().await;
     stage.install(&guest::file(1, Kind::TrapsInDescribe));
     stage.until("the refusal of the code", |status| count(status, "refusedLoads") == 1).await;
@@ -33,7 +33,7 @@ async fn a_plugin_cannot_keep_a_right_by_failing_to_load() {
     stage.sidecar("# all of them again\n");
     stage.wait("the record that was denied", || stage.log.len() == 4).await;
     let status = stage.status().expect("a status");
-    assert_eq!(status.generation, 1, "the version that runs was given the right back");
+    assert_eq!(status.generation, 1, "the version that runs was given the permission back");
     stage.end().await;
 }
 

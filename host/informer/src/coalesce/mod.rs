@@ -51,15 +51,18 @@ pub(crate) trait Coalesce: Sized {
     /// Returns the key of the object that the item is about.
     fn key(&self) -> &ObjectKey;
 
-    /// Merges `next` into the `pending` items of its key. Returns `None` if they cancel out. `known` returns whether the
+    /// Merges `next` into the `pending` items of its key. Returns `None` if they cancel out. `is_known` returns whether the
     /// consumer knew the object before the first pending item.
-    fn merge(pending: Pending<Self>, next: Self, known: &dyn Fn(&ObjectKey) -> bool)
-    -> Option<Pending<Self>>;
+    fn merge(
+        pending: Merged<Self>,
+        next: Self,
+        is_known: &dyn Fn(&ObjectKey) -> bool,
+    ) -> Option<Merged<Self>>;
 }
 
-/// The pending items of one key.
+/// The pending items of one key, after merging.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pending<T> {
+pub(crate) enum Merged<T> {
     One(T),
     /// A deletion, then an addition.
     Two(T, T),
@@ -79,7 +82,7 @@ pub(crate) struct CoalescingQueue<T> {
     /// The position of the first item in `exact`; the others follow without gaps.
     exact_start: u64,
     merging: bool,
-    merged: BTreeMap<u64, Pending<T>>,
+    merged: BTreeMap<u64, Merged<T>>,
     positions: HashMap<ObjectKey, u64, FastHash>,
     next_position: u64,
     len: usize,
@@ -136,20 +139,20 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
-    /// Appends an item. Starts merging if the queue is at its limit. `known` is as in [`Coalesce::merge`].
-    pub(crate) fn push(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
+    /// Appends an item. Starts merging if the queue is at its limit. `is_known` is as in [`Coalesce::merge`].
+    pub(crate) fn push(&mut self, item: T, is_known: &dyn Fn(&ObjectKey) -> bool) {
         if !self.merging && self.len >= self.limit {
-            self.start_merging(known);
+            self.start_merging(is_known);
         }
-        self.append(item, known);
+        self.append(item, is_known);
     }
 
     /// Like [`push`](Self::push), but never starts merging. For items whose number is bounded in another way.
-    pub(crate) fn append(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
+    pub(crate) fn append(&mut self, item: T, is_known: &dyn Fn(&ObjectKey) -> bool) {
         let position = self.next_position;
         self.next_position += 1;
         if self.merging {
-            self.fold(position, item, known);
+            self.fold(position, item, is_known);
             return;
         }
         if self.exact.is_empty() {
@@ -180,7 +183,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         let position = *self.positions.get(key)?;
         if self.merging {
             return self.merged.get_mut(&position).map(|pending| match pending {
-                Pending::One(item) | Pending::Two(_, item) => item,
+                Merged::One(item) | Merged::Two(_, item) => item,
             });
         }
         let index = usize::try_from(position.checked_sub(self.exact_start)?).ok()?;
@@ -193,7 +196,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         let position = *self.positions.get(key)?;
         if self.merging {
             return self.merged.get(&position).map(|pending| match pending {
-                Pending::One(item) | Pending::Two(_, item) => item,
+                Merged::One(item) | Merged::Two(_, item) => item,
             });
         }
         self.exact.get(usize::try_from(position.checked_sub(self.exact_start)?).ok()?)
@@ -221,29 +224,29 @@ impl<T: Coalesce> CoalescingQueue<T> {
     fn pop_merged(&mut self) -> Option<T> {
         let entry = self.merged.first_entry()?;
         let item = match entry.get() {
-            Pending::Two(..) => {
+            Merged::Two(..) => {
                 // The first half leaves; the second half keeps the position.
                 let position = *entry.key();
-                let Pending::Two(first, second) = entry.remove() else { return None };
-                self.merged.insert(position, Pending::One(second));
+                let Merged::Two(first, second) = entry.remove() else { return None };
+                self.merged.insert(position, Merged::One(second));
                 return Some(first);
             }
-            Pending::One(_) => match entry.remove() {
-                Pending::One(item) | Pending::Two(item, _) => item,
+            Merged::One(_) => match entry.remove() {
+                Merged::One(item) | Merged::Two(item, _) => item,
             },
         };
         self.positions.remove(item.key());
         Some(item)
     }
 
-    fn start_merging(&mut self, known: &dyn Fn(&ObjectKey) -> bool) {
+    fn start_merging(&mut self, is_known: &dyn Fn(&ObjectKey) -> bool) {
         self.merging = true;
         self.tracks_positions = false;
         self.positions.clear();
         self.len = 0;
         let exact = std::mem::take(&mut self.exact);
         for (position, item) in (self.exact_start..).zip(exact) {
-            self.fold(position, item, known);
+            self.fold(position, item, is_known);
         }
     }
 
@@ -256,10 +259,10 @@ impl<T: Coalesce> CoalescingQueue<T> {
     }
 
     /// Merges an item into the pending items of its key.
-    fn fold(&mut self, position: u64, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
+    fn fold(&mut self, position: u64, item: T, is_known: &dyn Fn(&ObjectKey) -> bool) {
         let Some(first_position) = self.positions.get(item.key()).copied() else {
             self.positions.insert(item.key().clone(), position);
-            self.merged.insert(position, Pending::One(item));
+            self.merged.insert(position, Merged::One(item));
             self.len += 1;
             return;
         };
@@ -267,7 +270,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         self.len -= pending.len();
         let mut merged_away = pending.len() + 1;
         let key = item.key().clone();
-        match T::merge(pending, item, known) {
+        match T::merge(pending, item, is_known) {
             Some(pending) => {
                 self.len += pending.len();
                 merged_away -= pending.len();
@@ -281,7 +284,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
     }
 }
 
-impl<T> Pending<T> {
+impl<T> Merged<T> {
     fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,

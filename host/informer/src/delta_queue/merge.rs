@@ -2,7 +2,7 @@
 
 use pilothouse_model::{Delta, ObjectKey};
 
-use crate::coalesce::{Coalesce, Pending};
+use crate::coalesce::{Coalesce, Merged};
 
 impl Coalesce for Delta {
     fn key(&self) -> &ObjectKey {
@@ -14,16 +14,16 @@ impl Coalesce for Delta {
     }
 
     fn merge(
-        pending: Pending<Self>,
+        pending: Merged<Self>,
         next: Self,
-        known: &dyn Fn(&ObjectKey) -> bool,
-    ) -> Option<Pending<Self>> {
-        use Pending::{One, Two};
+        is_known: &dyn Fn(&ObjectKey) -> bool,
+    ) -> Option<Merged<Self>> {
+        use Merged::{One, Two};
         Some(match (pending, next) {
             (One(Self::Deleted(deletion)), Self::Deleted(later)) => One(Self::Deleted(deletion.merge(later))),
             (One(deletion @ Self::Deleted(_)), present) => Two(deletion, present),
             (One(present), deletion @ Self::Deleted(_)) => {
-                if !known(Coalesce::key(&present)) {
+                if !is_known(Coalesce::key(&present)) {
                     return None;
                 }
                 One(deletion)

@@ -56,7 +56,7 @@ pub struct DeltaQueue {
     /// Notified when there is a delta to pop, and on close.
     filled: Notify,
     /// Notified when there are fewer than `capacity` deltas again, and on close.
-    drained: Notify,
+    has_room: Notify,
 }
 
 /// The state behind the lock.
@@ -105,7 +105,7 @@ impl DeltaQueue {
                 counts: Counts::default(),
             }),
             filled: Notify::new(),
-            drained: Notify::new(),
+            has_room: Notify::new(),
         }
     }
 
@@ -213,10 +213,10 @@ impl DeltaQueue {
         {
             self.store.advance_to(&version);
         }
-        let has_room = was_full && inner.len < self.capacity;
+        let has_space = was_full && inner.len < self.capacity;
         drop(inner);
-        if has_room {
-            self.drained.notify_one();
+        if has_space {
+            self.has_room.notify_one();
         }
         Some(result)
     }
@@ -249,16 +249,16 @@ impl DeltaQueue {
     /// This method is cancel safe.
     pub async fn ready(&self) {
         loop {
-            let drained = self.drained.notified();
-            tokio::pin!(drained);
-            drained.as_mut().enable();
+            let has_room = self.has_room.notified();
+            tokio::pin!(has_room);
+            has_room.as_mut().enable();
             {
                 let inner = self.inner.lock();
                 if inner.closed || inner.len < self.capacity {
                     return;
                 }
             }
-            drained.await;
+            has_room.await;
         }
     }
 
@@ -292,7 +292,7 @@ impl DeltaQueue {
         self.inner.lock().closed = true;
         self.filled.notify_one();
         self.filled.notify_waiters();
-        self.drained.notify_waiters();
+        self.has_room.notify_waiters();
     }
 }
 
@@ -319,7 +319,7 @@ impl Inner {
         };
         let before = self.current.len();
         let earlier = &self.earlier;
-        self.current.push(delta, &|key| known(earlier, store, key));
+        self.current.push(delta, &|key| is_known(earlier, store, key));
         self.len = self.len + self.current.len() - before;
     }
 
@@ -327,7 +327,7 @@ impl Inner {
     fn append_sync(&mut self, object: Object, store: &Store) {
         let before = self.current.len();
         let earlier = &self.earlier;
-        self.current.append(Delta::Sync(object), &|key| known(earlier, store, key));
+        self.current.append(Delta::Sync(object), &|key| is_known(earlier, store, key));
         self.len = self.len + self.current.len() - before;
     }
 
@@ -340,7 +340,7 @@ impl Inner {
                 None
             }
             Some(_) => Some(deletion),
-            None if known(&self.earlier, store, deletion.last.key()) => Some(deletion),
+            None if is_known(&self.earlier, store, deletion.last.key()) => Some(deletion),
             None => {
                 self.counts.dropped += 1;
                 None
@@ -386,7 +386,7 @@ impl Inner {
 
 /// Whether the object exists once everything in `earlier` has been applied to the store. Its last segment is always a
 /// replacement: changes are moved there only in front of one.
-fn known(earlier: &VecDeque<Segment>, store: &Store, key: &ObjectKey) -> bool {
+fn is_known(earlier: &VecDeque<Segment>, store: &Store, key: &ObjectKey) -> bool {
     match earlier.back() {
         Some(Segment::Replacement(replacement)) => replacement.items.iter().any(|item| item.key() == key),
         Some(Segment::Changes(_)) | None => store.contains(key),

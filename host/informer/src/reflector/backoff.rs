@@ -15,7 +15,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The upper bound of the random delay with which informers resume when the server is back.
 const RESUME_JITTER: Duration = Duration::from_millis(750);
 /// The lower bound of the idle time after which the first watch after a lost connection is verified.
-const MIN_VERIFICATION_DELAY: Duration = Duration::from_secs(2);
+const MIN_VERIFICATION_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// After this long without a failure, the backoff starts from the beginning.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
@@ -57,8 +57,8 @@ impl Backoff {
     }
 
     /// Draws the idle time after which the first watch after a lost connection is verified, from [2, 6) s.
-    pub(super) fn verification_delay(&mut self) -> Duration {
-        self.rng.random_range(MIN_VERIFICATION_DELAY..MIN_VERIFICATION_DELAY * 3)
+    pub(super) fn verification_idle_timeout(&mut self) -> Duration {
+        self.rng.random_range(MIN_VERIFICATION_IDLE_TIMEOUT..MIN_VERIFICATION_IDLE_TIMEOUT * 3)
     }
 
     /// Draws the server-side timeout of a watch in seconds, from [5, 10) minutes as client-go does, so that watches that

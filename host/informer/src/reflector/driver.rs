@@ -222,7 +222,7 @@ impl Reflector {
                 Ok(None) => return self.step(Input::Ended),
                 Err(failure)
                     if failure.kind == FailureKind::TimedOut
-                        && self.machine.verification_timeout().is_some() =>
+                        && self.machine.verification_idle_timeout().is_some() =>
                 {
                     return self.step(Input::VerificationDue);
                 }
@@ -299,7 +299,7 @@ impl Reflector {
 
     /// Returns how long the body of a watch may be idle.
     fn idle_timeout(&self) -> Duration {
-        match self.machine.verification_timeout() {
+        match self.machine.verification_idle_timeout() {
             Some(silence) => silence.min(self.opening_timeout()),
             None => self.opening_timeout(),
         }

@@ -37,18 +37,18 @@
 //! | watching | ended, or cut | watching | watch from `last` | `a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
 //! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `a_very_short_watch_backs_off` |
 //! | watching | idle after it sent something | watching | watch from `last` | `a_dead_connection_is_detected` |
-//! | watching | idle for 2 to 6 s, on the first watch after a connection was lost, refused or reset | probing | list of one item with the version unset | `a_server_restored_during_a_connection_loss_is_detected_within_seconds`, `a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes` |
-//! | watching | idle since it was opened | probing | list of one item at `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_probed` |
+//! | watching | idle for 2 to 6 s, on the first watch after a connection was lost, refused or reset | verifying | list of one item with the version unset | `a_server_restored_during_a_connection_loss_is_detected_within_seconds`, `a_server_that_was_not_restored_is_verified_once_and_the_watch_resumes` |
+//! | watching | idle since it was opened | verifying | list of one item at `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_verified` |
 //! | watching | 429, as status or ERROR event | waiting | wait as requested, watch from `last` | `an_error_event_with_429_backs_off_and_resumes`, `a_429_honours_retry_after_and_does_not_relist` |
 //! | watching | connection refused, or failed before the watch was opened | waiting | back off, watch from `last` | `a_refused_connection_retries_the_watch_without_relisting` |
 //! | watching | 5xx, as status or ERROR event | waiting | back off, watch from `last`; list after the fourth time without progress | `an_internal_error_resumes_three_times_without_progress_then_relists` |
 //! | watching | "too large resource version" | waiting | back off, list | `a_too_large_resource_version_leads_to_a_consistent_list` |
 //! | watching | 410, any other failure or ERROR event | waiting | back off, list | `other_error_events_relist` |
 //! | watching | an event that cannot be decoded | waiting | count it; back off, list | `a_malformed_event_causes_a_relist_and_is_counted` |
-//! | probing | a page | watching | discard its item; watch from `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_probed` |
-//! | probing | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `a_restored_server_that_sends_nothing_is_detected` |
-//! | probing | 429 | waiting | wait as requested, watch from `last` | `a_failed_probe_is_followed_by_the_watch` |
-//! | probing | any other failure | waiting | back off, watch from `last` | `a_failed_probe_is_followed_by_the_watch` |
+//! | verifying | a page | watching | discard its item; watch from `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_verified` |
+//! | verifying | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `a_restored_server_that_sends_nothing_is_detected` |
+//! | verifying | 429 | waiting | wait as requested, watch from `last` | `a_failed_verification_is_followed_by_the_watch` |
+//! | verifying | any other failure | waiting | back off, watch from `last` | `a_failed_verification_is_followed_by_the_watch` |
 //! | waiting | the server is back after a connection failure | any | the delayed request, after up to 750 ms | `informers_resume_within_two_seconds_of_the_servers_recovery`, `a_server_that_answers_only_probes_does_not_shorten_the_backoff` |
 //! | waiting | the wait is over | any | the delayed request | `a_429_honours_retry_after_and_does_not_relist` |
 //! | any | stop | stopped | drop the request; nothing more is queued | `stop_drops_the_request_and_ends_the_task`, `stop_is_prompt_during_backoff_list_and_backpressure` |
@@ -74,7 +74,7 @@
 //!
 //! A server that was restored from a backup continues at an earlier version. An informer that has seen later versions
 //! would wait for them forever, with a cache of a state that no longer exists. It detects this in four ways:
-//! - The first watch after a connection was lost, refused or reset sends nothing for some seconds, and the server, probed
+//! - The first watch after a connection was lost, refused or reset sends nothing for some seconds, and the server, verified
 //!   for one item, answers with a lower version.
 //! - A watch sends a version that is lower than `last`, where both are decimal.
 //! - A list or a watch is answered with "too large resource version".

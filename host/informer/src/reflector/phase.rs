@@ -18,7 +18,7 @@ pub(super) enum Phase {
     Streaming(InitialEvents),
     Watching(WatchState),
     /// Listing one item to find out whether the server still knows the last version, because a watch sent nothing.
-    Probing,
+    Verifying,
     Waiting(AfterWait),
 }
 

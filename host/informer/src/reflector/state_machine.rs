@@ -72,9 +72,9 @@ pub(crate) struct StateMachine {
     /// then.
     pub(super) version_unavailable: bool,
     pub(super) order: VersionOrder,
-    /// The idle time after which the server is probed. Set when a connection was lost, refused or reset, since the server may
+    /// The idle time after which the server is verified. Set when a connection was lost, refused or reset, since the server may
     /// have been restored from a backup meanwhile; cleared when an event or a list shows the server's state.
-    pub(super) verify_after: Option<Duration>,
+    pub(super) verification_idle_timeout: Option<Duration>,
     /// Consecutive internal errors without progress.
     internal_errors: u32,
     pub(super) backoff: Backoff,
@@ -91,7 +91,7 @@ impl StateMachine {
             streaming: Streaming::new(options.streaming_list),
             version_unavailable: false,
             order: VersionOrder::default(),
-            verify_after: None,
+            verification_idle_timeout: None,
             internal_errors: 0,
             backoff: Backoff::new(seed),
             reported: ReportedState::default(),
@@ -147,9 +147,11 @@ impl StateMachine {
                 self.watch_failed(&watching, &failure, now)
             }
             (Phase::Watching(_), Input::VerificationDue) => self.start_verification(),
-            (Phase::Probing, Input::Page { page, .. }) => self.on_probe_page(&page.resource_version, now),
-            (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
-            (Phase::Probing, _) => self.probe(),
+            (Phase::Verifying, Input::Page { page, .. }) => {
+                self.on_verification_page(&page.resource_version, now)
+            }
+            (Phase::Verifying, Input::Failed(failure)) => self.verification_failed(&failure, now),
+            (Phase::Verifying, _) => self.verify(),
             (Phase::Watching(watching), _) => {
                 self.reported.error = None;
                 self.phase = Phase::Watching(WatchState { opened_at: Some(now), ..watching });
@@ -238,7 +240,7 @@ impl StateMachine {
     pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
         self.order.resolve(&version);
         self.internal_errors = 0;
-        self.verify_after = None;
+        self.verification_idle_timeout = None;
         self.version_unavailable = false;
         self.reported.error = None;
         self.reported.last_version = Some(version.clone());
@@ -301,7 +303,7 @@ impl StateMachine {
             }
         }
         watching.received_any = true;
-        self.verify_after = None;
+        self.verification_idle_timeout = None;
         deltas.extend(match event {
             WatchEvent::Added(object) => Some(Delta::Added(object)),
             WatchEvent::Modified(object) => Some(Delta::Updated(object)),
@@ -324,7 +326,7 @@ impl StateMachine {
     fn watch_failed(&mut self, watching: &WatchState, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             // The connection is dead, or the server waits until it reaches the requested version.
-            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.probe(),
+            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.verify(),
             // Treated like a watch that the server ended. A watch that was never opened counts as very short.
             FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),

@@ -2,7 +2,7 @@
 //!
 //! After a lost connection the watch is reopened at once. The server may have been restored from a backup meanwhile, and a
 //! restored kube-apiserver sends nothing until it has passed the requested version. If such a watch is idle for some seconds,
-//! it is closed and the server is probed for its version.
+//! it is closed and the server is asked for its version.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::list_watch::ListParams;
 
 impl StateMachine {
     /// Returns the idle time after which the current watch must be verified; `None` if it need not be.
-    pub(crate) fn verification_timeout(&self) -> Option<Duration> {
+    pub(crate) fn verification_idle_timeout(&self) -> Option<Duration> {
         match self.phase {
-            Phase::Watching(_) => self.verify_after,
+            Phase::Watching(_) => self.verification_idle_timeout,
             _ => None,
         }
     }
@@ -35,38 +35,38 @@ impl StateMachine {
 
     /// Schedules a verification after a connection failure, because the server's state is in doubt.
     pub(super) fn schedule_verification(&mut self, failure: &Failure) {
-        if failure.kind.is_lost_server() && self.verify_after.is_none() {
-            self.verify_after = Some(self.backoff.verification_delay());
+        if failure.kind.is_lost_server() && self.verification_idle_timeout.is_none() {
+            self.verification_idle_timeout = Some(self.backoff.verification_idle_timeout());
         }
     }
 
     /// Lists one item at the last version or later. A server that has not reached that version answers with an error.
-    pub(super) fn probe(&mut self) -> Action {
+    pub(super) fn verify(&mut self) -> Action {
         let last = self.reported.last_version.clone();
-        self.probe_at(last)
+        self.verify_at(last)
     }
 
-    /// Lists one item of the server's current state. Unlike [`probe`](Self::probe), this request is answered at once and never
+    /// Lists one item of the server's current state. Unlike [`verify`](Self::verify), this request is answered at once and never
     /// refused as too old.
     pub(super) fn start_verification(&mut self) -> Action {
-        self.probe_at(None)
+        self.verify_at(None)
     }
 
-    fn probe_at(&mut self, resource_version: Option<String>) -> Action {
-        self.phase = Phase::Probing;
+    fn verify_at(&mut self, resource_version: Option<String>) -> Action {
+        self.phase = Phase::Verifying;
         Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
     }
 
-    pub(super) fn on_probe_page(&mut self, version: &str, now: Instant) -> Action {
+    pub(super) fn on_verification_page(&mut self, version: &str, now: Instant) -> Action {
         if self.order.classify(self.reported.last_version.as_deref(), version) == VersionStep::Backward {
             self.suspect_restore(version);
             return self.start_list(now);
         }
-        self.verify_after = None;
+        self.verification_idle_timeout = None;
         self.resume()
     }
 
-    pub(super) fn probe_failed(&mut self, failure: &Failure, now: Instant) -> Action {
+    pub(super) fn verification_failed(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::Expired | FailureKind::TooLargeResourceVersion => {
                 self.version_unavailable = true;

@@ -2,7 +2,7 @@
 
 use pilothouse_model::{Deletion, Notification, ObjectKey};
 
-use crate::coalesce::{Coalesce, CoalescingQueue, Pending};
+use crate::coalesce::{Coalesce, CoalescingQueue, Merged};
 
 /// A subscriber's bounded queue of pending notifications, and the state of its initial list.
 pub(super) struct Backlog {
@@ -83,8 +83,8 @@ impl Coalesce for Notification {
         Notification::key(self)
     }
 
-    fn merge(pending: Pending<Self>, next: Self, _: &dyn Fn(&ObjectKey) -> bool) -> Option<Pending<Self>> {
-        use Pending::{One, Two};
+    fn merge(pending: Merged<Self>, next: Self, _: &dyn Fn(&ObjectKey) -> bool) -> Option<Merged<Self>> {
+        use Merged::{One, Two};
         Some(match (pending, next) {
             // The subscriber never saw this object, so its deletion is not delivered.
             (One(Self::Added { .. }), Self::Deleted { .. }) => return None,

@@ -102,7 +102,7 @@ impl Informer {
     pub(super) fn stop(&self) {
         self.stop.cancel();
         self.queue.close();
-        self.count_merged();
+        self.publish_counts();
         let mut subscribers = self.subscribers.lock();
         subscribers.stopped = true;
         for registration in subscribers.registrations.drain(..) {
@@ -190,7 +190,7 @@ impl Informer {
 
     /// Removes the subscribers that see only a part of this cache and returns them, so that narrower informers can serve them.
     pub(super) fn take_restricted(&self) -> Vec<(Arc<Subscriber>, TransferState)> {
-        self.count_merged();
+        self.publish_counts();
         let mut subscribers = self.subscribers.lock();
         let (restricted, remaining) =
             std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);

@@ -24,7 +24,7 @@ impl Informer {
 
     /// Adds what the queues and the reflector have counted since the last call to the shared counters. Call it before a subscriber or
     /// the informer is dropped.
-    pub(super) fn count_merged(&self) {
+    pub(super) fn publish_counts(&self) {
         let mut subscribers = self.subscribers.lock();
         for registration in &subscribers.registrations {
             self.counters.merged_notifications.add(registration.subscriber.take_merged());

@@ -148,7 +148,7 @@ impl InformerRegistry {
     #[must_use]
     pub fn metrics(&self) -> Vec<InformerMetrics> {
         let informers = self.inner.running.lock().informers.clone();
-        informers.iter().for_each(|informer| informer.count_merged());
+        informers.iter().for_each(|informer| informer.publish_counts());
         let keys = informers.iter().map(|informer| &informer.key);
         self.inner.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
     }
@@ -246,7 +246,7 @@ impl RegistryInner {
     pub(super) fn unsubscribe(&self, subscriber: &Arc<Subscriber>) {
         let mut running = self.running.lock();
         let informer = Arc::clone(&subscriber.informer.lock());
-        informer.count_merged();
+        informer.publish_counts();
         subscriber.close();
         informer.remove_subscriber(subscriber);
         Self::stop_unused(&mut running, &informer);

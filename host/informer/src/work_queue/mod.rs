@@ -72,13 +72,13 @@ impl Default for WorkQueueOptions {
     }
 }
 
-/// Data that travels with a key to the worker that takes it. The notes of several adds are merged.
-pub trait Note: Default + Send + 'static {
-    /// Merges the note of a further add of the same key.
+/// Data that travels with a key to the worker that takes it. The payloads of several adds are merged.
+pub trait KeyPayload: Default + Send + 'static {
+    /// Merges the payload of a further add of the same key.
     fn merge(&mut self, other: Self);
 }
 
-impl Note for () {
+impl KeyPayload for () {
     fn merge(&mut self, (): Self) {}
 }
 
@@ -90,8 +90,8 @@ impl Note for () {
 /// - Only [`add_rate_limited`](Self::add_rate_limited) is rate-limited.
 /// - Ready keys leave in order of arrival, live changes before low-priority keys.
 ///
-/// The worker that takes a key receives the merged note of all adds since it was last taken. [`export`](Self::export) does not
-/// include the notes.
+/// The worker that takes a key receives the merged payload of all adds since it was last taken. [`export`](Self::export) does not
+/// include the payloads.
 ///
 /// Memory: one entry for each key that is queued, is held, or has failed since it was last forgotten.
 ///
@@ -113,11 +113,11 @@ impl Note for () {
 /// assert!(queue.get().await.is_none());
 /// # });
 /// ```
-pub struct WorkQueue<K: Clone + Eq + Hash, N: Note = ()> {
+pub struct WorkQueue<K: Clone + Eq + Hash, N: KeyPayload = ()> {
     shared: Arc<Shared<K, N>>,
 }
 
-struct Shared<K: Clone + Eq + Hash, N: Note> {
+struct Shared<K: Clone + Eq + Hash, N: KeyPayload> {
     state: Mutex<State<K, N>>,
     /// Wakes one waiter whenever there may be work. A waiter that leaves with a key wakes the next one while there is more, so
     /// no wake-up is lost in a waiter that found other work.
@@ -163,9 +163,9 @@ pub enum KeyState {
 
 /// A key that a worker holds. Dropping it has the effect of [`done`](Self::done), so a worker that panics or is cancelled does
 /// not hold its key forever.
-pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
+pub struct WorkItem<K: Clone + Eq + Hash, N: KeyPayload = ()> {
     key: K,
-    note: N,
+    payload: N,
     priority: Priority,
     attempts: u32,
     /// Whether the retry count is reset when the key is released.
@@ -177,29 +177,29 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(options: WorkQueueOptions) -> Self {
-        Self::with_notes(options)
+        Self::with_payloads(options)
     }
 
     /// Queues a key. A key that is queued with a lower priority is raised to this one. Returns `false` after a shutdown.
     pub fn add(&self, key: K, priority: Priority) -> bool {
-        self.add_with_note(key, (), priority)
+        self.add_with_payload(key, (), priority)
     }
 
     /// Queues a key after `delay`, unless it becomes ready earlier anyway. Returns `false` after a shutdown.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> bool {
-        self.add_with_note_after(key, (), delay, priority)
+        self.add_with_payload_after(key, (), delay, priority)
     }
 
     /// Queues a key after the delay that its number of retries requires. Returns the delay, or `None` after a shutdown.
     pub fn add_rate_limited(&self, key: K, priority: Priority) -> Option<Duration> {
-        self.add_with_note_rate_limited(key, (), priority)
+        self.add_with_payload_rate_limited(key, (), priority)
     }
 }
 
-impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
-    /// Creates an empty queue whose adds carry notes.
+impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
+    /// Creates an empty queue whose adds carry payloads.
     #[must_use]
-    pub fn with_notes(options: WorkQueueOptions) -> Self {
+    pub fn with_payloads(options: WorkQueueOptions) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::new(options.rate_limit, options.metrics)),
@@ -209,24 +209,24 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         }
     }
 
-    /// Like [`add`](WorkQueue::add), with a note.
-    pub fn add_with_note(&self, key: K, note: N, priority: Priority) -> bool {
-        let added = self.shared.state.lock().add(key, note, priority, Instant::now());
+    /// Like [`add`](WorkQueue::add), with a payload.
+    pub fn add_with_payload(&self, key: K, payload: N, priority: Priority) -> bool {
+        let added = self.shared.state.lock().add(key, payload, priority, Instant::now());
         self.shared.work.notify_one();
         added
     }
 
-    /// Like [`add_after`](WorkQueue::add_after), with a note. The note is merged even if the key becomes ready earlier.
-    pub fn add_with_note_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
+    /// Like [`add_after`](WorkQueue::add_after), with a payload. The payload is merged even if the key becomes ready earlier.
+    pub fn add_with_payload_after(&self, key: K, payload: N, delay: Duration, priority: Priority) -> bool {
         let now = Instant::now();
-        let added = self.shared.state.lock().add_at(key, note, priority, now + delay, now);
+        let added = self.shared.state.lock().add_at(key, payload, priority, now + delay, now);
         self.shared.work.notify_one();
         added
     }
 
-    /// Like [`add_rate_limited`](WorkQueue::add_rate_limited), with a note.
-    pub fn add_with_note_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
-        let wait = self.shared.state.lock().add_rate_limited(key, note, priority, Instant::now());
+    /// Like [`add_rate_limited`](WorkQueue::add_rate_limited), with a payload.
+    pub fn add_with_payload_rate_limited(&self, key: K, payload: N, priority: Priority) -> Option<Duration> {
+        let wait = self.shared.state.lock().add_rate_limited(key, payload, priority, Instant::now());
         self.shared.work.notify_one();
         wait
     }
@@ -299,13 +299,13 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     fn take(&self, state: &mut State<K, N>) -> Option<WorkItem<K, N>> {
-        let PoppedItem { key, note, priority, attempts } = state.pop(Instant::now())?;
+        let PoppedItem { key, payload, priority, attempts } = state.pop(Instant::now())?;
         if state.has_more() {
             self.shared.work.notify_one();
         }
         Some(WorkItem {
             key,
-            note,
+            payload,
             priority,
             attempts,
             forget_on_drop: false,
@@ -383,13 +383,13 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 }
 
-impl<K: Clone + Eq + Hash, N: Note> Clone for WorkQueue<K, N> {
+impl<K: Clone + Eq + Hash, N: KeyPayload> Clone for WorkQueue<K, N> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K: Clone + Eq + Hash, N: Note> fmt::Debug for WorkQueue<K, N> {
+impl<K: Clone + Eq + Hash, N: KeyPayload> fmt::Debug for WorkQueue<K, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkQueue").field(&self.snapshot()).finish()
     }
@@ -404,22 +404,22 @@ impl<K> PendingItem<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
+impl<K: Clone + Eq + Hash, N: KeyPayload> WorkItem<K, N> {
     /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// Returns the merged note of the key's adds.
+    /// Returns the merged payload of the key's adds.
     #[must_use]
-    pub fn note(&self) -> &N {
-        &self.note
+    pub fn payload(&self) -> &N {
+        &self.payload
     }
 
-    /// Returns the merged note of the key's adds, for taking data out of it.
-    pub fn note_mut(&mut self) -> &mut N {
-        &mut self.note
+    /// Returns the merged payload of the key's adds, for taking data out of it.
+    pub fn payload_mut(&mut self) -> &mut N {
+        &mut self.payload
     }
 
     /// Returns the priority with which the key was taken.
@@ -444,7 +444,7 @@ impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
     pub fn done(self) {}
 }
 
-impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
+impl<K: Clone + Eq + Hash, N: KeyPayload> Drop for WorkItem<K, N> {
     fn drop(&mut self) {
         let (ready, draining) = {
             let mut state = self.shared.state.lock();
@@ -461,7 +461,7 @@ impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
     }
 }
 
-impl<K: Clone + Eq + Hash + fmt::Debug, N: Note> fmt::Debug for WorkItem<K, N> {
+impl<K: Clone + Eq + Hash + fmt::Debug, N: KeyPayload> fmt::Debug for WorkItem<K, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkItem")
             .field("key", &self.key)

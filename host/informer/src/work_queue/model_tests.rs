@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::state::State;
-use super::{NoMetrics, Note, Priority, RateLimit};
+use super::{KeyPayload, NoMetrics, Priority, RateLimit};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -44,7 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Debug, Default, PartialEq)]
 struct Adds(Vec<usize>);
 
-impl Note for Adds {
+impl KeyPayload for Adds {
     fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -170,22 +170,22 @@ proptest! {
         let start = Instant::now();
         for (number, op) in ops.into_iter().enumerate() {
             let now = start + Duration::from_millis(model.now);
-            let note = Adds(vec![number]);
+            let payload = Adds(vec![number]);
             if let Op::Add(key, _) | Op::AddAfter(key, ..) | Op::Retry(key, _) = &op {
                 model.adds[usize::from(*key)].push(number);
             }
             match op {
                 Op::Add(key, priority) => {
-                    state.add(key, note, priority, now);
+                    state.add(key, payload, priority, now);
                     model.add(key, priority);
                 }
                 Op::AddAfter(key, priority, wait) => {
-                    state.add_at(key, note, priority, now + Duration::from_millis(wait.into()), now);
+                    state.add_at(key, payload, priority, now + Duration::from_millis(wait.into()), now);
                     model.add_after(key, priority, wait.into());
                 }
                 Op::Retry(key, priority) => {
                     let wait = RateLimit::default().per_key(model.failures[usize::from(key)]);
-                    prop_assert_eq!(state.add_rate_limited(key, note, priority, now), Some(wait));
+                    prop_assert_eq!(state.add_rate_limited(key, payload, priority, now), Some(wait));
                     model.failures[usize::from(key)] += 1;
                     model.add_after(key, priority, u64::try_from(wait.as_millis()).expect("short"));
                 }
@@ -201,7 +201,7 @@ proptest! {
                     let popped = state.pop(now).map(|popped| {
                         let key = usize::from(popped.key);
                         assert_eq!(popped.attempts, model.failures[key]);
-                        assert_eq!(popped.note.0, std::mem::take(&mut model.adds[key]));
+                        assert_eq!(popped.payload.0, std::mem::take(&mut model.adds[key]));
                         (popped.key, popped.priority)
                     });
                     prop_assert_eq!(popped, model.pop());

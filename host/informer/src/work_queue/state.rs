@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{KeyState, KeyStatus, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
+use super::{KeyPayload, KeyState, KeyStatus, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
 use crate::key::FastHash;
 
 /// The table is shrunk once the keys of a large list are gone, but not below this number of entries.
@@ -41,8 +41,8 @@ struct Entry<N> {
     dirty: Option<(Instant, Priority)>,
     /// Rate-limited adds since the last `forget`.
     failures: u32,
-    /// The merged note of the adds since a worker last took the key.
-    note: N,
+    /// The merged payload of the adds since a worker last took the key.
+    payload: N,
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ struct Delayed {
 /// A key that was handed out.
 pub(super) struct PoppedItem<K, N> {
     pub(super) key: K,
-    pub(super) note: N,
+    pub(super) payload: N,
     pub(super) priority: Priority,
     pub(super) attempts: u32,
 }
@@ -82,7 +82,7 @@ pub(super) struct State<K, N> {
     metrics: Arc<dyn QueueMetrics>,
 }
 
-impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
+impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
     pub(super) fn new(limit: RateLimit, metrics: Arc<dyn QueueMetrics>) -> Self {
         Self {
             entries: HashMap::default(),
@@ -98,24 +98,31 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     }
 
     /// Makes a key ready. Returns whether the key was accepted.
-    pub(super) fn add(&mut self, key: K, note: N, priority: Priority, now: Instant) -> bool {
+    pub(super) fn add(&mut self, key: K, payload: N, priority: Priority, now: Instant) -> bool {
         if self.mode != Mode::Open {
             return false;
         }
-        self.make_ready(key, note, priority, now);
+        self.make_ready(key, payload, priority, now);
         true
     }
 
     /// Makes a key ready at `at`. Returns whether the key was accepted.
-    pub(super) fn add_at(&mut self, key: K, note: N, priority: Priority, at: Instant, now: Instant) -> bool {
+    pub(super) fn add_at(
+        &mut self,
+        key: K,
+        payload: N,
+        priority: Priority,
+        at: Instant,
+        now: Instant,
+    ) -> bool {
         if at <= now {
-            return self.add(key, note, priority, now);
+            return self.add(key, payload, priority, now);
         }
         if self.mode != Mode::Open {
             return false;
         }
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
-        entry.note.merge(note);
+        entry.payload.merge(payload);
         if entry.ready.is_some() || entry.dirty.is_some() {
             return true;
         }
@@ -137,7 +144,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     pub(super) fn add_rate_limited(
         &mut self,
         key: K,
-        note: N,
+        payload: N,
         priority: Priority,
         now: Instant,
     ) -> Option<Duration> {
@@ -150,7 +157,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         entry.failures = entry.failures.saturating_add(1);
         let overall = self.limit.overall.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
         let wait = per_key.max(overall);
-        self.add_at(key, note, priority, now + wait, now);
+        self.add_at(key, payload, priority, now + wait, now);
         Some(wait)
     }
 
@@ -193,7 +200,12 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         entry.held_since = Some(now);
         self.held += 1;
         self.metrics.waited(now.saturating_duration_since(ready.since));
-        Some(PoppedItem { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
+        Some(PoppedItem {
+            attempts: entry.failures,
+            payload: std::mem::take(&mut entry.payload),
+            key,
+            priority,
+        })
     }
 
     /// Releases a key and, if `forget` is set, resets its retry count. The key becomes ready if it was added meanwhile.
@@ -357,9 +369,9 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         self.entries.capacity()
     }
 
-    fn make_ready(&mut self, key: K, note: N, priority: Priority, since: Instant) {
+    fn make_ready(&mut self, key: K, payload: N, priority: Priority, since: Instant) {
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
-        entry.note.merge(note);
+        entry.payload.merge(payload);
         let mut priority = priority;
         if let Some(delayed) = entry.delayed.take() {
             self.delayed.remove(&(delayed.at, delayed.position));
@@ -449,9 +461,9 @@ pub(super) struct DiscardedEntries<K, N> {
     _delayed: BTreeMap<(Instant, u64), K>,
 }
 
-impl<N: Note> Entry<N> {
+impl<N: KeyPayload> Entry<N> {
     fn new() -> Self {
-        Self { ready: None, delayed: None, held_since: None, dirty: None, failures: 0, note: N::default() }
+        Self { ready: None, delayed: None, held_since: None, dirty: None, failures: 0, payload: N::default() }
     }
 
     fn is_idle(&self) -> bool {

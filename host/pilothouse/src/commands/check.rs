@@ -1,7 +1,7 @@
 //! `pilothouse check`: loads a plugin without running it and reports what it is and needs.
 
 use pilothouse_controller::descriptor::{Index, Rule, Trigger};
-use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, Right, Verdict, printable};
+use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, RequiredPermission, Verdict, printable};
 use serde_json::json;
 
 use crate::cli::Check;
@@ -61,7 +61,7 @@ fn print_report(report: &CheckReport) {
     for crd in &report.crds {
         print_field("installs", &format!("CRD {crd}{}", describe_crd_grant(report.grants_crds)));
     }
-    print_field("rights", &describe_rights(&report.rights));
+    print_field("rights", &describe_permissions(&report.permissions));
     for text in &report.log {
         print_field("logged", text);
     }
@@ -188,13 +188,14 @@ fn describe_index(index: &Index) -> String {
     format!("{name} ({source})")
 }
 
-fn describe_rights(rights: &[Right]) -> String {
-    let count = |verdict: Verdict| rights.iter().filter(|right| right.allowed == verdict).count();
-    if count(Verdict::Unverified) == rights.len() {
+fn describe_permissions(permissions: &[RequiredPermission]) -> String {
+    let count =
+        |verdict: Verdict| permissions.iter().filter(|permission| permission.allowed == verdict).count();
+    if count(Verdict::Unverified) == permissions.len() {
         return "unverified: pass --kubeconfig to review them in a cluster; `pilothouse rbac` prints the roles"
             .to_owned();
     }
-    format!("{} of {} allowed", count(Verdict::Yes), rights.len())
+    format!("{} of {} allowed", count(Verdict::Yes), permissions.len())
 }
 
 #[cfg(test)]

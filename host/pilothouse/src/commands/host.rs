@@ -95,7 +95,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Checks that the plugins directory exists. One that is created because of a misspelt path would run nothing, without an error.
+/// Checks that the plugins directory exists. One that is created because of a misspelled path would run nothing, without an error.
 ///
 /// # Errors
 /// Returns a usage error if it does not exist, or is something else.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use pilothouse_controller::{CheckReport, Right, ServiceAccount};
+use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount};
 
 use super::run::read_config;
 use crate::cli::Rbac;
@@ -27,12 +27,12 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
     for file in &flags.files {
         let report =
             plugin_check::check_file_without_review(file, flags.kubeconfig.as_deref(), host_config).await?;
-        for right in &report.rights {
-            roles.add(&report.name, right);
-            if right.needed_for == "events" && !right.namespace.is_empty() {
+        for permission in &report.permissions {
+            roles.add(&report.name, permission);
+            if permission.needed_for == "events" && !permission.namespace.is_empty() {
                 // Events about the plugin itself are written to the host's namespace.
                 let namespace = roles.host.namespace().to_owned();
-                roles.add(&report.name, &Right { namespace, ..right.clone() });
+                roles.add(&report.name, &RequiredPermission { namespace, ..permission.clone() });
             }
         }
         comments.extend(missing_crd_grant(&report));
@@ -68,7 +68,7 @@ fn require_distinct_names(files: &[PathBuf]) -> CommandResult {
 
 /// Returns a comment that names the plugin's CRDs if the host is not allowed to apply them.
 fn missing_crd_grant(report: &CheckReport) -> Option<String> {
-    let is_granted = report.rights.iter().any(|right| right.needed_for == "crds");
+    let is_granted = report.permissions.iter().any(|permission| permission.needed_for == "crds");
     (!is_granted && !report.crds.is_empty()).then(|| {
         let (name, crds) = (&report.name, report.crds.join(", "));
         format!(
@@ -112,19 +112,19 @@ impl Roles {
         Self { host, name, rules: BTreeMap::new() }
     }
 
-    fn add(&mut self, plugin: &str, right: &Right) {
+    fn add(&mut self, plugin: &str, permission: &RequiredPermission) {
         // A plugin's service account may be the host's own.
-        let account = right.service_account.clone().filter(|account| *account != self.host);
-        let rules = self.rules.entry((account, right.namespace.clone())).or_default();
+        let account = permission.service_account.clone().filter(|account| *account != self.host);
+        let rules = self.rules.entry((account, permission.namespace.clone())).or_default();
         let resource = Resource {
-            group: right.group.clone(),
-            plural: right.resource.clone(),
-            names: right.names.clone(),
+            group: permission.group.clone(),
+            plural: permission.resource.clone(),
+            names: permission.names.clone(),
         };
         let rule = rules.entry(resource).or_default();
-        rule.verbs.insert(right.verb.clone());
-        rule.reasons.entry(plugin.to_owned()).or_default().insert(right.needed_for.clone());
-        rule.is_guess |= right.is_guess;
+        rule.verbs.insert(permission.verb.clone());
+        rule.reasons.entry(plugin.to_owned()).or_default().insert(permission.needed_for.clone());
+        rule.is_guess |= permission.is_guess;
     }
 
     /// Returns the manifests: a role and a binding for each account and namespace.
@@ -195,8 +195,13 @@ mod tests {
 
     use super::*;
 
-    fn right(account: Option<&str>, namespace: &str, verb: &str, needed_for: &str) -> Right {
-        Right {
+    fn permission(
+        account: Option<&str>,
+        namespace: &str,
+        verb: &str,
+        needed_for: &str,
+    ) -> RequiredPermission {
+        RequiredPermission {
             service_account: account.map(|text| ServiceAccount::parse(text).expect("an account")),
             group: "apps".into(),
             resource: "deployments".into(),
@@ -216,10 +221,10 @@ mod tests {
     #[test]
     fn rights_of_several_plugins_are_merged_with_their_reasons() {
         let mut roles = roles();
-        roles.add("b", &right(None, "", "list", "watch w"));
-        roles.add("a", &right(None, "", "get", "watch w"));
-        roles.add("a", &right(None, "", "get", "writes[0]"));
-        roles.add("a", &right(None, "shop", "update", "writes[1]"));
+        roles.add("b", &permission(None, "", "list", "watch w"));
+        roles.add("a", &permission(None, "", "get", "watch w"));
+        roles.add("a", &permission(None, "", "get", "writes[0]"));
+        roles.add("a", &permission(None, "shop", "update", "writes[1]"));
         let text = roles.yaml();
         let expected = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: pilothouse\nrules:\n  \
                         # a: watch w, writes[0]\n  # b: watch w\n  - apiGroups: [\"apps\"]\n    resources: [\"deployments\"]\n    \
@@ -235,9 +240,9 @@ mod tests {
     #[test]
     fn each_account_gets_a_role_of_its_own() {
         let mut roles = roles();
-        roles.add("a", &right(None, "", "list", "watch w"));
-        roles.add("a", &right(Some("bots/a"), "", "get", "watch w"));
-        roles.add("b", &right(Some("system/runner"), "", "watch", "watch w"));
+        roles.add("a", &permission(None, "", "list", "watch w"));
+        roles.add("a", &permission(Some("bots/a"), "", "get", "watch w"));
+        roles.add("b", &permission(Some("system/runner"), "", "watch", "watch w"));
         let text = roles.yaml();
         let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  name: ")).collect();
         // Three names per account: the role's, the binding's, and the role's in the binding's roleRef.
@@ -250,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn a_right_on_named_objects_becomes_a_rule_with_resource_names() {
+    fn a_permission_on_named_objects_becomes_a_rule_with_resource_names() {
         let mut roles = roles();
         let names = vec!["web".to_owned()];
-        roles.add("a", &Right { names, ..right(None, "", "get", "watch w") });
-        roles.add("a", &right(None, "", "list", "watch v"));
+        roles.add("a", &RequiredPermission { names, ..permission(None, "", "get", "watch w") });
+        roles.add("a", &permission(None, "", "list", "watch v"));
         let text = roles.yaml();
         assert!(text.contains("    resourceNames: [\"web\"]\n    verbs: [\"get\"]"), "{text}");
         assert!(text.contains("    resources: [\"deployments\"]\n    verbs: [\"list\"]"), "{text}");

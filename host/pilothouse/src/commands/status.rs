@@ -181,7 +181,7 @@ mod tests {
             "NAME   VERSION   STATE     GENERATION   QUEUE   BACKOFF   RECONCILES   ERRORS   HOST-MEMORY",
             "bad    1         failing   1            0       2         5            2        -",
             "good   1         running   1            0       0         5            2        -",
-            "bad: 3 errors in a row, 2 keys in back-off; the last error at foos shop/a, T: 401",
+            "bad: 3 errors in a row, 2 keys in backoff; the last error at foos shop/a, T: 401",
         ];
         assert_eq!(lines, expected);
     }

@@ -19,7 +19,7 @@ pub(super) fn render(plugins: &[PluginStatus]) -> String {
         page.push_str("<p>No plugins. Drop a <code>.wasm</code> into the plugins directory.</p>");
     } else {
         page.push_str(
-            "<table><tr><th>Plugin<th>Version<th>State<th>Generation<th>Queue<th>Back-off<th>Reconciles<th>Errors<th>Digest",
+            "<table><tr><th>Plugin<th>Version<th>State<th>Generation<th>Queue<th>Backoff<th>Reconciles<th>Errors<th>Digest",
         );
         for plugin in plugins {
             row(&mut page, plugin);

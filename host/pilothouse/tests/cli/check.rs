@@ -138,7 +138,7 @@ fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
 }
 
 #[test]
-fn the_report_covers_descriptor_sidecar_and_rights() {
+fn the_report_covers_descriptor_sidecar_and_permissions() {
     let folder = tempfile::tempdir().expect("a folder");
     let members = json!({
         "name": "plugin", "version": "1.2.3", "summary": "does things",
@@ -278,7 +278,7 @@ async fn start_restricted_server(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_and_rights_are_looked_up_in_the_cluster() {
+async fn kinds_and_permissions_are_looked_up_in_the_cluster() {
     let folder = tempfile::tempdir().expect("a folder");
     start_restricted_server(folder.path()).await;
     let with_server = ["check", "plugin.wasm", "--kubeconfig", "kubeconfig"];
@@ -306,7 +306,7 @@ async fn kinds_and_rights_are_looked_up_in_the_cluster() {
     let output = assert_fails(folder.path(), &with_server, 1, &parts);
     assert!(output.stdout.contains("  rights    6 of 7 allowed"), "{output:#?}");
     assert_eq!(output.stderr.matches("may not").count(), 1, "{output:#?}");
-    // `rbac` prints the required rights and does not review those of the user.
+    // `rbac` prints the required permissions and does not review those of the user.
     let output = assert_succeeds(folder.path(), &["rbac", "plugin.wasm", "--kubeconfig", "kubeconfig"]);
     assert!(output.stdout.contains("verbs: [\"delete\", \"update\"]"), "{output:#?}");
 }

@@ -25,7 +25,7 @@ async fn a_plugin_whose_credentials_are_refused_is_failing_until_they_are_accept
     faults(Request::builder().method("POST"), &fault).await;
     host.server.create_script("one", "copy:record").await;
     let plugin = host
-        .wait_for_plugin("conformance", "failing, with its key in back-off", |plugin| {
+        .wait_for_plugin("conformance", "failing, with its key in backoff", |plugin| {
             plugin["failing"] == true && plugin["keysInBackoff"] == 1
         })
         .await;

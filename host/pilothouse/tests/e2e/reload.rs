@@ -85,7 +85,7 @@ async fn a_new_version_starts_the_backoff_of_failing_keys_again() {
     host.wait("eleven attempts", || async { attempt().await.filter(|attempt| *attempt >= 11) }).await;
     host.install_plugin("conformance", &another_version(&wasm, 2));
     host.wait_for_generation("conformance", 2).await;
-    // The old back-off would continue with greater numbers.
+    // The old backoff would continue with greater numbers.
     host.wait("a first attempt of the new version", || async {
         attempt().await.filter(|attempt| *attempt < 11)
     })

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 pub use process::{COMPILER_MEMORY_PREFIX, CompilerProcess};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactKey, MappedArtifact, Sha256Sum, VerifiedFile};
-use crate::compiled_plugin::Linked;
+use crate::compiled_plugin::LinkedCode;
 use crate::engine::{self, EngineError, EngineOptions};
 use crate::load::{self, ModuleInfo, one_line};
 use crate::{CompiledPlugin, Engine, LoadError};
@@ -369,7 +369,7 @@ pub(crate) struct CodeSource {
 
 impl CodeSource {
     /// Maps and links the code. Blocks.
-    pub(crate) fn link(&self, engine: &Engine) -> Result<Arc<Linked>, LoadError> {
+    pub(crate) fn link(&self, engine: &Engine) -> Result<Arc<LinkedCode>, LoadError> {
         let component = self.file.map(&engine.shared.wasmtime).map_err(|error| LoadError::compile(&error))?;
         load::link(engine, &component, &self.info).map(Arc::new)
     }

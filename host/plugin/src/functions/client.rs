@@ -24,8 +24,8 @@ impl wit::Host for GuestState {
         subresource: String,
     ) -> Answer<Handle> {
         self.begin_request("client.get")?;
-        let answer = self.host.client_get(&self.call, &target.into(), &(&key).into(), &subresource).await;
-        self.end_request_with_object(answer)
+        let result = self.host.client_get(&self.call, &target.into(), &(&key).into(), &subresource).await;
+        self.end_request_with_object(result)
     }
 
     async fn list(&mut self, target: types::ObjectType, options: wit::ListOptions) -> Answer<wit::Page> {
@@ -45,9 +45,9 @@ impl wit::Host for GuestState {
             limit: if options.limit == 0 { MAX_PAGE_SIZE } else { options.limit.min(MAX_PAGE_SIZE) },
             cursor: options.cursor,
         };
-        let answer = self.host.client_list(&self.call, &target.into(), &options).await;
+        let result = self.host.client_list(&self.call, &target.into(), &options).await;
         self.waiting_in = None;
-        Ok(match answer {
+        Ok(match result {
             Ok(page) => Ok(wit::Page { items: self.open_all(page.items)?, next: page.next }),
             Err(error) => Err(error.into()),
         })
@@ -58,8 +58,8 @@ impl wit::Host for GuestState {
         if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
-        let answer = self.host.client_create(&self.call, manifest, &subresource).await;
-        self.end_request_with_object(answer)
+        let result = self.host.client_create(&self.call, manifest, &subresource).await;
+        self.end_request_with_object(result)
     }
 
     async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
@@ -67,8 +67,8 @@ impl wit::Host for GuestState {
         if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
-        let answer = self.host.client_update(&self.call, manifest, &subresource).await;
-        self.end_request_with_object(answer)
+        let result = self.host.client_update(&self.call, manifest, &subresource).await;
+        self.end_request_with_object(result)
     }
 
     async fn patch(
@@ -84,9 +84,9 @@ impl wit::Host for GuestState {
             return Ok(Err(too_large));
         }
         let patch = Patch { patch_type: patch_type.into(), body };
-        let answer =
+        let result =
             self.host.client_patch(&self.call, &target.into(), &(&key).into(), patch, &subresource).await;
-        self.end_request_with_object(answer)
+        self.end_request_with_object(result)
     }
 
     async fn delete(
@@ -105,9 +105,9 @@ impl wit::Host for GuestState {
             uid: non_empty(options.uid),
             resource_version: non_empty(options.resource_version),
         };
-        let answer = self.host.client_delete(&self.call, &target.into(), &(&key).into(), &options).await;
+        let result = self.host.client_delete(&self.call, &target.into(), &(&key).into(), &options).await;
         self.waiting_in = None;
-        Ok(answer.map_err(types::ApiError::from))
+        Ok(result.map_err(types::ApiError::from))
     }
 }
 
@@ -145,10 +145,10 @@ impl GuestState {
 
     fn end_request_with_object(
         &mut self,
-        answer: Result<pilothouse_model::Object, ApiError>,
+        result: Result<pilothouse_model::Object, ApiError>,
     ) -> Answer<Handle> {
         self.waiting_in = None;
-        Ok(match answer {
+        Ok(match result {
             Ok(object) => Ok(self.open(object)?),
             Err(error) => Err(error.into()),
         })

@@ -26,7 +26,7 @@ use crate::artifact::ArtifactKey;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::compile::CodeSource;
-use crate::compiled_plugin::{CompiledPlugin, Exports, Form, Indices, Inner, Linked, Metadata, State};
+use crate::compiled_plugin::{CompiledPlugin, Exports, Form, Indices, Inner, LinkedCode, Metadata, State};
 use crate::engine::Engine;
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
 pub(crate) use inspect::Interface;
@@ -72,7 +72,11 @@ pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<PreparedComponent<'_
 }
 
 /// Links compiled code and checks the types of its exports. Blocks, for a few milliseconds at most.
-pub(crate) fn link(engine: &Engine, component: &Component, info: &ModuleInfo) -> Result<Linked, LoadError> {
+pub(crate) fn link(
+    engine: &Engine,
+    component: &Component,
+    info: &ModuleInfo,
+) -> Result<LinkedCode, LoadError> {
     let instances = engine.shared.linker.instantiate_pre(component).map_err(|error| {
         let imported = imported_functions(component);
         let functions = imported.iter().map(|(interface, name)| (interface.as_str(), name.as_str()));
@@ -80,13 +84,13 @@ pub(crate) fn link(engine: &Engine, component: &Component, info: &ModuleInfo) ->
         missing.err().unwrap_or_else(|| LoadError::link(&error))
     })?;
     let indices = Indices::find(&instances, info)?;
-    Ok(Linked { instances, indices })
+    Ok(LinkedCode { instances, indices })
 }
 
 /// Creates a plugin from linked code and, if there is one, the file that it can be mapped from again.
 pub(crate) fn compiled_plugin(
     engine: &Engine,
-    linked: Linked,
+    linked: LinkedCode,
     info: &ModuleInfo,
     key: &ArtifactKey,
     size: usize,

@@ -3,7 +3,7 @@
 use wasmtime::ResourceLimiter;
 
 use super::StopReason;
-use crate::Limits;
+use crate::InstanceLimits;
 
 /// Counts the linear memory and table elements of one instance, and traps a guest that exceeds its limit.
 ///
@@ -18,7 +18,7 @@ pub(crate) struct MemoryLimiter {
 }
 
 impl MemoryLimiter {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &InstanceLimits) -> Self {
         Self {
             allowed: limits.memory,
             used: 0,
@@ -49,11 +49,11 @@ impl ResourceLimiter for MemoryLimiter {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        let wanted = self.used.saturating_add(desired.saturating_sub(current));
-        if wanted > self.allowed {
-            return Err(StopReason::Memory { allowed: self.allowed, wanted }.into());
+        let requested = self.used.saturating_add(desired.saturating_sub(current));
+        if requested > self.allowed {
+            return Err(StopReason::Memory { allowed: self.allowed, wanted: requested }.into());
         }
-        self.used = wanted;
+        self.used = requested;
         Ok(true)
     }
 
@@ -66,11 +66,13 @@ impl ResourceLimiter for MemoryLimiter {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        let wanted = self.elements.saturating_add(desired.saturating_sub(current));
-        if wanted > self.allowed_elements {
-            return Err(StopReason::TableElements { allowed: self.allowed_elements, wanted }.into());
+        let requested = self.elements.saturating_add(desired.saturating_sub(current));
+        if requested > self.allowed_elements {
+            return Err(
+                StopReason::TableElements { allowed: self.allowed_elements, wanted: requested }.into()
+            );
         }
-        self.elements = wanted;
+        self.elements = requested;
         Ok(true)
     }
 
@@ -94,7 +96,11 @@ mod tests {
     const PAGE: usize = 65_536;
 
     fn limiter() -> MemoryLimiter {
-        MemoryLimiter::new(&Limits { memory: 4 * PAGE, table_elements: 10, ..Limits::default() })
+        MemoryLimiter::new(&InstanceLimits {
+            memory: 4 * PAGE,
+            table_elements: 10,
+            ..InstanceLimits::default()
+        })
     }
 
     #[test]

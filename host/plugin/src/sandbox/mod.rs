@@ -24,7 +24,7 @@ pub(crate) use handles::Handles;
 pub use handles::{BatchHandle, ObjectHandle};
 pub(crate) use memory::MemoryLimiter;
 
-use crate::{Call, Host, HostMemoryExceeded, Limits, Misuse};
+use crate::{Call, Host, HostMemoryExceeded, InstanceLimits, Misuse};
 
 /// Why the host stops a guest. Wasmtime passes it through as the error of a trap.
 #[derive(Clone, Debug, Error)]
@@ -72,7 +72,7 @@ impl GuestState {
         engine: &wasmtime::Engine,
         cpu: CpuMeter,
         host: Arc<dyn Host>,
-        limits: &Limits,
+        limits: &InstanceLimits,
     ) -> Store<Self> {
         let console = console::Console::shared(host.clone(), limits.log_line_size);
         let mut wasi_table = ResourceTable::new();

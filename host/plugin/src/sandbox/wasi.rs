@@ -17,9 +17,9 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 
 use super::console::{SharedConsole, Stream};
-use crate::{Host, Limits};
+use crate::{Host, InstanceLimits};
 
-pub(crate) fn context(host: &Arc<dyn Host>, console: &SharedConsole, limits: &Limits) -> WasiCtx {
+pub(crate) fn context(host: &Arc<dyn Host>, console: &SharedConsole, limits: &InstanceLimits) -> WasiCtx {
     let seed = {
         let mut bytes = [0; 16];
         host.random(&mut bytes);

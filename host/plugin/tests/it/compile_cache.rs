@@ -26,7 +26,7 @@ fn engine_at(folder: &Path) -> Engine {
 async fn load(engine: &Engine, name: &str) -> CompiledPlugin {
     let code = engine.load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     let host = Arc::new(FakeHost::default());
-    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
     code
 }
@@ -80,7 +80,7 @@ async fn a_compiled_plugin_is_found_by_the_digest_of_its_file() {
     assert_eq!((found.digest(), found.size()), (compiled.digest(), compiled.size()));
     assert_eq!(second.compile_stats(), stats(1, 0, 0));
     let host = Arc::new(FakeHost::default());
-    let mut instance = found.instantiate(host, &Limits::default()).await.expect("an instance");
+    let mut instance = found.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 
     let narrow = EngineOptions { max_code_size: wasm.len() - 1, ..options(folder.path()) };

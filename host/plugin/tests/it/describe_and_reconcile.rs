@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_plugin::{
-    DescribeError, Exports, Failure, FaultKind, Form, Limits, MAX_MILLISECONDS, Outcome,
+    DescribeError, Exports, Failure, FaultKind, Form, InstanceLimits, MAX_MILLISECONDS, Outcome,
 };
 
 use crate::fake_host::FakeHost;
@@ -14,7 +14,7 @@ use crate::{code_of, contract_version, engine, fault, instance_of, module_of, re
 async fn describe_returns_the_descriptor_unchanged() {
     let code = code_of("done").await;
     let descriptor =
-        code.describe(Arc::new(FakeHost::default()), &Limits::default()).await.expect("a descriptor");
+        code.describe(Arc::new(FakeHost::default()), &InstanceLimits::default()).await.expect("a descriptor");
     assert!(descriptor.starts_with(r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin""#));
     assert!(descriptor.ends_with(r#""trigger":"self"}]}"#), "{descriptor}");
 }
@@ -24,14 +24,14 @@ async fn the_configuration_is_available_in_every_call_and_during_instantiation()
     const CONFIG: &str = r#"{"colour":"blue"}"#;
     let host = Arc::new(FakeHost::with_config(CONFIG));
     // This guest reads the configuration by the import and ignores the argument of describe.
-    let descriptor = code_of("config").await.describe(host.clone(), &Limits::default()).await;
+    let descriptor = code_of("config").await.describe(host.clone(), &InstanceLimits::default()).await;
     assert_eq!(descriptor.as_deref(), Ok(CONFIG));
-    let mut instance = instance_of("config", &host, &Limits::default()).await;
+    let mut instance = instance_of("config", &host, &InstanceLimits::default()).await;
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     let lines: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.message)).collect();
     let line = |call| (call, CONFIG.to_owned());
     assert_eq!(lines, [line("instantiation"), line("instantiation"), line("reconcile")]);
-    let echoed = code_of("echo").await.describe(host, &Limits::default()).await;
+    let echoed = code_of("echo").await.describe(host, &InstanceLimits::default()).await;
     assert_eq!(echoed.as_deref(), Ok(CONFIG), "the argument is the same text");
 }
 
@@ -40,7 +40,7 @@ async fn an_error_of_describe_has_the_plugins_message() {
     // The first byte of the answer is the tag of the result; 1 means error.
     let refuses = crate::wat_of("done").replacen(r#""\00\00\00\00\00\04"#, r#""\01\00\00\00\00\04"#, 1);
     let code = engine().load(crate::assemble(&refuses)).await.expect("a plugin");
-    let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
+    let answer = code.describe(Arc::new(FakeHost::default()), &InstanceLimits::default()).await;
     assert!(matches!(answer, Err(DescribeError::Refused(text)) if text.contains("pilothouse.dev")));
 }
 
@@ -61,7 +61,7 @@ async fn a_compiled_plugin_has_the_metadata_of_its_file() {
 #[tokio::test]
 async fn the_smallest_plugin_reconciles() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("done", &host, &Limits::default()).await;
+    let mut instance = instance_of("done", &host, &InstanceLimits::default()).await;
     for _ in 0..3 {
         assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     }
@@ -77,7 +77,7 @@ async fn an_object_is_read_through_its_handle() {
 #[tokio::test]
 async fn a_missing_object_is_none() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 }
 
@@ -94,7 +94,7 @@ async fn retry_and_terminal_errors_are_distinct_and_leave_the_instance_usable() 
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "terminal: no such port");
     host.put_wish("b", "retry: not yet");
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     let terminal = Failure::Terminal("terminal: no such port".to_owned());
     assert_eq!(instance.reconcile(request("a")).await, Err(terminal));
     assert_eq!(instance.reconcile(request("b")).await, Err(Failure::Retry("retry: not yet".to_owned())));
@@ -107,7 +107,7 @@ async fn a_trap_names_the_functions_and_poisons_the_instance() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "panic");
     host.put_wish("b", "done");
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     let trap = fault(instance.reconcile(request("a")).await);
     let FaultKind::Trap { message, frames } = trap.kind() else { panic!("{trap}") };
     assert!(message.contains("unreachable"), "{message}");
@@ -120,7 +120,7 @@ async fn a_trap_names_the_functions_and_poisons_the_instance() {
 #[tokio::test]
 async fn calling_a_missing_export_fails_and_leaves_the_instance_usable() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("observer", &host, &Limits::default()).await;
+    let mut instance = instance_of("observer", &host, &InstanceLimits::default()).await;
     let missing = fault(instance.reconcile(request("a")).await);
     assert_eq!(missing.kind(), &FaultKind::NotExported("reconcile"));
     assert!(instance.is_usable());

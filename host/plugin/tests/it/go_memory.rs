@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pilothouse_plugin::{Limits, Outcome};
+use pilothouse_plugin::{InstanceLimits, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{engine, request};
@@ -34,7 +34,7 @@ async fn the_memory_of_a_go_plugin_does_not_grow() {
             "annotations":{"ttl":"24h"},"creationTimestamp":"2999-01-01T00:00:00Z"}}"#,
     );
     let mut instance =
-        code.instantiate(host, &Limits::default()).await.unwrap_or_else(|fault| panic!("{fault}"));
+        code.instantiate(host, &InstanceLimits::default()).await.unwrap_or_else(|fault| panic!("{fault}"));
     for call in 0..CALLS {
         let answer = instance.reconcile(request("a")).await;
         assert!(matches!(answer, Ok(Outcome::RequeueAfter(_))), "call {call}: {answer:?}");

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{CompiledPlugin, Fault, FaultKind, Host, HostMemoryKind, Limits, LogSource, Outcome};
+use pilothouse_plugin::{
+    CompiledPlugin, Fault, FaultKind, Host, HostMemoryKind, InstanceLimits, LogSource, Outcome,
+};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, fault, request, wat_of};
@@ -30,11 +32,11 @@ fn host_with_memory(bytes: usize) -> Arc<FakeHost> {
 }
 
 /// Returns the fault of a `reconcile` with this fault in it.
-async fn fault_of(reconcile: &str, limits: Limits) -> Fault {
+async fn fault_of(reconcile: &str, limits: InstanceLimits) -> Fault {
     fault_with_host(&host(), reconcile, limits).await
 }
 
-async fn fault_with_host(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) -> Fault {
+async fn fault_with_host(host: &Arc<FakeHost>, reconcile: &str, limits: InstanceLimits) -> Fault {
     let code = faulty(reconcile).await;
     let mut instance =
         code.instantiate(host.clone(), &limits).await.unwrap_or_else(|fault| panic!("{fault}"));
@@ -43,7 +45,8 @@ async fn fault_with_host(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) 
 
 #[tokio::test]
 async fn growing_tables_traps_at_the_element_limit() {
-    let fault = fault_of("$grows-table", Limits { table_elements: 5000, ..Limits::default() }).await;
+    let fault =
+        fault_of("$grows-table", InstanceLimits { table_elements: 5000, ..InstanceLimits::default() }).await;
     let FaultKind::TableElements { allowed: 5000, wanted } = fault.kind() else { panic!("{fault}") };
     assert_eq!(
         fault.to_string(),
@@ -53,7 +56,7 @@ async fn growing_tables_traps_at_the_element_limit() {
 
 #[tokio::test]
 async fn a_component_of_too_many_instances_is_refused_with_the_limits_name() {
-    let limits = Limits { instances: 1, ..Limits::default() };
+    let limits = InstanceLimits { instances: 1, ..InstanceLimits::default() };
     let refused = faulty("$nothing").await.instantiate(host(), &limits).await.expect_err("it has more");
     assert!(matches!(refused.kind(), FaultKind::Instances { allowed: 1, .. }), "{refused}");
     let text = refused.to_string();
@@ -65,7 +68,7 @@ async fn a_component_of_too_many_instances_is_refused_with_the_limits_name() {
 
 #[tokio::test]
 async fn too_large_arguments_and_answers_are_refused() {
-    let limits = Limits { memory: 256 << 20, ..Limits::default() };
+    let limits = InstanceLimits { memory: 256 << 20, ..InstanceLimits::default() };
     for reconcile in ["$says-too-much", "$asks-too-much"] {
         let fault = fault_of(reconcile, limits.clone()).await;
         assert_eq!(fault.kind(), &FaultKind::MessageSize { allowed: 16 << 20 }, "{reconcile}: {fault}");
@@ -74,7 +77,9 @@ async fn too_large_arguments_and_answers_are_refused() {
 
 #[tokio::test]
 async fn an_object_larger_than_a_message_cannot_be_read_whole() {
-    let fault = fault_of("$reads-too-much", Limits { message_size: 1 << 10, ..Limits::default() }).await;
+    let fault =
+        fault_of("$reads-too-much", InstanceLimits { message_size: 1 << 10, ..InstanceLimits::default() })
+            .await;
     assert_eq!(fault.kind(), &FaultKind::MessageSize { allowed: 1 << 10 });
 }
 
@@ -82,7 +87,7 @@ async fn an_object_larger_than_a_message_cannot_be_read_whole() {
 async fn a_manifest_above_the_object_size_is_refused_before_it_is_sent() {
     let host = host();
     let code = faulty("$writes-too-much").await;
-    let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host.clone(), &InstanceLimits::default()).await.expect("an instance");
     let trap = fault(instance.reconcile(request("a")).await);
     assert!(matches!(trap.kind(), FaultKind::Trap { .. }), "{trap}");
     let message =
@@ -93,7 +98,8 @@ async fn a_manifest_above_the_object_size_is_refused_before_it_is_sent() {
 
 #[tokio::test]
 async fn endless_reads_end_at_the_time_limit() {
-    let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits =
+        InstanceLimits { reconcile_timeout: Duration::from_millis(100), ..InstanceLimits::default() };
     let fault = fault_of("$storms-cache", limits).await;
     assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
 }
@@ -102,7 +108,7 @@ async fn endless_reads_end_at_the_time_limit() {
 async fn a_long_log_line_is_cut_with_a_note() {
     let host = host();
     let code = faulty("$floods-log").await;
-    let limits = Limits { log_line_size: 10, ..Limits::default() };
+    let limits = InstanceLimits { log_line_size: 10, ..InstanceLimits::default() };
     let mut instance = code.instantiate(host.clone(), &limits).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     let last = host.messages(LogSource::Log).pop().expect("a line");
@@ -112,7 +118,7 @@ async fn a_long_log_line_is_cut_with_a_note() {
 #[tokio::test]
 async fn queueing_keys_ends_at_the_host_memory_limit() {
     let host = host_with_memory(100_000);
-    let fault = fault_with_host(&host, "$queues-without-end", Limits::default()).await;
+    let fault = fault_with_host(&host, "$queues-without-end", InstanceLimits::default()).await;
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
     assert_eq!((exceeded.allowed, exceeded.kind), (100_000, HostMemoryKind::QueuedKeys));
     let text = fault.to_string();
@@ -122,7 +128,7 @@ async fn queueing_keys_ends_at_the_host_memory_limit() {
 #[tokio::test]
 async fn keeping_objects_from_the_server_ends_at_the_host_memory_limit() {
     let host = host_with_memory(1 << 20);
-    let fault = fault_with_host(&host, "$keeps-from-server", Limits::default()).await;
+    let fault = fault_with_host(&host, "$keeps-from-server", InstanceLimits::default()).await;
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
     assert_eq!((exceeded.allowed, exceeded.kind), (1 << 20, HostMemoryKind::Handles));
 }
@@ -131,7 +137,7 @@ async fn keeping_objects_from_the_server_ends_at_the_host_memory_limit() {
 async fn keeping_handles_between_calls_ends_at_the_host_memory_limit() {
     let host = host_with_memory(1 << 20);
     let code = faulty("$keeps-from-cache").await;
-    let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host.clone(), &InstanceLimits::default()).await.expect("an instance");
     // 1,000 handles on a cached object of more than 2,000 bytes are free during the call and too much after it.
     let fault = fault(instance.reconcile(request("a")).await);
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
@@ -141,7 +147,7 @@ async fn keeping_handles_between_calls_ends_at_the_host_memory_limit() {
     assert_eq!(host.host_memory().used(), 0, "dropping the instance releases its charges");
 
     let host = host_with_memory(4 << 20);
-    let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host.clone(), &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     assert!(host.host_memory().used_by(HostMemoryKind::Handles) > 2_000_000);
 }
@@ -153,7 +159,7 @@ async fn too_long_arguments_are_refused() {
         ("$selects-at-length", "cache.list takes a label selector of at most 16384 bytes, not 100000"),
         ("$points-at-length", "object.field takes a pointer of at most 4096 bytes, not 100000"),
     ] {
-        let fault = fault_of(reconcile, Limits::default()).await;
+        let fault = fault_of(reconcile, InstanceLimits::default()).await;
         assert!(matches!(fault.kind(), FaultKind::Misuse(_)), "{reconcile}: {fault}");
         assert_eq!(fault.to_string(), format!("reconcile trapped: {message}"), "{reconcile}");
     }
@@ -162,7 +168,8 @@ async fn too_long_arguments_are_refused() {
 #[tokio::test]
 async fn a_search_that_finds_nothing_ends_at_the_time_limit_and_lets_others_run() {
     for search in ["$selects-nothing", "$searches-objects", "$searches-keys", "$searches-values"] {
-        let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+        let limits =
+            InstanceLimits { reconcile_timeout: Duration::from_millis(100), ..InstanceLimits::default() };
         let host = FakeHost::default().endless();
         host.put_wish("a", "x");
         // The guest makes one call of the host, which would never return. The test has only one thread, so the other task runs only if the
@@ -194,7 +201,7 @@ async fn too_long_index_values_are_refused_and_leave_the_instance_usable() {
         wat = wat.replace(quiet, "$nothing");
     }
     let code = engine().load(assemble(&wat)).await.expect("a plugin");
-    let mut instance = code.instantiate(host(), &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host(), &InstanceLimits::default()).await.expect("an instance");
     let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
     let object = pilothouse_model::Object::from_json(object).expect("an object");
     let fault = instance.index_values("all", &object).await.expect_err("it is too long");

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, Outcome, PoolStats};
+use pilothouse_plugin::{
+    CacheDirectory, Engine, EngineOptions, InstanceLimits, InstancePool, Outcome, PoolStats,
+};
 
 use crate::fake_host::FakeHost;
 use crate::{code_of, module_of, request};
@@ -12,7 +14,7 @@ async fn pool() -> (InstancePool, Arc<FakeHost>) {
     let host = Arc::new(FakeHost::default());
     host.put_wish("good", "done");
     host.put_wish("bad", "panic");
-    (InstancePool::new(code_of("wish").await, host.clone(), Limits::default()), host)
+    (InstancePool::new(code_of("wish").await, host.clone(), InstanceLimits::default()), host)
 }
 
 #[tokio::test]
@@ -59,7 +61,7 @@ async fn idle_code_is_unmapped_and_mapped_again_at_the_next_checkout() {
     let code = engine.load(module_of("wish")).await.expect("a plugin");
     let host = Arc::new(FakeHost::default());
     host.put_wish("good", "done");
-    let pool = InstancePool::new(code.clone(), host, Limits::default());
+    let pool = InstancePool::new(code.clone(), host, InstanceLimits::default());
     // Other threads compile and map the code in real time, so the clock is paused only from here on.
     tokio::time::pause();
     let pinned = pool.instantiate().await.expect("an instance");

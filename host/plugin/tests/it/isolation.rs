@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Failure, FaultKind, Instance, Limits, LogSource, Outcome};
+use pilothouse_plugin::{Failure, FaultKind, Instance, InstanceLimits, LogSource, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, contract_version, engine, fault, instance_of, request, wat_of};
@@ -71,7 +71,7 @@ package guest:outside {
 }
 ";
 
-async fn sockets(limits: &Limits) -> (Instance, Arc<FakeHost>) {
+async fn sockets(limits: &InstanceLimits) -> (Instance, Arc<FakeHost>) {
     let mut resolve = wit_parser::Resolve::default();
     let (package, _) =
         resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("wit/ resolves");
@@ -98,7 +98,7 @@ async fn sockets(limits: &Limits) -> (Instance, Arc<FakeHost>) {
 
 #[tokio::test]
 async fn there_is_no_network() {
-    let (mut instance, host) = sockets(&Limits::default()).await;
+    let (mut instance, host) = sockets(&InstanceLimits::default()).await;
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     // 01 is access-denied, 20 permanent-resolver-failure.
     assert_eq!(host.messages(LogSource::Log), ["tcp  01", "udp  01", "name 20"]);
@@ -106,14 +106,14 @@ async fn there_is_no_network() {
 
 #[tokio::test]
 async fn handles_of_a_guests_own_types_are_counted() {
-    let (mut instance, _) = sockets(&Limits { handles: 500, ..Limits::default() }).await;
+    let (mut instance, _) = sockets(&InstanceLimits { handles: 500, ..InstanceLimits::default() }).await;
     assert_eq!(fault(instance.reconcile(request("m")).await).kind(), &FaultKind::Handles { allowed: 500 });
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_are_no_files_variables_or_arguments_and_sleeping_and_exiting_have_an_end() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("outside", &host, &Limits::default()).await;
+    let mut instance = instance_of("outside", &host, &InstanceLimits::default()).await;
     let slept = fault(instance.reconcile(request("a")).await);
     // The computing time is real time, which may be above zero on a loaded machine.
     let slept = slept.to_string();
@@ -125,7 +125,7 @@ async fn there_are_no_files_variables_or_arguments_and_sleeping_and_exiting_have
         ["prestat 08", "open    08", "unlink  08", "read    00", "environ 00", "args    00", "clock   08"];
     assert_eq!(host.messages(LogSource::Log), lines);
 
-    let mut instance = instance_of("outside", &host, &Limits::default()).await;
+    let mut instance = instance_of("outside", &host, &InstanceLimits::default()).await;
     let exited = fault(instance.reconcile(pilothouse_plugin::Request { attempt: 1, ..request("a") }).await);
     assert_eq!(exited.to_string(), "reconcile exited with code 1: a plugin must return, not exit");
     let answer = instance.reconcile(request("a")).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Failure, FaultKind, Limits, Outcome};
+use pilothouse_plugin::{Failure, FaultKind, InstanceLimits, Outcome};
 
 use crate::fake_host::{FakeHost, Server};
 use crate::{fault, instance_of, request, wish, wish_with};
@@ -11,7 +11,8 @@ use crate::{fault, instance_of, request, wish, wish_with};
 #[tokio::test]
 async fn an_endless_loop_yields_and_ends_at_the_time_limit() {
     let host = Arc::new(FakeHost::default());
-    let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits =
+        InstanceLimits { reconcile_timeout: Duration::from_millis(100), ..InstanceLimits::default() };
     let mut instance = instance_of("loop", &host, &limits).await;
     // The test has only one thread, so the other task runs only if the guest yields.
     let mut turns = 0_u32;
@@ -41,7 +42,7 @@ async fn an_endless_loop_yields_and_ends_at_the_time_limit() {
 #[tokio::test(start_paused = true)]
 async fn an_endless_loop_ends_by_its_cpu_time_while_the_clock_is_paused() {
     let host = Arc::new(FakeHost::default());
-    let limits = Limits { reconcile_timeout: Duration::from_millis(50), ..Limits::default() };
+    let limits = InstanceLimits { reconcile_timeout: Duration::from_millis(50), ..InstanceLimits::default() };
     let mut instance = instance_of("loop", &host, &limits).await;
     let timeout = fault(instance.reconcile(request("a")).await);
     assert!(timeout.to_string().contains("limits.reconcileTimeout of 50ms"), "{timeout}");
@@ -51,7 +52,7 @@ async fn an_endless_loop_ends_by_its_cpu_time_while_the_clock_is_paused() {
 async fn waiting_for_the_server_ends_at_the_time_limit_and_drops_the_request() {
     let guard = Arc::new(());
     let host = FakeHost::with_server(Server::Hangs(guard.clone()));
-    let (answer, _) = wish_with("create", host, &Limits::default()).await;
+    let (answer, _) = wish_with("create", host, &InstanceLimits::default()).await;
     let timeout = fault(answer);
     let FaultKind::Timeout { waiting_in, allowed, .. } = timeout.kind() else { panic!("{timeout}") };
     assert_eq!(waiting_in.as_deref(), Some("client.create"));
@@ -62,7 +63,7 @@ async fn waiting_for_the_server_ends_at_the_time_limit_and_drops_the_request() {
 #[tokio::test]
 async fn growing_memory_traps_at_the_memory_limit() {
     let host = Arc::new(FakeHost::default());
-    let limits = Limits { memory: 1 << 20, ..Limits::default() };
+    let limits = InstanceLimits { memory: 1 << 20, ..InstanceLimits::default() };
     let mut instance = instance_of("grow", &host, &limits).await;
     let exceeded = fault(instance.reconcile(request("a")).await);
     assert_eq!(exceeded.kind(), &FaultKind::Memory { allowed: 1 << 20, wanted: (1 << 20) + 65_536 });
@@ -73,7 +74,7 @@ async fn growing_memory_traps_at_the_memory_limit() {
 #[tokio::test]
 async fn a_module_that_starts_above_the_memory_limit_is_refused_with_the_limits_name() {
     let host = Arc::new(FakeHost::default());
-    let limits = Limits { memory: 1 << 10, ..Limits::default() };
+    let limits = InstanceLimits { memory: 1 << 10, ..InstanceLimits::default() };
     let code = crate::code_of("done").await;
     let exceeded = code.instantiate(host, &limits).await.expect_err("too little memory");
     assert!(matches!(exceeded.kind(), FaultKind::Memory { allowed: 1024, .. }), "{exceeded}");
@@ -91,7 +92,8 @@ async fn endless_recursion_overflows_the_stack_and_names_the_functions() {
 #[tokio::test]
 async fn opening_handles_traps_at_the_handle_limit() {
     let (answer, _) =
-        wish_with("open", FakeHost::default(), &Limits { handles: 50, ..Limits::default() }).await;
+        wish_with("open", FakeHost::default(), &InstanceLimits { handles: 50, ..InstanceLimits::default() })
+            .await;
     assert_eq!(fault(answer).kind(), &FaultKind::Handles { allowed: 50 });
 }
 
@@ -99,7 +101,7 @@ async fn opening_handles_traps_at_the_handle_limit() {
 async fn an_instance_that_leaks_handles_is_unusable_before_it_fails() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "keep");
-    let limits = Limits { handles: 10, ..Limits::default() };
+    let limits = InstanceLimits { handles: 10, ..InstanceLimits::default() };
     let mut instance = instance_of("wish", &host, &limits).await;
     let mut calls = 0;
     while instance.is_usable() {
@@ -133,7 +135,7 @@ async fn an_abandoned_call_poisons_the_instance() {
     let host = FakeHost::with_server(Server::Hangs(Arc::new(())));
     let host = Arc::new(host);
     host.put_wish("a", "create");
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     let abandoned = tokio::time::timeout(Duration::from_secs(1), instance.reconcile(request("a"))).await;
     assert!(abandoned.is_err());
     assert!(!instance.is_usable());

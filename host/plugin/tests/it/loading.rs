@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Compiler, Engine, EngineOptions, Exports, Form, Limits, LoadError, Outcome};
+use pilothouse_plugin::{Compiler, Engine, EngineOptions, Exports, Form, InstanceLimits, LoadError, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, contract_version, engine, module_of, request, wat_built_against, wat_of};
@@ -26,8 +26,10 @@ async fn a_component_loads_like_a_core_module() {
     let component = component(&with_component_type(&module_of("done")));
     let code = engine().load(component).await.expect("a plugin");
     assert_eq!(code.form(), Form::Component);
-    let mut instance =
-        code.instantiate(Arc::new(FakeHost::default()), &Limits::default()).await.expect("an instance");
+    let mut instance = code
+        .instantiate(Arc::new(FakeHost::default()), &InstanceLimits::default())
+        .await
+        .expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 
@@ -35,8 +37,10 @@ async fn a_component_loads_like_a_core_module() {
 async fn a_core_module_with_a_component_type_is_encoded_by_it() {
     let code = engine().load(with_component_type(&module_of("done"))).await.expect("a plugin");
     assert_eq!(code.form(), Form::CoreModule);
-    let mut instance =
-        code.instantiate(Arc::new(FakeHost::default()), &Limits::default()).await.expect("an instance");
+    let mut instance = code
+        .instantiate(Arc::new(FakeHost::default()), &InstanceLimits::default())
+        .await
+        .expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 
@@ -86,7 +90,7 @@ async fn winch_runs_the_same_plugins() {
     let engine = Engine::new(options).expect("an engine");
     let code = engine.load(module_of("wish")).await.expect("a plugin");
     let host = Arc::new(FakeHost::default());
-    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 }
 
@@ -166,7 +170,7 @@ async fn a_plugin_for_a_compatible_version_of_the_contract_runs_in_every_form() 
             assert_eq!((code.form(), code.package_version()), (form, version));
             let host = Arc::new(FakeHost::default());
             host.put_wish("a", "done");
-            let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+            let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
             assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
         }
     }
@@ -182,7 +186,7 @@ async fn a_core_module_may_import_from_compatible_versions_of_the_contract() {
     let code = code.unwrap_or_else(|error| panic!("{error}"));
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "done");
-    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 
@@ -199,7 +203,7 @@ async fn a_core_module_with_the_standard_names_loads() {
     let code = engine().load(assemble(&wat)).await.expect("a plugin");
     assert_eq!(code.package_version(), own);
     let host = Arc::new(FakeHost::default());
-    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 

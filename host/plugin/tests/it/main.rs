@@ -20,7 +20,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use pilothouse_model::ObjectKey;
-use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, Failure, Instance, Limits, Outcome, Request};
+use pilothouse_plugin::{
+    CompiledPlugin, Engine, EngineOptions, Failure, Instance, InstanceLimits, Outcome, Request,
+};
 
 use fake_host::FakeHost;
 
@@ -62,7 +64,7 @@ async fn code_of(name: &str) -> CompiledPlugin {
     engine().load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-async fn instance_of(name: &str, host: &Arc<FakeHost>, limits: &Limits) -> Instance {
+async fn instance_of(name: &str, host: &Arc<FakeHost>, limits: &InstanceLimits) -> Instance {
     code_of(name)
         .await
         .instantiate(host.clone(), limits)
@@ -83,10 +85,14 @@ fn request(name: &str) -> Request {
 
 /// Reconciles a ConfigMap in a new instance of `wish.wat`, which does what the ConfigMap's field `data.wish` says.
 async fn wish(wish: &str) -> (Result<Outcome, Failure>, Arc<FakeHost>) {
-    wish_with(wish, FakeHost::default(), &Limits::default()).await
+    wish_with(wish, FakeHost::default(), &InstanceLimits::default()).await
 }
 
-async fn wish_with(wish: &str, host: FakeHost, limits: &Limits) -> (Result<Outcome, Failure>, Arc<FakeHost>) {
+async fn wish_with(
+    wish: &str,
+    host: FakeHost,
+    limits: &InstanceLimits,
+) -> (Result<Outcome, Failure>, Arc<FakeHost>) {
     let host = Arc::new(host);
     host.put_wish("a", wish);
     let mut instance = instance_of("wish", &host, limits).await;

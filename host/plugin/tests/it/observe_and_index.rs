@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_model::{Notification, Object};
 use pilothouse_plugin::{
-    DescribeError, Failure, FaultKind, Limits, LogLevel, LogSource, Misuse, Observation,
+    DescribeError, Failure, FaultKind, InstanceLimits, LogLevel, LogSource, Misuse, Observation,
 };
 
 use crate::fake_host::FakeHost;
@@ -24,7 +24,7 @@ fn observation(notification: Notification) -> Observation {
 #[tokio::test]
 async fn a_batch_is_delivered_in_order_with_its_objects() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("observer", &host, &Limits::default()).await;
+    let mut instance = instance_of("observer", &host, &InstanceLimits::default()).await;
     let batch = [
         observation(Notification::Added { object: object("a", "1"), initial: true }),
         observation(Notification::Updated { old: object("b", "1"), new: object("b", "2") }),
@@ -48,7 +48,7 @@ async fn a_batch_is_delivered_in_order_with_its_objects() {
 #[tokio::test]
 async fn a_trap_in_observe_is_a_fault_of_that_call() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("observer", &host, &Limits::default()).await;
+    let mut instance = instance_of("observer", &host, &InstanceLimits::default()).await;
     let poison = observation(Notification::Added { object: object("poison", "1"), initial: false });
     let Err(Failure::Fault(fault)) = instance.observe(&[poison]).await else { panic!("it traps") };
     assert_eq!(fault.call(), "observe");
@@ -59,7 +59,7 @@ async fn a_trap_in_observe_is_a_fault_of_that_call() {
 #[tokio::test]
 async fn index_values_have_no_duplicates() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("index", &host, &Limits::default()).await;
+    let mut instance = instance_of("index", &host, &InstanceLimits::default()).await;
     for name in ["a", "b"] {
         let values = instance.index_values("names", &object(name, "1")).await.expect("values");
         assert_eq!(values, ["ConfigMap", name]);
@@ -70,7 +70,7 @@ async fn index_values_have_no_duplicates() {
 #[tokio::test]
 async fn index_values_may_not_read_the_cache() {
     let host = Arc::new(FakeHost::default());
-    let mut instance = instance_of("index", &host, &Limits::default()).await;
+    let mut instance = instance_of("index", &host, &InstanceLimits::default()).await;
     let fault = instance.index_values("others", &object("a", "1")).await.expect_err("it asks the cache");
     let expected = Misuse::UnavailableInCall { function: "cache.has-synced", call: "index.values" };
     assert_eq!(fault.kind(), &FaultKind::Misuse(expected));
@@ -86,7 +86,7 @@ async fn describe_may_not_read_the_cache() {
         "(result i32)\n    (drop (call $has-synced (i32.const 0) (i32.const 0)))\n    (i32.const 16))";
     let text = wat_of("index").replacen("(result i32)\n    (i32.const 16))", has_synced, 1);
     let code = engine().load(assemble(&text)).await.expect("a plugin");
-    let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
+    let answer = code.describe(Arc::new(FakeHost::default()), &InstanceLimits::default()).await;
     let Err(DescribeError::Fault(fault)) = answer else { panic!("{answer:?}") };
     let expected = Misuse::UnavailableInCall { function: "cache.has-synced", call: "describe" };
     assert_eq!(fault.kind(), &FaultKind::Misuse(expected));

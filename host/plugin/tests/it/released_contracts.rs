@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_plugin::{Form, Limits, LogSource, Outcome};
+use pilothouse_plugin::{Form, InstanceLimits, LogSource, Outcome};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -48,7 +48,8 @@ async fn plugins_of_released_contracts_run_in_every_form() {
             assert_eq!((code.form(), code.package_version()), (form, version));
             let host = Arc::new(FakeHost::default());
             host.put(OBJECT);
-            let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+            let mut instance =
+                code.instantiate(host.clone(), &InstanceLimits::default()).await.expect("an instance");
             assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
             assert_eq!(host.messages(LogSource::Log), ["17"], "{version}, {form:?}");
         }

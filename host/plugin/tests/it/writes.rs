@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{ApiError, Failure, Limits, LogSource, Outcome};
+use pilothouse_plugin::{ApiError, Failure, InstanceLimits, LogSource, Outcome};
 
 use crate::fake_host::{FakeHost, Server};
 use crate::{instance_of, request, wish, wish_with};
@@ -12,7 +12,7 @@ async fn a_write_reaches_the_host_and_its_result_the_guest() {
     let host = Arc::new(FakeHost::default());
     let manifest = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#;
     host.put_wish("a", &format!("c{manifest}"));
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     assert_eq!(host.calls(), [format!("reconcile: create {manifest}")]);
     // Both the object read and the one created were handles, and both are closed.
@@ -23,7 +23,7 @@ async fn a_write_reaches_the_host_and_its_result_the_guest() {
 async fn an_error_of_the_server_is_passed_to_the_guest() {
     let server = Server::Refuses(ApiError::Forbidden("not yours".to_owned()));
     let host = FakeHost::with_server(server);
-    let (answer, _) = wish_with("create", host, &Limits::default()).await;
+    let (answer, _) = wish_with("create", host, &InstanceLimits::default()).await;
     assert_eq!(answer, Err(Failure::Retry("not yours".to_owned())));
 }
 
@@ -72,7 +72,7 @@ async fn queue_metric_and_event_reach_the_host() {
 async fn an_invalid_metric_is_dropped_with_one_warning() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "queued-total");
-    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let mut instance = instance_of("wish", &host, &InstanceLimits::default()).await;
     for _ in 0..3 {
         assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     }

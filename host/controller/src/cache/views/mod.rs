@@ -49,7 +49,7 @@ impl Views {
     /// Returns the view of a watch. Errors if its objects may not be read now.
     pub(crate) fn readable(&self, watch: &str) -> Result<&View, Misuse> {
         let view = self.get(watch)?;
-        match self.access.missing(watch) {
+        match self.access.suspension(watch) {
             None => Ok(view),
             Some(missing) => Err(Misuse::ReadForbidden { watch: watch.to_owned(), missing }),
         }
@@ -114,7 +114,7 @@ impl Views {
         let is_stale = |key: &&ObjectKey| !view.computed.is_current(key, view.object(key).as_ref());
         let stale: Vec<ObjectKey> = keys.into_iter().filter(is_stale).cloned().collect();
         // The index function reads the objects, so the plugin needs the permission.
-        if stale.is_empty() || !self.access.wait_until_granted().await {
+        if stale.is_empty() || !self.access.wait_until_resumed().await {
             return Ok(());
         }
         indexer.index(Arc::clone(self), watch, stale, requester).await

@@ -47,7 +47,7 @@ struct State {
 
 struct PendingLookup {
     number: u64,
-    answer: WeakShared<BoxFuture<'static, LookupResult>>,
+    response: WeakShared<BoxFuture<'static, LookupResult>>,
 }
 
 type LookupResult = Result<Option<Arc<ServedResources>>, LookupError>;
@@ -199,8 +199,8 @@ impl Discovery {
         version: &str,
     ) -> Result<Option<Arc<ServedResources>>, DiscoveryError> {
         let api_version = || api_version(group, version);
-        let answer = self.shared_lookup(group, version).await;
-        answer.map_err(|failure| match failure {
+        let response = self.shared_lookup(group, version).await;
+        response.map_err(|failure| match failure {
             LookupError::Request(source) => DiscoveryError::Request { api_version: api_version(), source },
             LookupError::InvalidList(problem) => {
                 DiscoveryError::InvalidList { api_version: api_version(), problem }
@@ -211,35 +211,35 @@ impl Discovery {
     fn shared_lookup(&self, group: &str, version: &str) -> Shared<BoxFuture<'static, LookupResult>> {
         let api_version = api_version(group, version);
         let mut state = self.state.lock();
-        let in_flight = state.pending.get(&api_version).and_then(|lookup| lookup.answer.upgrade());
-        if let Some(answer) = in_flight.filter(|answer| answer.peek().is_none()) {
-            return answer;
+        let in_flight = state.pending.get(&api_version).and_then(|lookup| lookup.response.upgrade());
+        if let Some(response) = in_flight.filter(|response| response.peek().is_none()) {
+            return response;
         }
         // Removes lookups that nobody waits for any more.
-        state.pending.retain(|_, lookup| lookup.answer.upgrade().is_some());
+        state.pending.retain(|_, lookup| lookup.response.upgrade().is_some());
         state.lookup_count += 1;
         let number = state.lookup_count;
         let (server, group, version) = (self.server.clone(), group.to_owned(), version.to_owned());
         let (shared, key) = (Arc::clone(&self.state), api_version.clone());
         let request = async move {
-            let answer = fetch(&server, &group, &version).await;
+            let response = fetch(&server, &group, &version).await;
             let mut state = shared.lock();
             // Not cached if it was invalidated meanwhile.
             if state.pending.get(&key).is_some_and(|lookup| lookup.number == number) {
                 state.pending.remove(&key);
-                match &answer {
+                match &response {
                     Ok(Some(served)) => state.cache.insert(key, Arc::clone(served), Instant::now()),
                     Ok(None) => state.cache.invalidate(&key),
                     Err(_) => {}
                 }
             }
-            answer
+            response
         };
-        let answer = request.boxed().shared();
-        if let Some(weak) = answer.downgrade() {
-            state.pending.insert(api_version, PendingLookup { number, answer: weak });
+        let response = request.boxed().shared();
+        if let Some(weak) = response.downgrade() {
+            state.pending.insert(api_version, PendingLookup { number, response: weak });
         }
-        answer
+        response
     }
 }
 

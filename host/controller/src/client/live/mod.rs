@@ -212,8 +212,8 @@ impl LiveClient {
     }
 
     async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
-        let answer = self.server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
-        answer.map_err(|error| {
+        let response = self.server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
+        response.map_err(|error| {
             if error.is_unknown_resource() {
                 self.discovery.invalidate(&resource.group, &resource.version);
             }

@@ -53,10 +53,11 @@ impl LiveClient {
         target: &ObjectType,
         request: Request<'_>,
     ) -> Result<ResourceType, ApiError> {
-        let of = type_of(&target.api_version, &target.kind)?;
+        let kind = type_of(&target.api_version, &target.kind)?;
         request.check()?;
-        self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-        let resource = self.discovery.resolve(of, None, Freshness::Cached).await.map_err(discovery_error)?;
+        self.allow_before_discovery(&[kind.group()], kind.kind(), request)?;
+        let resource =
+            self.discovery.resolve(kind, None, Freshness::Cached).await.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, request.verb == "list")?;
         self.allow(&resource, request)?;
         Ok(resource)
@@ -76,17 +77,17 @@ impl LiveClient {
                 return Err(invalid(field, "the manifest must set it"));
             }
         }
-        let of = type_of(&head.api_version, &head.kind)?;
+        let kind = type_of(&head.api_version, &head.kind)?;
         let request = Request { verb, namespace: &head.metadata.namespace, subresource };
         request.check()?;
         check_name(&head.metadata.name)?;
         let resource = if subresource.is_empty() {
-            self.allow_before_discovery(&[of.group()], of.kind(), request)?;
-            self.discovery.resolve(of, None, Freshness::Cached).await
+            self.allow_before_discovery(&[kind.group()], kind.kind(), request)?;
+            self.discovery.resolve(kind, None, Freshness::Cached).await
         } else {
             // The parent may be in the core group, as for evictions and tokens.
-            self.allow_before_discovery(&[of.group(), ""], of.kind(), request)?;
-            self.discovery.parent(of, subresource).await
+            self.allow_before_discovery(&[kind.group(), ""], kind.kind(), request)?;
+            self.discovery.parent(kind, subresource).await
         };
         let resource = resource.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, false)?;

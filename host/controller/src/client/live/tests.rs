@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::client::fence::Fence;
-use crate::config::operator::Operator;
+use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::Sidecar;
 use crate::guest_host::GuestServices;
 
@@ -41,7 +41,7 @@ fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let grants = Grants::new(vec![everything], Operator::granting_writes(None));
+    let grants = Grants::new(vec![everything], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
@@ -157,8 +157,10 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
         (vec![rule("", "*", "*", &["other"])], None, undeclared),
         (vec![rule("", "configmaps/status", "*", &[])], None, undeclared),
     ] {
-        let client =
-            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..fixture().0 };
+        let client = LiveClient {
+            grants: Grants::new(declared, CurrentGrants::granting_writes(granted)),
+            ..fixture().0
+        };
         let client = LiveClient {
             server: all.server.clone(),
             discovery: Discovery::new(all.server.clone()),
@@ -186,7 +188,8 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
         verbs: vec!["*".into()],
         namespaces: vec!["shop".into()],
     };
-    let client = LiveClient { grants: Grants::new(vec![shop], Operator::granting_writes(None)), ..client };
+    let client =
+        LiveClient { grants: Grants::new(vec![shop], CurrentGrants::granting_writes(None)), ..client };
     let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
     let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
     let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
@@ -221,27 +224,28 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
 #[tokio::test]
 async fn a_revoked_grant_affects_an_existing_client() {
     let (client, got) = fixture();
-    let operator = Operator::granting_writes(None);
+    let current_grants = CurrentGrants::granting_writes(None);
     let rule = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
         resources: vec!["*".into()],
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let client = LiveClient { grants: Grants::new(vec![rule], operator.clone()), ..client };
+    let client = LiveClient { grants: Grants::new(vec![rule], current_grants.clone()), ..client };
     let create = async || {
         client.create(None, manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "").await
     };
     assert!(create().await.is_ok());
     let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
     let read = |text: &str| {
-        crate::config::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("patterns")
+        crate::config::current_grants::SidecarGrants::of(&Sidecar::parse(text).expect("a sidecar"))
+            .expect("patterns")
     };
-    operator.begin_load().allow(read("grants: {writes: []}"), &name, None);
+    current_grants.begin_load().allow(read("grants: {writes: []}"), &name, None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));
-    operator.begin_load().allow(read(""), &name, None);
+    current_grants.begin_load().allow(read(""), &name, None);
     assert!(create().await.is_ok());
-    operator.begin_load().withhold("the sidecar is torn".into(), None);
+    current_grants.begin_load().revoke_all("the sidecar is torn".into(), None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));
     assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
 }
@@ -286,7 +290,7 @@ async fn a_token_request_is_sent_to_its_service_account() {
         verbs: vec!["create".into()],
         namespaces: vec![],
     };
-    let grants = Grants::new(vec![token, reviews], Operator::granting_writes(None));
+    let grants = Grants::new(vec![token, reviews], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
     let unknown = Arc::clone(&guest.metrics);
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);

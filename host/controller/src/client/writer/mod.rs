@@ -29,7 +29,7 @@ use crate::runtime::queue::Item;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(65);
 /// The delay between a request without a response and the first live get: the server may still be working on
 /// it.
-const SETTLE_DELAY: Duration = Duration::from_secs(1);
+const FIRST_GET_DELAY: Duration = Duration::from_secs(1);
 /// The maximum delay between two live gets.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
@@ -69,7 +69,7 @@ impl Writer {
     /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
     pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<WriteOutcome, ApiError> {
         let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
-        let (answer, answered) = oneshot::channel();
+        let (result_sender, result) = oneshot::channel();
         let task = WriteTask {
             server: self.server.clone(),
             discovery: self.discovery.clone(),
@@ -80,9 +80,9 @@ impl Writer {
             write,
             _flight: flight,
         };
-        tokio::spawn(task.run(answer));
+        tokio::spawn(task.run(result_sender));
         let shutdown_error = |_| Err(ApiError::Unavailable("the process is stopping".to_owned()));
-        answered.await.unwrap_or_else(shutdown_error)
+        result.await.unwrap_or_else(shutdown_error)
     }
 }
 
@@ -102,7 +102,7 @@ struct WriteTask {
 }
 
 /// The outcome of a request.
-enum Outcome {
+enum RequestResult {
     Answered(Result<WriteOutcome, ApiError>),
     /// The write was carried out, but the response is of another kind than the object, as for the `scale`
     /// subresource.
@@ -120,78 +120,78 @@ enum LiveState {
 }
 
 impl WriteTask {
-    async fn run(self, answer: ResponseSender) {
+    async fn run(self, result_sender: ResponseSender) {
         // Checked last before sending: neither a version that was swapped out nor a guest that was cut off
         // sends anything more.
-        if answer.is_closed() {
+        if result_sender.is_closed() {
             return;
         }
         let Some(permit) = self.fence.enter() else {
             let replaced_error =
                 ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
             // The receiver may be gone, here and below.
-            let _ = answer.send(Err(replaced_error));
+            let _ = result_sender.send(Err(replaced_error));
             return;
         };
         // Taken before the write is sent: a response without a UID is about this object, or about one that is
         // unknown here.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
         match self.request(&uid).await {
-            Outcome::Answered(Ok(response @ WriteOutcome::Response(..))) => {
-                let _ = answer.send(Ok(response));
+            RequestResult::Answered(Ok(response @ WriteOutcome::Response(..))) => {
+                let _ = result_sender.send(Ok(response));
             }
-            Outcome::Answered(Ok(written)) => {
+            RequestResult::Answered(Ok(written)) => {
                 self.record(&written, &uid).await;
                 drop(permit);
-                let _ = answer.send(Ok(written));
+                let _ = result_sender.send(Ok(written));
             }
-            Outcome::Answered(Err(error)) => drop(answer.send(Err(error))),
-            Outcome::OtherKind(written) => {
+            RequestResult::Answered(Err(error)) => drop(result_sender.send(Err(error))),
+            RequestResult::OtherKind(written) => {
                 drop(permit);
                 let live = self.live_state(&uid).await;
-                self.resolve(live, &uid, || drop(answer.send(Ok(written)))).await;
+                self.resolve(live, &uid, || drop(result_sender.send(Ok(written)))).await;
             }
-            Outcome::Unknown(error) => {
+            RequestResult::Unknown(error) => {
                 drop(permit);
                 self.guest.metrics.unknown_writes.inc();
                 self.log_unknown_outcome(&error);
-                let _ = answer.send(Err(error));
-                sleep(SETTLE_DELAY).await;
+                let _ = result_sender.send(Err(error));
+                sleep(FIRST_GET_DELAY).await;
                 let live = self.live_state(&uid).await;
                 self.resolve(live, &uid, || {}).await;
             }
         }
     }
 
-    async fn request(&self, uid: &str) -> Outcome {
+    async fn request(&self, uid: &str) -> RequestResult {
         let Write { method, path, payload, resource, key, .. } = &self.write;
         let request = self.server.request(method.clone(), path, Some(payload.clone()));
         match timeout(RESPONSE_TIMEOUT, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
-            Ok(Err(error)) if error.leaves_outcome_open() => Outcome::Unknown(error.into_api_error()),
+            Ok(Err(error)) if error.leaves_outcome_open() => RequestResult::Unknown(error.into_api_error()),
             Ok(Err(error)) => {
                 if error.is_unknown_resource() {
                     self.discovery.invalidate(&resource.group, &resource.version);
                 }
-                Outcome::Answered(Err(error.into_api_error()))
+                RequestResult::Answered(Err(error.into_api_error()))
             }
-            Err(_) => Outcome::Unknown(ApiError::Unavailable(format!(
+            Err(_) => RequestResult::Unknown(ApiError::Unavailable(format!(
                 "no response about {resource} {key} in {} s",
                 RESPONSE_TIMEOUT.as_secs()
             ))),
         }
     }
 
-    fn read(&self, body: &Bytes, uid: &str) -> Outcome {
+    fn read(&self, body: &Bytes, uid: &str) -> RequestResult {
         let Write { method, resource, key, subresource, .. } = &self.write;
         if *method == Method::POST {
             return match parse_creation(body, resource.clone(), *subresource) {
-                Ok(written) => Outcome::Answered(Ok(written)),
-                Err(error) => Outcome::Unknown(error),
+                Ok(written) => RequestResult::Answered(Ok(written)),
+                Err(error) => RequestResult::Unknown(error),
             };
         }
         if *method == Method::DELETE {
-            return Outcome::Answered(Ok(match parse_deletion(body, resource.clone(), key) {
+            return RequestResult::Answered(Ok(match parse_deletion(body, resource.clone(), key) {
                 WriteOutcome::Deleted(resource, key, response_uid) if response_uid.is_empty() => {
                     WriteOutcome::Deleted(resource, key, uid.to_owned())
                 }
@@ -200,10 +200,10 @@ impl WriteTask {
         }
         match parse_update(body, resource.clone()) {
             Ok(WriteOutcome::Object(_, object)) if object.kind() != resource.kind => {
-                Outcome::OtherKind(WriteOutcome::Object(resource.clone(), object))
+                RequestResult::OtherKind(WriteOutcome::Object(resource.clone(), object))
             }
-            Ok(written) => Outcome::Answered(Ok(written)),
-            Err(error) => Outcome::Unknown(error),
+            Ok(written) => RequestResult::Answered(Ok(written)),
+            Err(error) => RequestResult::Unknown(error),
         }
     }
 
@@ -214,7 +214,7 @@ impl WriteTask {
             self.record(state, uid).await;
         }
         then();
-        let mut wait = SETTLE_DELAY;
+        let mut wait = FIRST_GET_DELAY;
         while let LiveState::Unknown(problem) = live {
             let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);
             tracing::debug!(%plugin, %resource, %key, "the outcome of a write is not yet known: {problem}");

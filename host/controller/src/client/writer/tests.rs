@@ -36,9 +36,9 @@ struct Script {
 }
 
 /// A cache that has seen all changes up to version 5, with at most one object.
-struct Behind(Option<Object>);
+struct LaggingCache(Option<Object>);
 
-impl CacheStateReader for Behind {
+impl CacheStateReader for LaggingCache {
     fn state(&self, _: &ObjectKey) -> Option<CacheState> {
         Some(CacheState { object: self.0.clone(), version: "5".into(), listed_after: None })
     }
@@ -53,7 +53,7 @@ struct Fixture {
     guest: GuestServices,
     server: ApiClient,
     fence: Fence,
-    cache: Arc<Behind>,
+    cache: Arc<LaggingCache>,
     _views: Arc<Views>,
 }
 
@@ -125,8 +125,8 @@ impl Fixture {
         let client = kube::Client::new(service, "n");
         let (server, guest) = (ApiClient::new(client.clone()), GuestServices::for_test("writer", client));
         let object = cached.map(|json| Object::from_json(json.to_string()).expect("an object"));
-        let cache = Arc::new(Behind(object));
-        let known: Weak<Behind> = Arc::downgrade(&cache);
+        let cache = Arc::new(LaggingCache(object));
+        let known: Weak<LaggingCache> = Arc::downgrade(&cache);
         guest.writes.for_resource(&resource()).add_cache(known);
         let views = Arc::new(Views { writes: guest.writes.clone(), ..Views::default() });
         guest.writes.set_views(&views);
@@ -198,7 +198,7 @@ async fn a_live_get_decides_after_a_connection_was_cut() {
         let answer = fixture.reconcile(write(method.clone())).await;
         assert!(matches!(answer, Err(ApiError::Unavailable(_))), "{answer:?}");
         assert!(fixture.is_held());
-        assert_eq!(fixture.released().await, SETTLE_DELAY);
+        assert_eq!(fixture.released().await, FIRST_GET_DELAY);
         assert_eq!((fixture.sees(), fixture.got()), ("8".to_owned(), format!("{method} GET")));
     }
 }
@@ -287,7 +287,7 @@ async fn a_request_continues_without_its_guest_and_holds_its_key() {
 async fn a_live_get_decides_about_an_abandoned_request_before_its_key_is_released() {
     let fixture = Fixture::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
     cut_off(&fixture).await;
-    assert_eq!(fixture.released().await, RESPONSE_TIMEOUT + SETTLE_DELAY);
+    assert_eq!(fixture.released().await, RESPONSE_TIMEOUT + FIRST_GET_DELAY);
     assert_eq!(fixture.sees(), "8");
 }
 
@@ -304,7 +304,7 @@ async fn the_key_is_held_until_a_live_get_succeeds() {
 async fn a_forbidden_live_get_does_not_hold_the_key_forever() {
     let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![Answers(403, status("Forbidden"))]);
     fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
-    assert_eq!(fixture.released().await, SETTLE_DELAY);
+    assert_eq!(fixture.released().await, FIRST_GET_DELAY);
     assert_eq!(fixture.sees(), "5");
 }
 
@@ -313,7 +313,7 @@ async fn a_lost_response_to_generate_name_is_not_looked_up() {
     let fixture = Fixture::new(None, vec![Cuts], vec![]);
     let unnamed = Write { key: ObjectKey::new("n", ""), ..write(Method::POST) };
     fixture.reconcile(unnamed).await.expect_err("unknown");
-    assert_eq!(fixture.released().await, SETTLE_DELAY);
+    assert_eq!(fixture.released().await, FIRST_GET_DELAY);
     assert_eq!(fixture.got(), "POST");
 }
 

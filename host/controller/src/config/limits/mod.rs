@@ -1,19 +1,19 @@
 //! What a plugin may use: the values of its sidecar, else what its descriptor requests within bounds, else the defaults.
 
-mod given;
+mod limit_values;
 mod table;
 mod units;
 
-use pilothouse_plugin::{HostMemory, Limits};
+use pilothouse_plugin::{HostMemory, InstanceLimits};
 
-pub use given::{RequestedLimits, SidecarLimits};
+pub use limit_values::{RequestedLimits, SidecarLimits};
 pub use table::{LIMITS, Limit};
 pub use units::Unit;
-pub(crate) use units::written;
+pub(crate) use units::format_quantity;
 
-/// Limits that all instances of a plugin share.
+/// The limits of a plugin, which its instances share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quotas {
+pub struct PluginLimits {
     /// `metricSeries`.
     pub metric_series: u32,
     /// `clientQps`.
@@ -26,7 +26,7 @@ pub struct Quotas {
     pub host_memory: usize,
 }
 
-impl Default for Quotas {
+impl Default for PluginLimits {
     fn default() -> Self {
         Self {
             metric_series: 1_000,
@@ -42,9 +42,9 @@ impl Default for Quotas {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveLimits {
     /// The limits of each instance.
-    pub guest: Limits,
-    /// The limits that all instances share.
-    pub quotas: Quotas,
+    pub instance: InstanceLimits,
+    /// The limits of the plugin, which its instances share.
+    pub plugin: PluginLimits,
     /// Requests of the descriptor that were not granted in full, a line each.
     pub clipped: Vec<String>,
 }
@@ -80,7 +80,7 @@ pub fn effective(
     let mut effective = EffectiveLimits::default();
     for limit in &LIMITS {
         let request = requested.map(|requested| requested.get(limit)).transpose()?.flatten();
-        let Some((request, bound)) = request.zip(limit.requestable) else { continue };
+        let Some((request, bound)) = request.zip(limit.max_request) else { continue };
         // What exceeds the bound is the operator's decision, because plugins share the host.
         if request > bound && sidecar.get(limit)?.is_none() {
             let (name, [request, granted]) =
@@ -137,8 +137,8 @@ mod tests {
                     describeTimeout: 6s, indexTimeout: 7s, handles: 8, messageSize: 9Ki, objectSize: 10Ki, \
                     logLinesPerSecond: 11, logLineSize: 12Ki, metricSeries: 13, clientQps: 14, clientBurst: 15, \
                     eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18, logBytesPerSecond: 19Ki, hostMemory: 19Mi}";
-        let EffectiveLimits { guest, quotas, clipped } = effective(None, &sidecar(text)).expect("valid");
-        let expected = Limits {
+        let EffectiveLimits { instance, plugin, clipped } = effective(None, &sidecar(text)).expect("valid");
+        let expected = InstanceLimits {
             memory: 1 << 20,
             table_elements: 2,
             instances: 3,
@@ -155,22 +155,22 @@ mod tests {
             http_body: 17 << 10,
             http_requests: 18,
         };
-        assert_eq!(guest, expected);
-        let expected = Quotas {
+        assert_eq!(instance, expected);
+        let expected = PluginLimits {
             metric_series: 13,
             client_qps: 14,
             client_burst: 15,
             events_per_second: 16,
             host_memory: 19 << 20,
         };
-        assert_eq!(quotas, expected);
+        assert_eq!(plugin, expected);
         assert_eq!(clipped, Vec::<String>::new());
     }
 
     #[test]
     fn the_burst_defaults_to_three_times_the_rate() {
         let effective = effective(None, &sidecar("{clientQps: 5}")).expect("valid");
-        assert_eq!((effective.quotas.client_qps, effective.quotas.client_burst), (5, 15));
+        assert_eq!((effective.plugin.client_qps, effective.plugin.client_burst), (5, 15));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
                 (limit.set)(&mut effective, value);
                 assert_eq!(effective.get(limit), value, "{}", limit.name);
             }
-            assert!(limit.requestable.is_none_or(|bound| limit.range.contains(&bound)), "{}", limit.name);
+            assert!(limit.max_request.is_none_or(|bound| limit.range.contains(&bound)), "{}", limit.name);
         }
     }
 
@@ -226,21 +226,24 @@ mod tests {
     fn a_requested_limit_is_capped_and_a_sidecars_is_not() {
         let modest = requested(json!({"memory": "128Mi", "handles": 5}));
         let granted = effective(Some(&modest), &SidecarLimits::default()).expect("valid");
-        assert_eq!((granted.guest.memory, granted.guest.handles), (128 << 20, 5));
+        assert_eq!((granted.instance.memory, granted.instance.handles), (128 << 20, 5));
         assert_eq!(granted.clipped, Vec::<String>::new());
         let greedy = requested(json!({
             "memory": "4Gi", "reconcileTimeout": "1h", "handles": 1_000_000, "tableElements": 10_000_000
         }));
         let clipped = effective(Some(&greedy), &SidecarLimits::default()).expect("valid");
-        let guest = &clipped.guest;
-        assert_eq!((guest.memory, guest.handles, guest.table_elements), (256 << 20, 100_000, 1_000_000));
-        assert_eq!(guest.reconcile_timeout, Duration::from_mins(5));
+        let instance = &clipped.instance;
+        assert_eq!(
+            (instance.memory, instance.handles, instance.table_elements),
+            (256 << 20, 100_000, 1_000_000)
+        );
+        assert_eq!(instance.reconcile_timeout, Duration::from_mins(5));
         assert_eq!(clipped.clipped.len(), 4, "{:?}", clipped.clipped);
         assert!(clipped.clipped[0].contains("limits.memory of 4Gi and gets 256Mi"), "{:?}", clipped.clipped);
         let word = sidecar("{memory: 1Gi, reconcileTimeout: 1h, handles: 1000000, tableElements: 9}");
         let decided = effective(Some(&greedy), &word).expect("valid");
-        assert_eq!((decided.guest.memory, decided.guest.handles), (1 << 30, 1_000_000));
-        assert_eq!(decided.guest.reconcile_timeout, Duration::from_hours(1));
+        assert_eq!((decided.instance.memory, decided.instance.handles), (1 << 30, 1_000_000));
+        assert_eq!(decided.instance.reconcile_timeout, Duration::from_hours(1));
         assert_eq!(decided.clipped, Vec::<String>::new());
     }
 
@@ -257,8 +260,10 @@ mod tests {
             let format = |value| limit.unit.format(value);
             let (default, least, most) =
                 (format(defaults.get(limit)), format(*limit.range.start()), format(*limit.range.end()));
-            let (name, bounds, exceeded) = (limit.name, limit.bounds, limit.exceeded);
-            table += &format!("| `{name}` | `{default}` | `{least}` to `{most}` | {bounds} | {exceeded} |\n");
+            let (name, description, on_exceeded) = (limit.name, limit.description, limit.on_exceeded);
+            table += &format!(
+                "| `{name}` | `{default}` | `{least}` to `{most}` | {description} | {on_exceeded} |\n"
+            );
         }
         let page = std::fs::read_to_string(PAGE).expect("docs/limits.md is there");
         let (begin, end) = ("<!-- limits -->\n", "<!-- end of limits -->");

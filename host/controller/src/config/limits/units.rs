@@ -34,7 +34,7 @@ impl Unit {
     #[must_use]
     pub fn format(self, value: u64) -> String {
         match self {
-            Self::Bytes => written(value),
+            Self::Bytes => format_quantity(value),
             Self::Count => value.to_string(),
             Self::Duration => {
                 let units =
@@ -75,7 +75,7 @@ impl Unit {
 }
 
 /// Writes bytes as the shortest quantity.
-pub(crate) fn written(bytes: u64) -> String {
+pub(crate) fn format_quantity(bytes: u64) -> String {
     [(30, "Gi"), (20, "Mi"), (10, "Ki")]
         .iter()
         .find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift))

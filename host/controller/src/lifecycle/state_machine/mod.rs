@@ -60,9 +60,9 @@ pub(crate) enum Input<'a> {
     /// The running version has answered again.
     Recovered,
     /// The running version lacks a grant or a permission, and is suspended.
-    Withheld { why: &'a str },
+    Suspended { why: &'a str },
     /// The running version is not suspended any more.
-    Allowed,
+    Resumed,
     /// The plugin is being stopped, and finishes its work in progress.
     Draining,
     /// The plugin has stopped; `with_host` if the host stops, too.
@@ -124,8 +124,8 @@ impl StateMachine {
 
     /// Applies an input. Errors if the transition is illegal.
     pub(super) fn apply(&mut self, input: &Input<'_>, now: Timestamp) -> Result<(), IllegalTransition> {
-        let is_outdated = matches!(input, Input::Step { load, .. } if *load != self.load);
-        if is_outdated {
+        let is_stale_step = matches!(input, Input::Step { load, .. } if *load != self.load);
+        if is_stale_step {
             return Ok(());
         }
         let Some(next) = self.next(input) else {
@@ -150,11 +150,11 @@ impl StateMachine {
             {
                 Some(state)
             }
-            Input::Withheld { .. } => {
+            Input::Suspended { .. } => {
                 (installed && matches!(state, Running | Waiting | BackingOff)).then_some(Waiting)
             }
-            Input::Allowed if installed => Some(if state == Waiting { Running } else { state }),
-            Input::Allowed => None,
+            Input::Resumed if installed => Some(if state == Waiting { Running } else { state }),
+            Input::Resumed => None,
             Input::Postponed { .. } | Input::Unchanged if installed => Some(state),
             Input::Found => Some(Found),
             Input::Retry => (state == BackingOff).then_some(state),
@@ -224,10 +224,10 @@ impl StateMachine {
             Input::Postponed { problem, wait } | Input::Faulty { problem, wait } => {
                 self.set_reason(problem, Some(now + *wait));
             }
-            Input::Withheld { why } => self.set_reason(why, None),
+            Input::Suspended { why } => self.set_reason(why, None),
             // While the plugin backs off, the reason is another.
-            Input::Allowed if self.state == BackingOff => {}
-            Input::Recovered | Input::Allowed => self.set_reason("", None),
+            Input::Resumed if self.state == BackingOff => {}
+            Input::Recovered | Input::Resumed => self.set_reason("", None),
             Input::Draining => {
                 self.load += 1;
                 self.newer_files = None;

@@ -17,7 +17,7 @@ const INSTALLED: Input<'_> = Input::Installed { version: "1.0", digest: "abc" };
 const REFUSED: Input<'_> = Input::Refused { problem: "not wasm" };
 const POSTPONED: Input<'_> = Input::Postponed { problem: "no server", wait: WAIT };
 const FAULTY: Input<'_> = Input::Faulty { problem: "it traps", wait: WAIT };
-const WITHHELD: Input<'_> = Input::Withheld { why: "no right" };
+const SUSPENDED: Input<'_> = Input::Suspended { why: "no permission" };
 const STOPPED: Input<'_> = Input::Stopped { why: "its file was removed", with_host: false };
 
 /// A plugin to which all this happened.
@@ -44,7 +44,7 @@ fn in_every_state() -> Vec<(&'static str, StateMachine)> {
         ("backing-off", machine(&[Input::Found, POSTPONED])),
         ("running", with(&[])),
         ("running+faults", with(&[FAULTY])),
-        ("running-right", with(&[WITHHELD])),
+        ("running-suspended", with(&[SUSPENDED])),
         ("draining", with(&[Input::Draining])),
         ("stopped", with(&[Input::Draining, STOPPED])),
     ]
@@ -75,7 +75,11 @@ fn check(input: impl Fn(&StateMachine) -> Input<'static>, transitions: &[(&str, 
 fn a_changed_file_starts_a_load_and_leaves_the_running_version() {
     let all = ["found", "compiling", "describing", "waiting", "failed", "backing-off", "stopped"];
     let mut transitions: Vec<_> = all.map(|from| (from, Found)).into();
-    transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
+    transitions.extend([
+        ("running", Running),
+        ("running+faults", BackingOff),
+        ("running-suspended", Waiting),
+    ]);
     check(|_| Input::Found, &transitions);
 }
 
@@ -87,7 +91,7 @@ fn only_a_plugin_that_backs_off_or_runs_is_retried() {
             ("backing-off", BackingOff),
             ("running", Running),
             ("running+faults", BackingOff),
-            ("running-right", Waiting),
+            ("running-suspended", Waiting),
         ],
     );
 }
@@ -100,7 +104,7 @@ fn compiling_comes_before_describing() {
         ("backing-off", BackingOff),
         ("running", Running),
         ("running+faults", BackingOff),
-        ("running-right", Waiting),
+        ("running-suspended", Waiting),
     ];
     let from =
         |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(stay).collect::<Vec<_>>();
@@ -112,7 +116,11 @@ fn compiling_comes_before_describing() {
 fn a_load_can_wait_in_every_loading_state() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
     let mut transitions: Vec<_> = from.map(|from| (from, Waiting)).into();
-    transitions.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
+    transitions.extend([
+        ("running", Running),
+        ("running+faults", BackingOff),
+        ("running-suspended", Waiting),
+    ]);
     check(
         |machine| Input::Step { load: machine.load(), state: Waiting, waiting_for: "a list" },
         &transitions,
@@ -129,14 +137,14 @@ fn a_load_step_reaches_only_loading_states() {
 
 #[test]
 fn a_version_is_installed_when_it_is_described() {
-    let from = ["describing", "waiting", "backing-off", "running", "running+faults", "running-right"];
+    let from = ["describing", "waiting", "backing-off", "running", "running+faults", "running-suspended"];
     check(|_| INSTALLED, &from.map(|from| (from, Running)));
 }
 
 #[test]
 fn files_are_refused_permanently_or_temporarily() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
-    let installed = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
+    let installed = [("running", Running), ("running+faults", BackingOff), ("running-suspended", Waiting)];
     let transitions = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
     check(|_| REFUSED, &transitions(Failed));
     check(|_| POSTPONED, &transitions(BackingOff));
@@ -146,22 +154,22 @@ fn files_are_refused_permanently_or_temporarily() {
 fn only_an_installed_version_is_faulty_recovers_or_is_unchanged() {
     check(|_| FAULTY, &[("running", BackingOff), ("running+faults", BackingOff)]);
     check(|_| Input::Recovered, &[("running", Running), ("running+faults", Running)]);
-    let stay = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
+    let stay = [("running", Running), ("running+faults", BackingOff), ("running-suspended", Waiting)];
     check(|_| Input::Unchanged, &stay);
 }
 
 #[test]
 fn only_an_installed_version_waits_for_a_right() {
-    let all = ["running", "running+faults", "running-right"];
-    check(|_| WITHHELD, &all.map(|from| (from, Waiting)));
-    let transitions = [("running", Running), ("running+faults", BackingOff), ("running-right", Running)];
-    check(|_| Input::Allowed, &transitions);
+    let all = ["running", "running+faults", "running-suspended"];
+    check(|_| SUSPENDED, &all.map(|from| (from, Waiting)));
+    let transitions = [("running", Running), ("running+faults", BackingOff), ("running-suspended", Running)];
+    check(|_| Input::Resumed, &transitions);
     let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
     let with = |more: &[Input<'static>]| machine(&[&running, more].concat()).error(at(4));
-    assert_eq!(with(&[WITHHELD]), "no right");
-    assert_eq!(with(&[WITHHELD, Input::Allowed]), "");
-    // What it backs off for is not the right.
-    assert!(with(&[FAULTY, Input::Allowed]).starts_with("it traps"));
+    assert_eq!(with(&[SUSPENDED]), "no permission");
+    assert_eq!(with(&[SUSPENDED, Input::Resumed]), "");
+    // What it backs off for is not the permission.
+    assert!(with(&[FAULTY, Input::Resumed]).starts_with("it traps"));
 }
 
 #[test]
@@ -214,7 +222,7 @@ fn the_outcome_of_a_newer_file_is_reported_beside_the_running_version() {
     assert_eq!((postponed.error(at(6)).as_str(), postponed.next_try()), (text, Some(at(7))));
     let both = with(&[FAULTY, REFUSED]);
     assert!(both.error(at(5)).starts_with("it traps; tried again at 1970-01-01T00:00:06Z; the changed file"));
-    let held = with(&[Input::Withheld { why: "not wasm" }, REFUSED]);
+    let held = with(&[Input::Suspended { why: "not wasm" }, REFUSED]);
     assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 keeps running");
     let next = with(&[FAULTY, REFUSED, INSTALLED]);
     assert_eq!((next.error(at(9)).as_str(), next.generation), ("", 2));

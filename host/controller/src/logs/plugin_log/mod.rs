@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Limits, LogLevel};
+use pilothouse_plugin::{InstanceLimits, LogLevel};
 use tokio::time::Instant;
 use tracing::field::display;
 
@@ -17,7 +17,7 @@ use super::PluginLogs;
 use super::line_limiter::{DroppedLines, EmptyBucket, LineLimiter, Rate};
 use super::repeats::{RepeatedFailures, Summary};
 use super::text::{fitting_prefix, format_prefix, printable, size_in_json};
-use crate::config::limits::written;
+use crate::config::limits::format_quantity;
 
 /// The rate for changes of a plugin's state: more than a plugin that keeps backing off and recovering needs.
 const STATE_RATE: Rate = Rate { lines: 2, bytes: 8 << 10 };
@@ -49,7 +49,7 @@ pub(super) struct LogBudget {
 
 impl Default for LogBudget {
     fn default() -> Self {
-        let (limits, now) = (Limits::default(), Instant::now());
+        let (limits, now) = (InstanceLimits::default(), Instant::now());
         Self {
             output: LineLimiter::new(rate(&limits), now),
             states: LineLimiter::new(STATE_RATE, now),
@@ -59,7 +59,7 @@ impl Default for LogBudget {
     }
 }
 
-fn rate(limits: &Limits) -> Rate {
+fn rate(limits: &InstanceLimits) -> Rate {
     let bytes = u32::try_from(limits.log_bytes_per_second).unwrap_or(u32::MAX);
     Rate { lines: limits.log_lines_per_second, bytes }
 }
@@ -88,7 +88,7 @@ impl PluginLog {
     }
 
     /// Applies the limits of a version.
-    pub(crate) fn set_limits(&self, limits: &Limits) {
+    pub(crate) fn set_limits(&self, limits: &InstanceLimits) {
         let mut budget = self.budget.lock();
         budget.output.set_rate(rate(limits));
         budget.line_size = limits.log_line_size;
@@ -188,7 +188,7 @@ impl PluginLog {
         let Some(DroppedLines { lines, empty_bucket, rate }) = dropped_lines else { return };
         let limit = match empty_bucket {
             EmptyBucket::Lines => format!("logLinesPerSecond is {}", rate.lines),
-            EmptyBucket::Bytes => format!("logBytesPerSecond is {}", written(rate.bytes.into())),
+            EmptyBucket::Bytes => format!("logBytesPerSecond is {}", format_quantity(rate.bytes.into())),
         };
         self.write_host(
             LogLevel::Warn,
@@ -220,7 +220,7 @@ impl PluginLog {
             _ => fitting_prefix(message, size),
         };
         let cut = (end < message.len()).then(|| {
-            format!("{} … (cut at limits.logLineSize of {})", &message[..end], written(size as u64))
+            format!("{} … (cut at limits.logLineSize of {})", &message[..end], format_quantity(size as u64))
         });
         let message = cut.as_deref().unwrap_or(message);
         let mut room = size;

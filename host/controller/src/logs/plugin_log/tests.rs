@@ -13,9 +13,9 @@ fn name(name: &str) -> PluginName {
 
 /// Lines as the host writes them in JSON.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Written {
+impl Write for CapturedOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -26,7 +26,7 @@ impl Write for Written {
     }
 }
 
-impl Written {
+impl CapturedOutput {
     fn by(says: impl FnOnce()) -> String {
         let written = Self::default();
         let writer = written.clone();
@@ -40,7 +40,8 @@ impl Written {
 
 #[tokio::test(start_paused = true)]
 async fn all_log_lines_of_a_plugin_share_one_limit() {
-    let (logs, limits) = (PluginLogs::default(), Limits { log_lines_per_second: 10, ..Limits::default() });
+    let (logs, limits) =
+        (PluginLogs::default(), InstanceLimits { log_lines_per_second: 10, ..InstanceLimits::default() });
     logs.of(&name("p")).set_limits(&limits);
     for number in 0..1000 {
         // As a new version, or the file that was removed and came again, would.
@@ -77,12 +78,12 @@ async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
         "\"\\".repeat(1 << 18),
         "\u{202e}".repeat(1 << 16),
     ];
-    let limits = Limits { log_bytes_per_second: 10 << 10, ..Limits::default() };
+    let limits = InstanceLimits { log_bytes_per_second: 10 << 10, ..InstanceLimits::default() };
     for text in &hostile {
         let (logs, mut kept) = (PluginLogs::default(), 0);
         let log = logs.of(&name("p"));
         log.set_limits(&limits);
-        let written = Written::by(|| {
+        let written = CapturedOutput::by(|| {
             for number in 0..500 {
                 log.guest(LogLevel::Info, text, vec![(text.clone(), text.clone())]);
                 log.host(LogLevel::Warn, format_args!("{text}"), &[("key", text)]);
@@ -110,7 +111,7 @@ async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
 async fn a_flood_of_lines_does_not_hide_a_state_change() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
-    let written = Written::by(|| {
+    let written = CapturedOutput::by(|| {
         for _ in 0..100_000 {
             log.guest(LogLevel::Info, "a line", Vec::new());
         }
@@ -118,7 +119,7 @@ async fn a_flood_of_lines_does_not_hide_a_state_change() {
     });
     assert!(written.lines().last().is_some_and(|last| last.contains("stopped: its file was removed")));
     // State changes cannot bypass the limit either.
-    let written = Written::by(|| {
+    let written = CapturedOutput::by(|| {
         for _ in 0..10_000 {
             log.state(LogLevel::Error, format_args!("not loaded: {}", "\0".repeat(1 << 16)));
         }

@@ -19,11 +19,11 @@ const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 /// All guests' metrics. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct GuestMetrics {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownSeries>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSeries {
     families: BTreeMap<String, Family>,
     /// The names that are used in the exposition, each with its family.
     taken: BTreeMap<String, String>,
@@ -133,7 +133,7 @@ impl GuestMetrics {
         let mut pairs = sample.labels.to_vec();
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
-        let Known { families, taken, series } = &mut *self.known.lock();
+        let KnownSeries { families, taken, series } = &mut *self.known.lock();
         let name = family_name(sample.name);
         let family = families.get_mut(name);
         let is_new = family.is_none();
@@ -165,7 +165,7 @@ impl GuestMetrics {
 
     /// Removes the series of a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
-        let Known { families, taken, series } = &mut *self.known.lock();
+        let KnownSeries { families, taken, series } = &mut *self.known.lock();
         for family in families.values_mut() {
             family.series.retain(|labels, _| labels.plugin != *plugin);
         }

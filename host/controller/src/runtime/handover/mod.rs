@@ -8,7 +8,7 @@ use pilothouse_model::{Notification, ObjectKey, ResourceType};
 
 use super::dispatch;
 use crate::guest_host::GuestServices;
-use crate::load::version::{Route, Version};
+use crate::load::version::{Version, WatchRoute};
 
 /// By name of a former target watch: the target watches under whose names its keys are reconciled now. Empty if no target watch of the same
 /// resource is left.
@@ -33,7 +33,8 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
     }
     *new.renamed_watches.lock() = renamed;
     let dropped = || {
-        let is_dropped = |route: &&Route| !new.routes.iter().any(|other| shares_subscription(route, other));
+        let is_dropped =
+            |route: &&WatchRoute| !new.routes.iter().any(|other| shares_subscription(route, other));
         old.routes.iter().filter(is_dropped)
     };
     if dropped().next().is_none() {
@@ -71,7 +72,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
 }
 
 /// Whether both routes are fed by the same subscription.
-fn shares_subscription(route: &Route, other: &Route) -> bool {
+fn shares_subscription(route: &WatchRoute, other: &WatchRoute) -> bool {
     Arc::ptr_eq(&route.subscribed.subscription, &other.subscribed.subscription)
 }
 
@@ -82,7 +83,7 @@ pub(super) fn is_same_resource(left: &ResourceType, right: &ResourceType) -> boo
 
 /// Returns the routes that continue the work of a dropped route, at most one per watch: the one with the same name and resource, or else all
 /// with the same resource.
-fn successors<'a>(new: &'a Version, dropped: &Route) -> Vec<&'a Route> {
+fn successors<'a>(new: &'a Version, dropped: &WatchRoute) -> Vec<&'a WatchRoute> {
     let same: Vec<_> = new
         .routes
         .iter()

@@ -4,13 +4,13 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use pilothouse_informer::{InformerKey, Priority};
 use pilothouse_model::{FieldSelector, LabelSelector, Projection};
-use pilothouse_plugin::{Limits, Reason};
+use pilothouse_plugin::{InstanceLimits, Reason};
 
 use super::*;
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{View, Views, WatchCache};
-use crate::load::version::{WatchSubscription, Work};
+use crate::load::version::{ResolvedTrigger, WatchSubscription};
 use crate::runtime::predicate::Predicate;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
@@ -24,7 +24,7 @@ fn guest() -> GuestServices {
 
 /// A version with one target watch of the model server's objects.
 pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWatch) -> Version {
-    let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
+    let pool = Version::test_pool(guest, "done.wat", InstanceLimits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
     let view = watched.view(guest.writes.for_resource(&model_server::resource()));
@@ -35,14 +35,14 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
         subscription: Arc::clone(&watched.subscription),
         taken: Arc::default(),
     };
-    let work = Work {
+    let trigger = ResolvedTrigger {
         predicate: Predicate::compile("").expect("none"),
         suspension: Mutex::default(),
         targets: Targets::Itself,
         target_watch: Arc::clone(&watch),
     };
     let mut version = Version::for_test(pool, Arc::new(views));
-    version.routes.push(Route { watch, subscribed, work: Some(work) });
+    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger) });
     version
 }
 
@@ -139,8 +139,8 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
     watched.deliver(&server, 1).await;
     let old = version(&guest, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
-    let Route { subscribed, .. } = &old.routes[0];
-    new.routes.push(Route { watch: "after".into(), subscribed: subscribed.clone(), work: None });
+    let WatchRoute { subscribed, .. } = &old.routes[0];
+    new.routes.push(WatchRoute { watch: "after".into(), subscribed: subscribed.clone(), trigger: None });
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), []);
     assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");

@@ -7,7 +7,7 @@ use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::delivery::DeliveryTracker;
-use crate::load::version::{Feed, Version};
+use crate::load::version::{ObserverSubscription, Version};
 
 /// The delivery history of a plugin. One observer at a time holds it; the next waits until that has ended. Cheap to clone.
 #[derive(Clone, Default)]
@@ -18,13 +18,13 @@ pub(in crate::runtime) struct DeliveryHistory(Arc<Mutex<SavedDeliveries>>);
 pub(super) struct SavedDeliveries {
     /// The version of that observer.
     version: Weak<Version>,
-    trackers: Vec<(FeedSource, DeliveryTracker)>,
+    trackers: Vec<(SubscriptionSource, DeliveryTracker)>,
     inherited: Vec<InheritedObjects>,
 }
 
-/// The watch and the resource of a feed, which identify it across versions.
+/// The watch and the resource of a subscription, which identify it across versions.
 #[derive(Clone)]
-struct FeedSource {
+struct SubscriptionSource {
     watch: Arc<str>,
     resource: ResourceType,
 }
@@ -32,16 +32,16 @@ struct FeedSource {
 /// Objects that observers of earlier versions have received. Once the current observer has received all present objects, it must also
 /// receive the deletion of those that are gone.
 pub(super) struct InheritedObjects {
-    source: FeedSource,
+    source: SubscriptionSource,
     pub(super) objects: HashMap<ObjectKey, Object>,
 }
 
-impl FeedSource {
-    fn of(feed: &Feed) -> Self {
+impl SubscriptionSource {
+    fn of(feed: &ObserverSubscription) -> Self {
         Self { watch: Arc::clone(&feed.watch), resource: feed.subscription.key().resource.clone() }
     }
 
-    fn has_same_resource(&self, feed: &Feed) -> bool {
+    fn has_same_resource(&self, feed: &ObserverSubscription) -> bool {
         crate::runtime::handover::is_same_resource(&self.resource, &feed.subscription.key().resource)
     }
 }
@@ -68,7 +68,7 @@ impl SavedDeliveries {
         let saved = std::mem::take(self);
         let is_same = std::ptr::eq(saved.version.as_ptr(), Arc::as_ptr(version));
         let mut inherited = saved.inherited;
-        if is_same && saved.trackers.len() == version.feeds.len() {
+        if is_same && saved.trackers.len() == version.observer_subscriptions.len() {
             return (saved.trackers.into_iter().map(|(_, tracker)| tracker).collect(), inherited);
         }
         let trackers = saved.trackers.into_iter();
@@ -76,7 +76,7 @@ impl SavedDeliveries {
             trackers.map(|(source, tracker)| InheritedObjects { source, objects: tracker.into_delivered() }),
         );
         inherited.retain(|inherited| !inherited.objects.is_empty());
-        (version.feeds.iter().map(|_| DeliveryTracker::default()).collect(), inherited)
+        (version.observer_subscriptions.iter().map(|_| DeliveryTracker::default()).collect(), inherited)
     }
 
     /// Saves the state of an observer that ends.
@@ -86,18 +86,25 @@ impl SavedDeliveries {
         trackers: Vec<DeliveryTracker>,
         inherited: Vec<InheritedObjects>,
     ) {
-        let sources = version.feeds.iter().map(FeedSource::of);
+        let sources = version.observer_subscriptions.iter().map(SubscriptionSource::of);
         let trackers = sources.zip(trackers).collect();
         *self = Self { version: Arc::downgrade(version), trackers, inherited };
     }
 }
 
 impl InheritedObjects {
-    /// Returns the positions of the feeds that deliver these objects now: those of the same watch and resource, or else all of the same
+    /// Returns the positions of the subscriptions that deliver these objects now: those of the same watch and resource, or else all of the same
     /// resource.
-    pub(super) fn feeds(&self, feeds: &[Feed]) -> Vec<usize> {
-        let same = || (0..feeds.len()).filter(|position| self.source.has_same_resource(&feeds[*position]));
-        let named: Vec<_> = same().filter(|position| feeds[*position].watch == self.source.watch).collect();
+    pub(super) fn observer_subscriptions(
+        &self,
+        observer_subscriptions: &[ObserverSubscription],
+    ) -> Vec<usize> {
+        let same = || {
+            (0..observer_subscriptions.len())
+                .filter(|position| self.source.has_same_resource(&observer_subscriptions[*position]))
+        };
+        let named: Vec<_> =
+            same().filter(|position| observer_subscriptions[*position].watch == self.source.watch).collect();
         if named.is_empty() { same().collect() } else { named }
     }
 }

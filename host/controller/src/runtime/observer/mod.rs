@@ -35,9 +35,9 @@ struct Observer {
     running: RunningVersion,
     version: Arc<Version>,
     guest: GuestServices,
-    /// One per feed of the version, in the same order.
+    /// One per subscription of the version, in the same order.
     trackers: Vec<DeliveryTracker>,
-    /// Whether each feed has ended.
+    /// Whether each subscription has ended.
     ended: Vec<bool>,
     /// What the observers of earlier versions have received, until this one has caught up and the deletions among it are known.
     inherited: Vec<InheritedObjects>,
@@ -47,7 +47,7 @@ struct Observer {
     retry_at: Option<Instant>,
     /// The instance to which the trackers refer.
     generation: u64,
-    /// The feed that is polled first in the next round, so that a busy one does not starve the others.
+    /// The subscription that is polled first in the next round, so that a busy one does not starve the others.
     first: usize,
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn observe(
 ) {
     let mut saved = history.lock().await;
     let (trackers, inherited) = saved.take(&version);
-    let ended = vec![false; version.feeds.len()];
+    let ended = vec![false; version.observer_subscriptions.len()];
     Observer {
         running,
         version,
@@ -139,28 +139,30 @@ impl Observer {
         }
     }
 
-    /// Returns the next batch and the position of its feed. The replays of all feeds come before new notifications of any.
+    /// Returns the next batch and the position of its subscription. The replays of all subscriptions come before new notifications of any.
     fn next(&self) -> Option<(usize, Vec<Notification>)> {
         let replaying = self.trackers.iter().position(DeliveryTracker::is_replaying).into_iter();
         let positions = replaying.chain(0..self.trackers.len());
         positions.filter_map(|position| Some((position, self.trackers[position].current()?))).next()
     }
 
-    /// Waits for notifications. Returns `false` once all feeds have ended.
+    /// Waits for notifications. Returns `false` once all subscriptions have ended.
     async fn wait(&mut self) -> bool {
-        let mut feeds = self.version.feeds.iter().zip(&self.ended);
-        if feeds.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
+        let mut observer_subscriptions = self.version.observer_subscriptions.iter().zip(&self.ended);
+        if observer_subscriptions.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
             if self.queue_missed_deletions() {
                 return true;
             }
             self.version.dedicated_instance.set_caught_up(self.generation).await;
         }
-        let feeds = &self.version.feeds;
-        self.first = (self.first + 1) % feeds.len();
-        let order = (self.first..feeds.len()).chain(0..self.first).filter(|position| !self.ended[*position]);
+        let observer_subscriptions = &self.version.observer_subscriptions;
+        self.first = (self.first + 1) % observer_subscriptions.len();
+        let order = (self.first..observer_subscriptions.len())
+            .chain(0..self.first)
+            .filter(|position| !self.ended[*position]);
         let batches: Vec<_> = order
             .map(|position| {
-                let subscription = &feeds[position].subscription;
+                let subscription = &observer_subscriptions[position].subscription;
                 Box::pin(async move { (position, subscription.next_batch().await) })
             })
             .collect();
@@ -176,7 +178,7 @@ impl Observer {
         let (position, batch) = loop {
             tokio::select! {
                 (next, _, _) = &mut next_batch => break next,
-                () = self.version.dedicated_instance.lost() => return true,
+                () = self.version.dedicated_instance.wait_until_discarded() => return true,
                 () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     drop(next_batch);
                     self.retry_at = None;
@@ -191,7 +193,7 @@ impl Observer {
         };
         let Some(batch) = batch else {
             self.ended[position] = true;
-            let watch = Arc::clone(&feeds[position].watch);
+            let watch = Arc::clone(&observer_subscriptions[position].watch);
             let problem =
                 "its informer has ended: the observer hears of no change there before the plugin is reloaded";
             self.log(&watch, LogLevel::Error, problem);
@@ -201,22 +203,22 @@ impl Observer {
         // Pushed before the `await`, so that the batch is not lost if the task is aborted there.
         self.trackers[position].push(batch);
         // The plugin's computed indexes must contain a change before the observer receives it.
-        self.version.views.index(&self.version.feeds[position].watch, &keys).await;
+        self.version.views.index(&self.version.observer_subscriptions[position].watch, &keys).await;
         true
     }
 
     /// Queues the deletions of objects that only earlier versions' observers have received, and returns whether there are any. Called when
     /// this observer has received all present objects.
     fn queue_missed_deletions(&mut self) -> bool {
-        let feeds = &self.version.feeds;
+        let observer_subscriptions = &self.version.observer_subscriptions;
         let mut has_any = false;
         for inherited in std::mem::take(&mut self.inherited) {
-            let positions = inherited.feeds(feeds);
+            let positions = inherited.observer_subscriptions(observer_subscriptions);
             let Some(first) = positions.first() else { continue };
             let is_present = |key: &ObjectKey| {
                 positions.iter().any(|position| {
                     self.trackers[*position].has_delivered(key)
-                        || feeds[*position].subscription.store().get(key).is_some()
+                        || observer_subscriptions[*position].subscription.store().get(key).is_some()
                 })
             };
             let mut deleted: Vec<_> =
@@ -239,12 +241,12 @@ impl Observer {
 
     /// Delivers one batch. Returns `false` if the version is not the running one any more.
     async fn deliver(&mut self, position: usize, batch: Vec<Notification>) -> bool {
-        let watch = Arc::clone(&self.version.feeds[position].watch);
+        let watch = Arc::clone(&self.version.observer_subscriptions[position].watch);
         let count = batch.len();
         let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
-        self.guest.panics.panic_point("observer");
+        self.guest.panics.inject_test_panic("observer");
         let (outcome, pass) = loop {
             // While the plugin backs off or lacks a permission, the batch waits.
             self.version.health.wait_until_allowed().await;
@@ -261,7 +263,7 @@ impl Observer {
             Some(Err(Failure::Fault(fault))) => {
                 pass.failed(Activity::Observe, only.as_ref().map(|object| object as &dyn DynHash), fault);
             }
-            Some(_) => pass.answered(Activity::Observe),
+            Some(_) => pass.succeeded(Activity::Observe),
             None => drop(pass),
         }
         match outcome {

@@ -7,7 +7,7 @@ use pilothouse_informer::{
     InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
 };
 use pilothouse_model::ResourceType;
-use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
+use pilothouse_plugin::{Engine, EngineOptions, InstanceLimits, InstancePool};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::config::descriptor::Descriptor;
 use crate::guest_host::GuestHost;
-use crate::load::version::Feed;
+use crate::load::version::ObserverSubscription;
 use crate::runtime::dedicated_instance::DedicatedInstance;
 
 /// An API server with these ConfigMaps, which never change. Each contains an instruction (`wish`) for the guest `every.wat`.
@@ -50,7 +50,7 @@ async fn fixture(wishes: &[(&str, &str)]) -> Fixture {
 
 #[derive(Default)]
 struct FixtureOptions {
-    /// Whether there is a second feed, whose informer has ended.
+    /// Whether there is a second subscription, whose informer has ended.
     ended: bool,
     stateful: bool,
     feed: SubscribeOptions,
@@ -64,7 +64,7 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
     let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
-    let pool = InstancePool::new(code, host, Limits::default());
+    let pool = InstancePool::new(code, host, InstanceLimits::default());
     let options = InformerOptions::default().with_streaming_list(false);
     let others = InformerRegistry::new(KubeListWatches::new(client.clone()), options.clone());
     let informers = InformerRegistry::new(KubeListWatches::new(client), options);
@@ -76,7 +76,7 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
         namespaced: true,
     };
     let subscribe = |options| informers.subscribe(InformerKey::new(maps.clone()), options);
-    // The cache is synced before the feed is added, as in production, so that the feed receives all objects in one batch.
+    // The cache is synced before the subscription is added, as in production, so that the subscription receives all objects in one batch.
     let first = subscribe(SubscribeOptions::default()).expect("open");
     while !first.status().synced {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -85,16 +85,18 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "stateful": stateful,
         "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "notify": true}]
     });
-    let mut feeds = vec![Feed { watch: "maps".into(), subscription: subscribe(feed).expect("open") }];
+    let mut observer_subscriptions =
+        vec![ObserverSubscription { watch: "maps".into(), subscription: subscribe(feed).expect("open") }];
     if ended {
         let other = others.subscribe(InformerKey::new(maps.clone()), SubscribeOptions::default());
-        feeds.insert(0, Feed { watch: "gone".into(), subscription: other.expect("open") });
+        observer_subscriptions
+            .insert(0, ObserverSubscription { watch: "gone".into(), subscription: other.expect("open") });
         others.stop().await;
     }
     let version = Version {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
         dedicated_instance: DedicatedInstance::new(pool.clone(), true),
-        feeds,
+        observer_subscriptions,
         ..Version::for_test(pool, Arc::default())
     };
     let version = Arc::new(version);
@@ -221,7 +223,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
     };
     let request = Arc::new(request);
     assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_none());
-    let mut caught_up = fixture.version.dedicated_instance.caught_up();
+    let mut caught_up = fixture.version.dedicated_instance.subscribe_caught_up();
     let task = fixture.start();
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     assert_eq!(fixture.received(), ["initial good"]);
@@ -234,7 +236,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
     task.abort();
 }
 
-/// A feed that resyncs every five minutes, between which nothing happens.
+/// A subscription that resyncs every five minutes, between which nothing happens.
 fn with_resync(stateful: bool) -> FixtureOptions {
     let feed = SubscribeOptions::default().with_resync(Duration::from_secs(300));
     FixtureOptions { stateful, feed, ..FixtureOptions::default() }
@@ -244,7 +246,7 @@ fn with_resync(stateful: bool) -> FixtureOptions {
 async fn an_idle_instance_is_dropped_and_the_next_receives_everything() {
     let fixture = fixture_with(&[("good", "fine")], with_resync(false)).await;
     let task = fixture.start();
-    let mut caught_up = fixture.version.dedicated_instance.caught_up();
+    let mut caught_up = fixture.version.dedicated_instance.subscribe_caught_up();
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     let started = Instant::now();
     caught_up.wait_for(|caught_up| !*caught_up).await.expect("the version is there");
@@ -262,7 +264,7 @@ async fn an_observer_without_objects_has_no_instance_unless_it_is_stateful() {
         let task = fixture.start();
         sleep(Duration::from_secs(30)).await;
         // Only an existing instance can have caught up.
-        assert_eq!(*fixture.version.dedicated_instance.caught_up().borrow(), stateful);
+        assert_eq!(*fixture.version.dedicated_instance.subscribe_caught_up().borrow(), stateful);
         task.abort();
     }
 }
@@ -280,11 +282,11 @@ async fn the_idle_instance_of_a_stateful_plugin_is_kept() {
 async fn nothing_is_delivered_while_a_permission_is_missing() {
     let fixture = fixture(&[("good", "fine")]).await;
     let access = &fixture.version.views.access;
-    access.set_operator_reason(Some(crate::lifecycle::WaitingFor::ValidSidecar("not now".to_owned())));
+    access.set_operator_suspension(Some(crate::lifecycle::WaitingFor::ValidSidecar("not now".to_owned())));
     let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(fixture.received(), Vec::<String>::new());
-    access.set_operator_reason(None);
+    access.set_operator_suspension(None);
     fixture.until("the object", |fixture| fixture.received() == ["initial good"]).await;
     task.abort();
 }

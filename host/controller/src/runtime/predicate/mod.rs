@@ -10,7 +10,9 @@ mod suspension;
 
 pub use pilothouse_cel::COST_LIMIT;
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
-use pilothouse_cel::{Budget, CompileError, EvaluationError, Expression, Value, from_json, is_unknown};
+use pilothouse_cel::{
+    Budget, CompileError, EvaluationError, Expression, Value, from_json, is_missing_from_library,
+};
 use pilothouse_model::{Notification, Object};
 
 use fast_path::FastPath;
@@ -24,9 +26,9 @@ struct Compiled {
     expression: Expression,
     /// The same expression without CEL, if that is possible.
     fast_path: Option<FastPath>,
-    /// What the expression reads of `object`; `None` if it does not use the variable.
+    /// The fields of `object` that the expression reads; `None` if it does not use the variable.
     object: Option<ReadSet>,
-    /// What the expression reads of `old`.
+    /// The fields of `old` that the expression reads.
     old: Option<ReadSet>,
 }
 
@@ -61,7 +63,7 @@ impl From<EvaluationError> for PredicateError {
     }
 }
 
-const CHANGED: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
+const CHANGE_FUNCTIONS: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
 const VARIABLES: [&str; 3] = ["object", "old", "event"];
 
 impl Predicate {
@@ -77,7 +79,7 @@ impl Predicate {
         let root = expression.root();
         if let Some(name) = first_unknown(root, &mut VARIABLES.to_vec()) {
             return Err(PredicateError::new(format!(
-                "there is no variable {name:?}; there are object, old and event"
+                "unknown variable {name:?}; the variables are object, old and event"
             )));
         }
         if has_struct(root) {
@@ -85,14 +87,14 @@ impl Predicate {
         }
         for call in calls(root).into_iter().filter(|call| !is_in_namespace(call)) {
             let name = call.func_name.as_str();
-            if is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
+            if is_name(name) && !CHANGE_FUNCTIONS.contains(&name) && is_missing_from_library(name) {
                 return Err(PredicateError::new(format!(
-                    "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
-                     of Kubernetes' CEL"
+                    "unknown function {name}(); available are generationChanged(), labelsChanged(), annotationsChanged() and the \
+                     CEL libraries of Kubernetes"
                 )));
             }
         }
-        let fast_path = FastPath::of(root, &CHANGED);
+        let fast_path = FastPath::of(root, &CHANGE_FUNCTIONS);
         let [object, old] = ["object", "old"].map(|name| ReadSet::of(root, name));
         Ok(Self(Some(Compiled { expression, fast_path, object, old })))
     }
@@ -114,10 +116,10 @@ impl Predicate {
             _ => None,
         };
         let object = notification.object();
-        let changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
+        let has_changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
         match &compiled.fast_path {
-            Some(fast_path) => Ok(fast_path.evaluate(&changed)),
-            None => compiled.interpret(notification, old, &changed),
+            Some(fast_path) => Ok(fast_path.evaluate(&has_changed)),
+            None => compiled.interpret(notification, old, &has_changed),
         }
     }
 }
@@ -127,7 +129,7 @@ impl Compiled {
         &self,
         notification: &Notification,
         old: Option<&Object>,
-        changed: &dyn Fn(&str) -> bool,
+        has_changed: &dyn Fn(&str) -> bool,
     ) -> Result<bool, PredicateError> {
         let mut budget = Budget::full();
         let mut variables = vec![("event", Value::from(event_name(notification)))];
@@ -138,8 +140,8 @@ impl Compiled {
             let value = old.map(|old| object_value(old, read_set, &mut budget)).transpose()?;
             variables.push(("old", value.unwrap_or(Value::Null)));
         }
-        let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
-        match self.expression.evaluate(variables, &changed, &mut budget)? {
+        let has_changed = |name: &str| CHANGE_FUNCTIONS.contains(&name).then(|| has_changed(name));
+        match self.expression.evaluate(variables, &has_changed, &mut budget)? {
             Value::Bool(admitted) => Ok(admitted),
             other => Err(PredicateError::new(format!(
                 "the predicate has a value of the type {}, not a boolean",
@@ -290,14 +292,14 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(error("object.").contains("Syntax error"), "{}", error("object."));
-        assert!(error("pod.spec == 1").contains("no variable \"pod\""));
+        assert!(error("pod.spec == 1").contains("unknown variable \"pod\""));
         let bound = "object.items.all(item, item.size() > 0) && item == 1";
         assert!(
-            error(bound).contains("no variable \"item\""),
+            error(bound).contains("unknown variable \"item\""),
             "the variable is bound inside of the macro only"
         );
-        assert!(error("generationChange()").contains("no function generationChange()"));
-        assert!(error("object.metadata.name.startWith('a')").contains("no function startWith()"));
+        assert!(error("generationChange()").contains("unknown function generationChange()"));
+        assert!(error("object.metadata.name.startWith('a')").contains("unknown function startWith()"));
         let change = updated(object(1, "x"), object(2, "x"));
         let predicate = Predicate::compile("object.spec.nothing > 3").expect("compiles");
         assert!(predicate.admits(&change).is_err());

@@ -1,4 +1,4 @@
-//! The fields that a CEL expression reads of an object, so that only those are converted to CEL values.
+//! The fields of an object that a CEL expression reads, so that only those are converted to CEL values.
 
 use pilothouse_cel::ast::{Expr, IdedExpr};
 use pilothouse_cel::syntax::subexpressions;
@@ -6,7 +6,7 @@ use pilothouse_cel::{Budget, EvaluationError};
 use pilothouse_model::Object;
 use serde_json::Value;
 
-/// What is read of a value.
+/// The fields of a value that an expression reads.
 #[derive(Debug, PartialEq)]
 pub(super) struct ReadSet {
     /// The JSON pointer to the value in the object.
@@ -22,13 +22,13 @@ enum Extent {
 }
 
 impl ReadSet {
-    /// Returns what the expression reads of the variable; `None` if it does not use the variable.
+    /// Returns the fields of the variable that the expression reads; `None` if it does not use the variable.
     pub(super) fn of(expression: &IdedExpr, variable: &str) -> Option<Self> {
         let mut read_set = Self { pointer: String::new(), extent: Extent::Members(Vec::new()) };
         read_set.collect(expression, variable).then_some(read_set)
     }
 
-    /// Adds what the expression reads, and returns whether that is anything. A macro's variable of the same name is mistaken for this one,
+    /// Adds the fields that the expression reads. Returns whether it uses the variable. A macro's variable of the same name is mistaken for this one,
     /// which can only make the set larger than necessary.
     fn collect(&mut self, expression: &IdedExpr, variable: &str) -> bool {
         if let Some(path) = path(expression, variable) {

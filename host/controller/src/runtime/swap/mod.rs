@@ -80,7 +80,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum Step {
     Indexing(BoxFuture<Result<(), NoInstance>>),
-    Draining(BoxFuture<ExclusiveVersion>),
+    WaitingForCalls(BoxFuture<ExclusiveVersion>),
     /// Yields `None` if indexing has to start over.
     CatchingUp(BoxFuture<Option<ExclusiveVersion>>),
 }
@@ -88,7 +88,7 @@ enum Step {
 /// The result of one step of a swap.
 pub(super) enum Progress {
     /// [`Swap::pauses_dispatch`] changed.
-    DispatchToggled,
+    DispatchPauseChanged,
     /// The version can be installed.
     Ready(ExclusiveVersion),
     /// The swap is given up, and the running version continues.
@@ -116,19 +116,19 @@ impl Swap {
                 Step::Indexing(indexed) => match indexed.await {
                     Ok(()) => {
                         let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running));
-                        self.step = Step::Draining(Box::pin(exclusive));
+                        self.step = Step::WaitingForCalls(Box::pin(exclusive));
                     }
                     Err(problem) => return Progress::Failed(problem.into()),
                 },
-                Step::Draining(drained) => {
-                    let exclusive = drained.await;
+                Step::WaitingForCalls(acquired) => {
+                    let exclusive = acquired.await;
                     let views = Arc::clone(&self.version.views);
                     self.step = Step::CatchingUp(Box::pin(async move {
                         // If no instance can be created any more, the next round finds out.
                         let indexed = timeout(CATCH_UP_TIMEOUT, views.index_all()).await;
                         matches!(indexed, Ok(Ok(()))).then_some(exclusive)
                     }));
-                    return Progress::DispatchToggled;
+                    return Progress::DispatchPauseChanged;
                 }
                 Step::CatchingUp(caught_up) => {
                     if let Some(exclusive) = caught_up.await {
@@ -139,7 +139,7 @@ impl Swap {
                         return Progress::Failed(LoadProblem::IndexesBehind { rounds: MAX_ROUNDS });
                     }
                     self.step = indexing(&self.version);
-                    return Progress::DispatchToggled;
+                    return Progress::DispatchPauseChanged;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Swaps of versions that compute indexes, with a real guest, in paused time.
 
 use futures::FutureExt;
-use pilothouse_plugin::Limits;
+use pilothouse_plugin::InstanceLimits;
 use tokio_test::task;
 
 use super::*;
@@ -22,7 +22,7 @@ struct Fixture {
 }
 
 /// A plugin whose computed index contains each object under its name, with one object in its cache.
-async fn fixture(limits: Limits) -> Fixture {
+async fn fixture(limits: InstanceLimits) -> Fixture {
     let mut server = ModelServer::new(true);
     server.put(0, 0, 0);
     let mut watch = TestWatch::open("").await;
@@ -63,7 +63,7 @@ impl Fixture {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_the_last_reconcile_is_in_the_new_index_before_the_swap() {
-    let mut fixture = fixture(Limits::default()).await;
+    let mut fixture = fixture(InstanceLimits::default()).await;
     let running = Arc::clone(&fixture.running);
     let reconciling = running.read().await;
     while !fixture.is_indexed(0) {
@@ -75,7 +75,7 @@ async fn a_change_during_the_last_reconcile_is_in_the_new_index_before_the_swap(
     // Dispatched to the running version, which does not update the new version's index.
     fixture.change(1).await;
     drop(reconciling);
-    assert!(matches!(fixture.swap.next().await, Progress::DispatchToggled));
+    assert!(matches!(fixture.swap.next().await, Progress::DispatchPauseChanged));
     assert!(fixture.swap.pauses_dispatch(), "from here on no change goes to the running version alone");
     assert!(running.read().now_or_never().is_none());
     let Progress::Ready(exclusive) = fixture.swap.next().await else { panic!("there is an instance") };
@@ -85,7 +85,7 @@ async fn a_change_during_the_last_reconcile_is_in_the_new_index_before_the_swap(
 
 #[tokio::test(start_paused = true)]
 async fn a_version_without_an_instance_for_its_index_never_pauses_the_running_one() {
-    let mut fixture = fixture(Limits { memory: 1, ..Limits::default() }).await;
+    let mut fixture = fixture(InstanceLimits { memory: 1, ..InstanceLimits::default() }).await;
     let running = Arc::clone(&fixture.running);
     let mut next = task::spawn(fixture.swap.next());
     assert!(next.poll().is_pending());
@@ -99,9 +99,9 @@ async fn a_version_without_an_instance_for_its_index_never_pauses_the_running_on
 
 #[tokio::test(start_paused = true)]
 async fn the_running_version_continues_when_the_last_index_calls_take_too_long() {
-    let mut fixture = fixture(Limits::default()).await;
+    let mut fixture = fixture(InstanceLimits::default()).await;
     for round in 1..=MAX_ROUNDS {
-        assert!(matches!(fixture.swap.next().await, Progress::DispatchToggled));
+        assert!(matches!(fixture.swap.next().await, Progress::DispatchPauseChanged));
         // Replaced by index calls that never end.
         let Step::CatchingUp(caught_up) = &mut fixture.swap.step else { panic!("the wrong step") };
         let exclusive = std::mem::replace(caught_up, Box::pin(std::future::pending())).await;
@@ -114,7 +114,7 @@ async fn the_running_version_continues_when_the_last_index_calls_take_too_long()
         let next = fixture.swap.next().await;
         assert!(fixture.running.read().now_or_never().is_some(), "the running version continues");
         match next {
-            Progress::DispatchToggled if round < MAX_ROUNDS => assert!(!fixture.swap.pauses_dispatch()),
+            Progress::DispatchPauseChanged if round < MAX_ROUNDS => assert!(!fixture.swap.pauses_dispatch()),
             Progress::Failed(problem) if round == MAX_ROUNDS => assert!(problem.is_transient(), "{problem}"),
             _ => panic!("round {round}"),
         }
@@ -123,7 +123,7 @@ async fn the_running_version_continues_when_the_last_index_calls_take_too_long()
 
 #[tokio::test(start_paused = true)]
 async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
-    let fixture = fixture(Limits::default()).await;
+    let fixture = fixture(InstanceLimits::default()).await;
     let old = Arc::new(fixture.swap.version);
     *fixture.running.write().await = Some(Arc::clone(&old));
     let request = old.fence.enter().expect("the version runs");

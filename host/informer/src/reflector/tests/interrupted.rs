@@ -110,15 +110,19 @@ async fn an_empty_list_is_a_replacement_and_syncs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_sends_nothing_is_closed_and_the_server_is_probed() {
+async fn a_watch_that_sends_nothing_is_closed_and_the_server_is_verified() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
     let silent_since = Instant::now();
-    let (probe, request) = r.server.list().await;
+    let (verification, request) = r.server.list().await;
     assert_eq!(silent_since.elapsed(), Duration::from_secs(120));
     assert!(body.is_dropped());
-    assert_eq!((probe.resource_version.as_deref(), probe.limit), (Some("5"), Some(1)), "one item");
+    assert_eq!(
+        (verification.resource_version.as_deref(), verification.limit),
+        (Some("5"), Some(1)),
+        "one item"
+    );
     request.page("5", "more", &[pod("a", 1)]);
     let (resumed, _request) = r.server.watch().await;
     assert_eq!(resumed.resource_version.as_deref(), Some("5"));
@@ -126,12 +130,12 @@ async fn a_watch_that_sends_nothing_is_closed_and_the_server_is_probed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_probe_is_followed_by_the_watch() {
+async fn a_failed_verification_is_followed_by_the_watch() {
     for busy in [true, false] {
         let mut r = start(&plain());
         let _body = r.server.serve("5", &[]).await;
-        let (probe, request) = r.server.list().await;
-        assert_eq!(probe.limit, Some(1));
+        let (verification, request) = r.server.list().await;
+        assert_eq!(verification.limit, Some(1));
         let failed_at = Instant::now();
         if busy {
             request.fail(Failure::response(429, Some("17"), b""));

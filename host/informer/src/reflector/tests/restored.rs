@@ -71,8 +71,8 @@ async fn a_restored_server_that_sends_nothing_is_detected() {
     for refusal in [too_large(), expired()] {
         let mut r = start(&plain());
         let _body = r.server.serve("900", &[pod("a", 899)]).await;
-        let (probe, request) = r.server.list().await;
-        assert_eq!((probe.resource_version.as_deref(), probe.limit), (Some("900"), Some(1)));
+        let (verification, request) = r.server.list().await;
+        assert_eq!((verification.resource_version.as_deref(), verification.limit), (Some("900"), Some(1)));
         request.fail(refusal);
         let (consistent, request) = r.server.list().await;
         assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
@@ -149,8 +149,8 @@ async fn a_server_restored_during_a_connection_loss_is_detected_within_seconds()
         );
         let opened_at = Instant::now();
         let body = request.open();
-        let (probe, request) = r.server.list().await;
-        assert_eq!((probe.resource_version, probe.limit), (None, Some(1)));
+        let (verification, request) = r.server.list().await;
+        assert_eq!((verification.resource_version, verification.limit), (None, Some(1)));
         let silence = opened_at.elapsed();
         assert!((Duration::from_secs(2)..=Duration::from_secs(6)).contains(&silence), "{silence:?}");
         assert!(body.is_dropped());
@@ -164,7 +164,7 @@ async fn a_server_restored_during_a_connection_loss_is_detected_within_seconds()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes() {
+async fn a_server_that_was_not_restored_is_verified_once_and_the_watch_resumes() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -172,10 +172,10 @@ async fn a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes() {
     let _silent = r.server.watch().await.1.open();
     r.server.list().await.1.page("901", "more", &[pod("b", 901)]);
     let (resumed, request) = r.server.watch().await;
-    assert_eq!(resumed.resource_version.as_deref(), Some("900"), "the page of the probe is not used");
+    assert_eq!(resumed.resource_version.as_deref(), Some("900"), "the page of the verification is not used");
     let body = request.open();
     assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "no further request");
-    assert_eq!(r.status.borrow().failures, 1, "only the cut counts: a probe is not a failure");
+    assert_eq!(r.status.borrow().failures, 1, "only the cut counts: a verification is not a failure");
     body.added(&pod("b", 901));
     assert_eq!(r.deltas(2).await, ["=900[]", "+b@901"]);
 }
@@ -205,7 +205,7 @@ async fn informers_verify_at_different_times() {
         body.cut();
         let _body = r.server.watch().await.1.open();
         let at = Instant::now();
-        let _probe = r.server.list().await;
+        let _verification = r.server.list().await;
         silences.push(at.elapsed());
     }
     silences.sort_unstable();

@@ -271,7 +271,7 @@ async fn a_reset_of_retries_makes_failed_keys_ready_and_keeps_other_delays() {
     assert!(waiter.is_woken());
     let item = assert_ready!(waiter.poll()).expect("open");
     assert_eq!((*item.key(), item.attempts(), queue.snapshot().backing_off), ("failed", 0, 0));
-    assert_eq!(queue.add_rate_limited("failed", Priority::Normal), Some(MS(5)), "the back-off starts again");
+    assert_eq!(queue.add_rate_limited("failed", Priority::Normal), Some(MS(5)), "the backoff starts again");
     drop(item);
     assert_eq!(take(&queue).await, "failed");
     assert!(is_idle(&queue), "a delay that is not due to a failure is kept");

@@ -14,7 +14,7 @@ use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(super) async fn run(flags: Dev) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
-    // The default directory is created, so that `dev` works in an empty folder. Another one is probably misspelt.
+    // The default directory is created, so that `dev` works in an empty folder. Another one is probably misspelled.
     if flags.build.is_none() && flags.plugins != Path::new(DEFAULT_PLUGINS) {
         require_directory(&flags.plugins)?;
     }
@@ -39,7 +39,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
     output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
     create_directory(&flags.plugins)?;
-    // The host's own requests do not go through a socket and have administrator rights.
+    // The host's own requests do not go through a socket and have administrator permissions.
     let client = kube::Client::new(server.service(), "default");
     if let Some(manifests) = manifests {
         // Before the plugins start, so that they find the objects in their first lists.

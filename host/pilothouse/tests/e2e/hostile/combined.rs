@@ -1,11 +1,11 @@
-//! Runs the attacks by host calls, memory, output and rights at once next to a healthy plugin under load. `cargo xtask hostile` runs them
+//! Runs the attacks by host calls, memory, output and permissions at once next to a healthy plugin under load. `cargo xtask hostile` runs them
 //! for longer and in release mode.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Attack, HostUnderAttack, host_calls, memory, output, rights};
+use super::{Attack, HostUnderAttack, host_calls, memory, output, permissions};
 use crate::harness::{Host, Options};
 
 /// The environment variable with the duration of the combined attacks in seconds.
@@ -19,7 +19,7 @@ fn attackers() -> Vec<Attack> {
     let mut attackers = host_calls::attacks();
     attackers.extend(memory::attacks());
     attackers.extend(output::attacks());
-    attackers.extend(rights::cluster_scoped());
+    attackers.extend(permissions::cluster_scoped());
     attackers
 }
 

@@ -13,9 +13,9 @@ mod healthy_plugin;
 mod host_calls;
 mod memory;
 mod output;
+mod permissions;
 mod requests;
 mod revocation;
-mod rights;
 mod web_pages;
 
 use attack::Attack;

@@ -7,7 +7,7 @@ use wasmtime::{Config, Engine as WasmEngine};
 
 use super::*;
 use crate::functions::{add_generated_to_linker, add_to_linker};
-use crate::{CompiledPlugin, Engine, EngineOptions, FaultKind, Limits, Outcome, Request, StubHost};
+use crate::{CompiledPlugin, Engine, EngineOptions, FaultKind, InstanceLimits, Outcome, Request, StubHost};
 
 /// Interface and name of each import that [`replace_in_linker`] replaces.
 const REPLACED: [(&str, &str); 5] =
@@ -68,7 +68,7 @@ async fn reconcile(
     plugin: &CompiledPlugin,
     request: &Request,
     host: StubHost,
-    limits: &Limits,
+    limits: &InstanceLimits,
 ) -> (String, Vec<String>) {
     let host = Arc::new(host.repeatable());
     let mut instance = plugin.instantiate(host.clone(), limits).await.expect("an instance");
@@ -82,7 +82,7 @@ async fn reconcile(
 
 #[tokio::test]
 async fn borrowed_and_copied_arguments_give_the_same_answers() {
-    let limits = Limits { message_size: 8 << 10, ..Limits::default() };
+    let limits = InstanceLimits { message_size: 8 << 10, ..InstanceLimits::default() };
     let long = format!("/{}", "x".repeat(5_000));
     let pointers = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -154,16 +154,16 @@ async fn borrowed_and_copied_arguments_give_the_same_answers() {
 
 #[tokio::test]
 async fn borrowed_and_copied_arguments_are_refused_alike_by_the_host_and_its_limits() {
-    let none_open = Limits { handles: 0, ..Limits::default() };
+    let none_open = InstanceLimits { handles: 0, ..InstanceLimits::default() };
     for plugin in plugins().await {
         let get = request(CACHE_GET, "configmaps", "a");
         // A stub host without an object refuses reads.
-        let (answer, _) = reconcile(&plugin, &get, StubHost::new("{}"), &Limits::default()).await;
+        let (answer, _) = reconcile(&plugin, &get, StubHost::new("{}"), &InstanceLimits::default()).await;
         assert_eq!(answer, "reconcile trapped: cache.get isn't available during reconcile");
         let host = StubHost::new("{}").with_object(object());
         let (answer, _) = reconcile(&plugin, &get, host, &none_open).await;
         assert!(answer.starts_with("reconcile exceeded limits.handles of 0"), "{answer}");
-        let fault = match plugin.describe(Arc::new(StubHost::new("get")), &Limits::default()).await {
+        let fault = match plugin.describe(Arc::new(StubHost::new("get")), &InstanceLimits::default()).await {
             Err(crate::DescribeError::Fault(fault)) => fault,
             other => panic!("{other:?}"),
         };

@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpH
 
 use super::SharedConsole;
 use crate::load::one_line;
-use crate::{Call, Host, HttpError, HttpTimeouts, Limits};
+use crate::{Call, Host, HttpError, HttpTimeouts, InstanceLimits};
 use body::{RequestBody, ResponseBody};
 
 /// Bytes that a guest may write to a request's body in one call; it calls again for more.
@@ -39,7 +39,7 @@ pub(super) struct Hooks {
 }
 
 impl Http {
-    pub(super) fn new(host: Arc<dyn Host>, console: SharedConsole, limits: &Limits) -> Self {
+    pub(super) fn new(host: Arc<dyn Host>, console: SharedConsole, limits: &InstanceLimits) -> Self {
         let hooks = Hooks {
             host,
             console,

@@ -32,7 +32,7 @@ fn hooks_for_two_requests() -> (Arc<StubHost>, Hooks) {
     let host: Arc<dyn Host> = Arc::<StubHost>::clone(&stub);
     let console = Console::shared(Arc::clone(&host), 1024);
     console.lock().begin_call(Call::Observe("w".into()));
-    let limits = Limits { http_requests: 2, ..Limits::default() };
+    let limits = InstanceLimits { http_requests: 2, ..InstanceLimits::default() };
     (stub, Http::new(host, console, &limits).hooks)
 }
 

@@ -128,7 +128,7 @@ impl Driver {
         };
         let seconds = self.arguments.timeout;
         timeout(Duration::from_secs(seconds), work).await.map_err(|_| {
-            let missing = self.watches.missing();
+            let missing = self.watches.remaining();
             format!("{missing} Foos were not {target:?} after {seconds} s: does the controller run?")
         })?
     }

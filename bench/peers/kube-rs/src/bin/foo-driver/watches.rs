@@ -57,7 +57,7 @@ struct State {
     foos: Vec<FooState>,
     goal: Goal,
     /// The number of Foos of the goal that do not have the target state.
-    missing: usize,
+    remaining: usize,
 }
 
 impl State {
@@ -70,8 +70,8 @@ impl State {
         if before == after || !self.goal.numbers.contains(&number) {
             return None;
         }
-        self.missing = if after { self.missing - 1 } else { self.missing + 1 };
-        Some(self.missing)
+        self.remaining = if after { self.remaining - 1 } else { self.remaining + 1 };
+        Some(self.remaining)
     }
 }
 
@@ -80,21 +80,30 @@ pub struct FooWatches {
     state: Arc<Mutex<State>>,
     /// The number of remaining Foos, or the error of a watch.
     progress: watch::Receiver<Result<usize, String>>,
-    report: watch::Sender<Result<usize, String>>,
+    progress_sender: watch::Sender<Result<usize, String>>,
 }
 
 impl FooWatches {
     /// Starts both watches for `count` Foos.
     pub async fn start(client: &Client, count: usize) -> Result<Self, kube::Error> {
         let goal = Goal { numbers: 0..0, target: TargetState::Gone };
-        let state = Arc::new(Mutex::new(State { foos: vec![FooState::default(); count], goal, missing: 0 }));
-        let (report, progress) = watch::channel(Ok(0));
+        let state =
+            Arc::new(Mutex::new(State { foos: vec![FooState::default(); count], goal, remaining: 0 }));
+        let (progress_sender, progress) = watch::channel(Ok(0));
         let start = |collection: String, update: fn(&mut FooState, Option<&WatchedObject>)| {
-            let watcher = CollectionWatcher { state: Arc::clone(&state), report: report.clone(), update };
+            let watcher = CollectionWatcher {
+                state: Arc::clone(&state),
+                progress_sender: progress_sender.clone(),
+                update,
+            };
             let client = client.clone();
             tokio::spawn(async move {
                 let Err(error) = watcher.run(&client, &collection).await;
-                drop(watcher.report.send_replace(Err(format!("the watch of {collection} failed: {error}"))));
+                drop(
+                    watcher
+                        .progress_sender
+                        .send_replace(Err(format!("the watch of {collection} failed: {error}"))),
+                );
             });
         };
         start(Foo::url_path(&(), Some("default")), |state, foo| {
@@ -105,33 +114,34 @@ impl FooWatches {
             state.deployment = deployment.is_some();
             state.replicas = deployment.and_then(|deployment| deployment.spec.replicas);
         });
-        Ok(Self { state, progress, report })
+        Ok(Self { state, progress, progress_sender })
     }
 
     /// Sets the goal. The returned future is ready when the goal is reached, or when a watch has failed.
     pub fn set_goal(&self, goal: Goal) -> impl Future<Output = Result<(), String>> + use<> {
         let mut state = self.state.lock();
-        state.missing = state.foos[goal.numbers.clone()].iter().filter(|foo| !foo.is(goal.target)).count();
+        state.remaining = state.foos[goal.numbers.clone()].iter().filter(|foo| !foo.is(goal.target)).count();
         state.goal = goal;
-        let missing = state.missing;
-        self.report.send_if_modified(|report| report.as_mut().map(|report| *report = missing).is_ok());
+        let remaining = state.remaining;
+        self.progress_sender
+            .send_if_modified(|report| report.as_mut().map(|report| *report = remaining).is_ok());
         let mut progress = self.progress.clone();
         async move {
-            let reached = progress.wait_for(|missing| !matches!(missing, Ok(1..))).await;
+            let reached = progress.wait_for(|remaining| !matches!(remaining, Ok(1..))).await;
             reached.map_err(|error| error.to_string())?.clone().map(drop)
         }
     }
 
     /// Returns the number of Foos that do not have the target state.
-    pub fn missing(&self) -> usize {
-        self.state.lock().missing
+    pub fn remaining(&self) -> usize {
+        self.state.lock().remaining
     }
 }
 
 /// The watch of one collection.
 struct CollectionWatcher {
     state: Arc<Mutex<State>>,
-    report: watch::Sender<Result<usize, String>>,
+    progress_sender: watch::Sender<Result<usize, String>>,
     /// Updates a Foo's state from an object; `None` for a deleted one.
     update: fn(&mut FooState, Option<&WatchedObject>),
 }
@@ -160,11 +170,13 @@ impl CollectionWatcher {
         let number = object.metadata.name.strip_prefix("bench-").and_then(|number| number.parse().ok());
         if let Some(number) = number {
             let mut state = self.state.lock();
-            let missing = state.update(number, |foo| (self.update)(foo, exists.then_some(&object)));
-            if let Some(missing) = missing {
+            let remaining = state.update(number, |foo| (self.update)(foo, exists.then_some(&object)));
+            if let Some(remaining) = remaining {
                 // The receiver is only woken when the goal is reached.
-                self.report.send_if_modified(|report| {
-                    report.as_mut().is_ok_and(|report| std::mem::replace(report, missing) > 0 && missing == 0)
+                self.progress_sender.send_if_modified(|report| {
+                    report
+                        .as_mut()
+                        .is_ok_and(|report| std::mem::replace(report, remaining) > 0 && remaining == 0)
                 });
             }
         }
@@ -211,7 +223,7 @@ mod tests {
     #[test]
     fn only_foos_of_the_goal_are_counted_once_both_objects_have_the_target_state() {
         let goal = Goal { numbers: 0..1, target: TargetState::Replicas(2) };
-        let mut state = State { foos: vec![FooState::default(); 2], goal, missing: 1 };
+        let mut state = State { foos: vec![FooState::default(); 2], goal, remaining: 1 };
         assert_eq!(state.update(0, |foo| foo.replicas = Some(2)), None, "its status is missing");
         assert_eq!(state.update(1, |foo| (foo.replicas, foo.available) = (Some(2), Some(2))), None);
         assert_eq!(state.update(0, |foo| foo.available = Some(2)), Some(0));
@@ -223,7 +235,7 @@ mod tests {
     fn a_foo_is_gone_when_its_deployment_is_gone_too() {
         let present = FooState { foo: true, deployment: true, ..FooState::default() };
         let goal = Goal { numbers: 0..1, target: TargetState::Gone };
-        let mut state = State { foos: vec![present], goal, missing: 1 };
+        let mut state = State { foos: vec![present], goal, remaining: 1 };
         assert_eq!(state.update(0, |foo| foo.foo = false), None);
         assert_eq!(state.update(0, |foo| foo.deployment = false), Some(0));
     }

@@ -19,7 +19,7 @@ pub(super) struct DeliveryTracker {
     /// The last state of each object that was delivered successfully, without deleted objects.
     delivered: HashMap<ObjectKey, Object>,
     /// The batches of the subscription, delivered after the replay.
-    pending: Redelivery,
+    queued_batches: Redelivery,
     /// What the current instance must receive first. Failures are counted across instances.
     replay: Vec<ReplayBatch>,
     /// The current batch of the replay.
@@ -46,7 +46,7 @@ impl DeliveryTracker {
             }
             has_changed
         });
-        self.pending.push(batch);
+        self.queued_batches.push(batch);
     }
 
     /// The number of objects that a new instance would have to receive in a replay.
@@ -61,7 +61,7 @@ impl DeliveryTracker {
 
     /// Returns the objects that were delivered successfully and whose deletion was not.
     pub(super) fn into_delivered(mut self) -> HashMap<ObjectKey, Object> {
-        for deletion in self.pending.parked_deletions() {
+        for deletion in self.queued_batches.parked_deletions() {
             self.delivered.insert(deletion.key().clone(), deletion.object().clone());
         }
         self.delivered
@@ -69,12 +69,12 @@ impl DeliveryTracker {
 
     /// Returns the delay after which parked deletions are to be retried; `None` while there are none.
     pub(super) fn deletion_retry_delay(&self) -> Option<Duration> {
-        self.pending.deletion_retry_delay()
+        self.queued_batches.deletion_retry_delay()
     }
 
     /// Queues the parked deletions for delivery again.
     pub(super) fn retry_deletions(&mut self) {
-        self.pending.retry_deletions();
+        self.queued_batches.retry_deletions();
     }
 
     /// Starts the replay for a new instance.
@@ -99,7 +99,7 @@ impl DeliveryTracker {
     pub(super) fn current(&self) -> Option<Vec<Notification>> {
         match self.replay.get(self.position) {
             Some(replay) => Some(replay.batch.clone()),
-            None => self.pending.current().map(|batch| self.with_additions(batch)),
+            None => self.queued_batches.current().map(|batch| self.with_additions(batch)),
         }
     }
 
@@ -126,7 +126,7 @@ impl DeliveryTracker {
             self.position += 1;
             return self.end_replay();
         }
-        for notification in self.pending.current().unwrap_or_default() {
+        for notification in self.queued_batches.current().unwrap_or_default() {
             match notification {
                 Notification::Deleted { last, .. } => drop(self.delivered.remove(last.key())),
                 Notification::Added { object, .. } | Notification::Updated { new: object, .. } => {
@@ -134,7 +134,7 @@ impl DeliveryTracker {
                 }
             }
         }
-        self.pending.succeeded();
+        self.queued_batches.succeeded();
     }
 
     /// Records that the observer failed at the current batch, and returns what happens to that. After a permanent failure, the same batch
@@ -144,7 +144,7 @@ impl DeliveryTracker {
             return self.failed_at_replay(is_permanent);
         }
         loop {
-            let after = self.pending.failed()?;
+            let after = self.queued_batches.failed()?;
             match &after {
                 FailureOutcome::Retry { .. } if is_permanent => continue,
                 FailureOutcome::Parked(Notification::Deleted { last, .. }) => {
@@ -172,7 +172,7 @@ impl DeliveryTracker {
         let notification = batch.pop()?;
         let (key, version) = (notification.key().clone(), notification.object().resource_version());
         // A resync that is already pending is not a change of the object.
-        self.pending.discard_version(&key, version);
+        self.queued_batches.discard_version(&key, version);
         self.parked.insert(key.clone(), version.to_owned());
         self.delivered.remove(&key);
         self.end_replay();

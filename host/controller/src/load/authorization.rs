@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::{LoadServices, LoadStep, Report};
 use crate::access::{RETRY_INTERVAL, RequiredRead, Reviewer};
 use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules};
+use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::{Descriptor, Watch};
-use crate::config::operator::{Terms, TermsWriter};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::WaitingFor;
@@ -21,30 +21,38 @@ use crate::logs::PluginLog;
 use crate::name::PluginName;
 
 /// The grants under which a version is loaded.
-pub(super) struct Authority<'a> {
+pub(super) struct LoadAuthorization<'a> {
     pub(super) services: &'a LoadServices,
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
     /// The running version, if the grants of the sidecar have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
-    outdated: Option<&'a Version>,
-    terms_writer: &'a TermsWriter,
+    running_with_old_grants: Option<&'a Version>,
+    grants_writer: &'a GrantsWriter,
     report: &'a Report,
 }
 
-impl<'a> Authority<'a> {
+impl<'a> LoadAuthorization<'a> {
     /// A running version with the same grants keeps running, whatever the new version waits for.
     pub(super) fn new(
         services: &'a LoadServices,
         guest: &'a GuestServices,
         sidecar: &'a Sidecar,
-        (terms_writer, terms): (&'a TermsWriter, &Terms),
+        (grants_writer, sidecar_grants): (&'a GrantsWriter, &SidecarGrants),
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
-        let outdated = running.filter(|running| *running.terms != *terms);
-        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, terms_writer, report }
+        let running_with_old_grants = running.filter(|running| *running.sidecar_grants != *sidecar_grants);
+        Self {
+            services,
+            plugin: &guest.name,
+            log: &guest.log,
+            sidecar,
+            running_with_old_grants,
+            grants_writer,
+            report,
+        }
     }
 
     /// Waits forever if the sidecar grants nothing in the API group of some watch. The server is then not
@@ -98,7 +106,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Waits until the service account, if the plugin has one, may read everything in `reads`.
-    pub(super) async fn wait_for_account_rights(
+    pub(super) async fn wait_for_account_permissions(
         &self,
         descriptor: &Descriptor,
         reads: Vec<RequiredRead>,
@@ -135,8 +143,8 @@ impl<'a> Authority<'a> {
     }
 
     fn report_waiting(&self, waiting_for: WaitingFor) {
-        if let Some(outdated) = self.outdated {
-            self.terms_writer.suspend(waiting_for.clone(), outdated);
+        if let Some(running_with_old_grants) = self.running_with_old_grants {
+            self.grants_writer.suspend(waiting_for.clone(), running_with_old_grants);
         }
         (self.report)(LoadStep::Waiting(waiting_for));
     }

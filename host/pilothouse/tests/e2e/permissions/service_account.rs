@@ -20,7 +20,7 @@ fn sidecar(namespace: &str, account: Option<&str>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_a_right_of_the_service_account_holds_only_its_plugin() {
+async fn revoking_a_permission_of_the_service_account_suspends_only_its_plugin() {
     let cluster = Cluster::start(&["--test-review-every", "200"]).await;
     let host = &cluster.host;
     let namespace = host.server.namespace.as_str();
@@ -56,7 +56,7 @@ async fn revoking_a_right_of_the_service_account_holds_only_its_plugin() {
     host.wait("the account's record", || recorded("first")).await;
     host.wait("the host's record", || recorded_elsewhere("first")).await;
 
-    // Reads: the shared cache does not bypass the account's rights.
+    // Reads: the shared cache does not bypass the account's permissions.
     let role = format!("pilothouse:{namespace}:robot");
     host.server.kubectl(&["delete", "rolebinding", &role]);
     let lacks =
@@ -66,7 +66,7 @@ async fn revoking_a_right_of_the_service_account_holds_only_its_plugin() {
     script_elsewhere("two", "copy:second").await;
     host.wait("the other plugin's work", || recorded_elsewhere("second")).await;
     assert_eq!(host.plugin("free").await["state"], "running");
-    assert_eq!(recorded("second").await, None, "nothing is reconciled without the right");
+    assert_eq!(recorded("second").await, None, "nothing is reconciled without the permission");
     cluster.apply_roles(&["robot", "free"]);
     host.wait_for_state("robot", "running").await;
     host.wait("the pending object to be reconciled", || recorded("second")).await;

@@ -23,13 +23,13 @@ enum Value {
 /// Limits by name. Absent ones leave the request of the plugin, or the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-struct Given(BTreeMap<&'static str, Value>);
+struct LimitValues(BTreeMap<&'static str, Value>);
 
-impl Given {
+impl LimitValues {
     fn get(&self, limit: &Limit) -> Result<Option<u64>, LimitError> {
-        let Some(given) = self.0.get(limit.name) else { return Ok(None) };
+        let Some(value) = self.0.get(limit.name) else { return Ok(None) };
         let error = |problem| LimitError { field: limit.name, problem, remedy: limit.unit.remedy() };
-        let (value, written) = match given {
+        let (value, written) = match value {
             Value::Text(text) => (limit.unit.parse(text).map_err(error)?, format!("{text:?}")),
             Value::Number(number) => (u64::from(*number), number.to_string()),
         };
@@ -43,7 +43,7 @@ impl Given {
 
 /// The limits of a sidecar: any of [`LIMITS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SidecarLimits(Given);
+pub struct SidecarLimits(LimitValues);
 
 impl SidecarLimits {
     /// Returns the value of a limit in its unit's base, or `None` where the sidecar does not set it.
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for SidecarLimits {
 /// The limits that a descriptor requests. The plugin gets them up to a bound; its sidecar may give it more or less.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct RequestedLimits(Given);
+pub struct RequestedLimits(LimitValues);
 
 impl RequestedLimits {
     const NAMES: &[&str] = &names::<REQUESTABLE>(true);
@@ -87,16 +87,16 @@ impl JsonSchema for RequestedLimits {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let properties: serde_json::Map<_, _> = LIMITS
             .iter()
-            .filter(|limit| limit.requestable.is_some())
+            .filter(|limit| limit.max_request.is_some())
             .map(|limit| {
                 let mut property = match limit.unit {
                     Unit::Count => json!({"type": ["integer", "null"], "format": "uint32", "minimum": 0}),
                     Unit::Bytes | Unit::Duration => json!({"type": ["string", "null"]}),
                 };
-                let bounds = limit.bounds;
+                let description = limit.description;
                 property["description"] = match limit.unit.example() {
-                    Some(example) => format!("Limit on the {bounds}, {example}.").into(),
-                    None => format!("Limit on the {bounds}.").into(),
+                    Some(example) => format!("Limit on the {description}, {example}.").into(),
+                    None => format!("Limit on the {description}.").into(),
                 };
                 (limit.name.to_owned(), property)
             })
@@ -114,25 +114,25 @@ impl JsonSchema for RequestedLimits {
 struct Members(&'static [&'static str]);
 
 impl<'de> Visitor<'de> for Members {
-    type Value = Given;
+    type Value = LimitValues;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a map of limits")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
-        let mut given = Given::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitValues, A::Error> {
+        let mut values = LimitValues::default();
         while let Some(limit) = map.next_key_seed(Name(self.0))? {
             let value = match limit.unit {
                 Unit::Count => map.next_value::<Option<u32>>()?.map(Value::Number),
                 Unit::Bytes | Unit::Duration => map.next_value::<Option<String>>()?.map(Value::Text),
             };
             let Some(value) = value else { continue };
-            if given.0.insert(limit.name, value).is_some() {
+            if values.0.insert(limit.name, value).is_some() {
                 return Err(A::Error::duplicate_field(limit.name));
             }
         }
-        Ok(given)
+        Ok(values)
     }
 }
 

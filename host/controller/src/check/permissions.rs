@@ -1,4 +1,4 @@
-//! The rights on the API server that the host, and a plugin's service account, need for a plugin.
+//! The permissions on the API server that the host, and a plugin's service account, need for a plugin.
 
 use pilothouse_model::FieldSelector;
 use pilothouse_model::names::guess_plural;
@@ -14,8 +14,8 @@ use crate::config::sidecar::{Sidecar, WatchRule};
 /// One verb on one resource, as in an RBAC rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Right {
-    /// The plugin's service account, if that needs the right; `None` for the host.
+pub struct RequiredPermission {
+    /// The plugin's service account, if that needs the permission; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub service_account: Option<ServiceAccount>,
     /// The API group; "" for core.
@@ -26,10 +26,10 @@ pub struct Right {
     pub verb: String,
     /// The namespace; "" for all namespaces and for cluster scope.
     pub namespace: String,
-    /// The names of the only objects that the right is needed for; empty for all.
+    /// The names of the only objects that the permission is needed for; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The part of the plugin that needs the right.
+    /// The part of the plugin that needs the permission.
     pub needed_for: String,
     /// Whether the resource name is only guessed from the kind, because no server could resolve it.
     pub is_guess: bool,
@@ -66,15 +66,15 @@ struct ResourceVerbs<'a> {
 }
 
 #[derive(Default)]
-struct RightsCollector(Vec<Right>);
+struct PermissionCollector(Vec<RequiredPermission>);
 
-impl RightsCollector {
+impl PermissionCollector {
     fn add(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &ResourceVerbs<'_>) {
         let all = [String::new()];
         let is_all = asked.namespaces.is_empty() || asked.namespaces.iter().any(|namespace| namespace == "*");
         let namespaces = if is_all { &all[..] } else { asked.namespaces };
         for namespace in namespaces {
-            self.0.extend(asked.verbs.iter().map(|verb| Right {
+            self.0.extend(asked.verbs.iter().map(|verb| RequiredPermission {
                 service_account: account.cloned(),
                 group: asked.group.to_owned(),
                 resource: asked.resource.to_owned(),
@@ -89,7 +89,7 @@ impl RightsCollector {
     }
 }
 
-/// Returns exactly the rights that the plugin needs with its sidecar, in the order of its descriptor. A watch
+/// Returns exactly the permissions that the plugin needs with its sidecar, in the order of its descriptor. A watch
 /// that the sidecar does not grant needs none.
 pub(super) fn needed(
     descriptor: &Descriptor,
@@ -97,8 +97,8 @@ pub(super) fn needed(
     sidecar: &Sidecar,
     scopes: &Scopes,
     grant_crds: bool,
-) -> Vec<Right> {
-    let mut needed = RightsCollector::default();
+) -> Vec<RequiredPermission> {
+    let mut needed = PermissionCollector::default();
     let account = sidecar.service_account.as_ref();
     let mut event_namespaces = EventNamespaces::default();
     for checked in watches {
@@ -138,7 +138,7 @@ pub(super) fn needed(
         }
     }
     if let Some(account) = account {
-        add_impersonation_rights(&mut needed, account, !descriptor.writes.is_empty());
+        add_impersonation_permissions(&mut needed, account, !descriptor.writes.is_empty());
     }
     if !descriptor.crds.is_empty() && sidecar.grants.crds.unwrap_or(grant_crds) {
         let asked = ResourceVerbs {
@@ -164,8 +164,12 @@ pub(super) fn needed(
     needed.0
 }
 
-/// Adds the rights that the host needs to impersonate a service account and to review what that may read.
-fn add_impersonation_rights(needed: &mut RightsCollector, account: &ServiceAccount, sends_requests: bool) {
+/// Adds the permissions that the host needs to impersonate a service account and to review what that may read.
+fn add_impersonation_permissions(
+    needed: &mut PermissionCollector,
+    account: &ServiceAccount,
+    sends_requests: bool,
+) {
     let asked = |group, resource, verbs, namespaces, names| ResourceVerbs {
         group,
         resource,
@@ -245,7 +249,7 @@ mod tests {
         watches: &[CheckedWatch],
         sidecar: &Sidecar,
         grant_crds: bool,
-    ) -> Vec<Right> {
+    ) -> Vec<RequiredPermission> {
         super::needed(descriptor, watches, sidecar, &Scopes::default(), grant_crds)
     }
 
@@ -268,14 +272,23 @@ mod tests {
         serde_json::from_value(descriptor).expect("a descriptor")
     }
 
-    fn texts(rights: &[Right]) -> Vec<String> {
-        let text = |right: &Right| {
-            let Right { service_account, group, resource, verb, namespace, names, needed_for, .. } = right;
+    fn texts(permissions: &[RequiredPermission]) -> Vec<String> {
+        let text = |permission: &RequiredPermission| {
+            let RequiredPermission {
+                service_account,
+                group,
+                resource,
+                verb,
+                namespace,
+                names,
+                needed_for,
+                ..
+            } = permission;
             let who = service_account.as_ref().map(|account| format!("{account} ")).unwrap_or_default();
             let names = if names.is_empty() { String::new() } else { format!(" {names:?}") };
             format!("{needed_for}: {who}{verb} {resource}.{group}{names} in {namespace:?}")
         };
-        rights.iter().map(text).collect()
+        permissions.iter().map(text).collect()
     }
 
     fn sidecar(text: &str) -> Sidecar {
@@ -283,15 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn watches_writes_crds_and_events_need_rights() {
+    fn watches_writes_crds_and_events_need_permissions() {
         let descriptor = descriptor(&json!({
             "writes": [{"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]}],
             "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
         }));
-        let rights = needed(&descriptor, &[deployments(&["shop"])], &sidecar("grants: {crds: true}"), false);
+        let permissions =
+            needed(&descriptor, &[deployments(&["shop"])], &sidecar("grants: {crds: true}"), false);
         let crd = "customresourcedefinitions.apiextensions.k8s.io [\"foos.example.com\"]";
         assert_eq!(
-            texts(&rights),
+            texts(&permissions),
             [
                 "watch w: get deployments.apps in \"shop\"",
                 "watch w: list deployments.apps in \"shop\"",
@@ -308,17 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn crds_that_the_host_does_not_apply_need_no_rights() {
+    fn crds_that_the_host_does_not_apply_need_no_permissions() {
         let descriptor = descriptor(&json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
         let needs = |text, granted| {
-            needed(&descriptor, &[], &sidecar(text), granted).iter().any(|right| right.needed_for == "crds")
+            needed(&descriptor, &[], &sidecar(text), granted)
+                .iter()
+                .any(|permission| permission.needed_for == "crds")
         };
         assert!(!needs("", false) && needs("", true));
         assert!(needs("grants: {crds: true}", false) && !needs("grants: {crds: false}", true));
     }
 
     #[test]
-    fn no_right_exceeds_the_sidecars_grants() {
+    fn no_permission_exceeds_the_sidecars_grants() {
         let descriptor = descriptor(&json!({"writes": [
             {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update", "delete"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
@@ -328,9 +344,9 @@ mod tests {
              resources: ['*'], verbs: [update], namespaces: [shop]}\n",
         );
         let secrets = checked(&json!({"apiVersion": "v1", "kind": "Secret"}), Some("secrets"));
-        let rights = needed(&descriptor, &[deployments(&[]), secrets], &sidecar, false);
+        let permissions = needed(&descriptor, &[deployments(&[]), secrets], &sidecar, false);
         assert_eq!(
-            texts(&rights),
+            texts(&permissions),
             [
                 "watch w: get deployments.apps in \"shop\"",
                 "watch w: list deployments.apps in \"shop\"",
@@ -346,10 +362,10 @@ mod tests {
     fn a_service_account_reads_and_writes_while_the_host_caches_and_reviews() {
         let rule = json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["shop"]});
         let descriptor = descriptor(&json!({"writes": [rule]}));
-        let rights =
+        let permissions =
             needed(&descriptor, &[deployments(&["shop"])], &sidecar("serviceAccount: bots/a"), false);
         assert_eq!(
-            texts(&rights),
+            texts(&permissions),
             [
                 "watch w: list deployments.apps in \"shop\"",
                 "watch w: watch deployments.apps in \"shop\"",
@@ -366,19 +382,19 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_one_object_needs_a_right_on_only_that_object() {
+    fn a_watch_of_one_object_needs_a_permission_on_only_that_object() {
         let members = json!({"apiVersion": "v1", "kind": "Node", "fieldSelector": "metadata.name=n1"});
         let nodes = CheckedWatch { namespaced: Some(false), ..checked(&members, Some("nodes")) };
-        let rights = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
-        assert_eq!(texts(&rights)[0], "watch w: get nodes. [\"n1\"] in \"\"");
+        let permissions = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
+        assert_eq!(texts(&permissions)[0], "watch w: get nodes. [\"n1\"] in \"\"");
         // Events about cluster-scoped objects.
-        assert_eq!(texts(&rights)[3], "events: create events.events.k8s.io in \"default\"");
+        assert_eq!(texts(&permissions)[3], "events: create events.events.k8s.io in \"default\"");
     }
 
     #[test]
     fn an_unknown_kind_gets_a_guessed_plural_and_is_marked() {
         let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
-        let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
-        assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");
+        let permissions = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
+        assert!(permissions[0].is_guess && permissions[0].resource == "policies", "{permissions:?}");
     }
 }

@@ -18,7 +18,7 @@ use crate::{GrantMode, ServiceAccount};
 
 /// The grants that a sidecar gives its plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Terms {
+pub(crate) struct SidecarGrants {
     /// `None` allows all that the descriptor declares.
     pub(crate) writes: Option<Vec<Rule>>,
     /// `None` allows all that the descriptor watches.
@@ -32,23 +32,23 @@ pub(crate) struct Terms {
 
 /// The current grants of one plugin, shared by all its versions. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Operator(Arc<Shared>);
+pub(crate) struct CurrentGrants(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     /// The number of the newest load: a load that was cancelled must not overwrite what a later one has read.
     newest: Mutex<u64>,
-    terms: RwLock<Option<Arc<Terms>>>,
+    sidecar_grants: RwLock<Option<Arc<SidecarGrants>>>,
 }
 
 /// Sets the current grants on behalf of a load, until the next load starts.
 #[derive(Clone)]
-pub(crate) struct TermsWriter {
-    operator: Operator,
+pub(crate) struct GrantsWriter {
+    current_grants: CurrentGrants,
     number: u64,
 }
 
-impl Terms {
+impl SidecarGrants {
     pub(crate) fn of(sidecar: &Sidecar) -> Result<Self, PatternError> {
         let Grants { watches, writes, crds, http } = sidecar.grants.clone();
         let (http, service_account) = (parse_patterns(&http)?, sidecar.service_account.clone());
@@ -57,7 +57,7 @@ impl Terms {
 
     /// Returns why these grants do not allow a running version to continue as it is; `None` if they do.
     fn violation(&self, plugin: &PluginName, version: &Version) -> Option<WaitingFor> {
-        if self.service_account != version.terms.service_account {
+        if self.service_account != version.sidecar_grants.service_account {
             return Some(WaitingFor::VersionForAccount(format!(
                 "{plugin}.yaml names another service account; the running version is suspended until one is loaded for the new account"
             )));
@@ -77,62 +77,72 @@ impl Terms {
     }
 }
 
-impl Operator {
+impl CurrentGrants {
     /// Starts a load. Earlier loads can no longer set the grants.
-    pub(crate) fn begin_load(&self) -> TermsWriter {
+    pub(crate) fn begin_load(&self) -> GrantsWriter {
         let mut newest = self.0.newest.lock();
         *newest += 1;
-        TermsWriter { operator: self.clone(), number: *newest }
+        GrantsWriter { current_grants: self.clone(), number: *newest }
     }
 
     /// The grants of the sidecar; `None`, which allows nothing, if the sidecar was not yet read or is invalid.
-    pub(crate) fn terms(&self) -> Option<Arc<Terms>> {
-        self.0.terms.read().clone()
+    pub(crate) fn sidecar_grants(&self) -> Option<Arc<SidecarGrants>> {
+        self.0.sidecar_grants.read().clone()
     }
 }
 
-impl TermsWriter {
+impl GrantsWriter {
     /// Puts the grants of a sidecar into effect, also for the running version.
-    pub(crate) fn allow(&self, terms: Terms, plugin: &PluginName, running: Option<&Version>) -> Arc<Terms> {
-        let terms = Arc::new(terms);
-        let violation = running.and_then(|running| terms.violation(plugin, running));
-        self.set(Some(Arc::clone(&terms)), running, violation);
-        terms
+    pub(crate) fn allow(
+        &self,
+        sidecar_grants: SidecarGrants,
+        plugin: &PluginName,
+        running: Option<&Version>,
+    ) -> Arc<SidecarGrants> {
+        let sidecar_grants = Arc::new(sidecar_grants);
+        let violation = running.and_then(|running| sidecar_grants.violation(plugin, running));
+        self.set(Some(Arc::clone(&sidecar_grants)), running, violation);
+        sidecar_grants
     }
 
     /// Allows nothing until the sidecar is valid again: the operator may have meant to take something away.
-    pub(crate) fn withhold(&self, reason: String, running: Option<&Version>) {
+    pub(crate) fn revoke_all(&self, reason: String, running: Option<&Version>) {
         self.set(None, running, Some(WaitingFor::ValidSidecar(reason)));
     }
 
     /// Suspends the running version while the new version waits.
     pub(crate) fn suspend(&self, reason: WaitingFor, running: &Version) {
-        let newest = self.operator.0.newest.lock();
+        let newest = self.current_grants.0.newest.lock();
         if *newest == self.number {
-            running.views.access.set_operator_reason(Some(reason));
+            running.views.access.set_operator_suspension(Some(reason));
         }
     }
 
-    fn set(&self, terms: Option<Arc<Terms>>, running: Option<&Version>, reason: Option<WaitingFor>) {
-        let newest = self.operator.0.newest.lock();
+    fn set(
+        &self,
+        sidecar_grants: Option<Arc<SidecarGrants>>,
+        running: Option<&Version>,
+        reason: Option<WaitingFor>,
+    ) {
+        let newest = self.current_grants.0.newest.lock();
         if *newest != self.number {
             return;
         }
-        *self.operator.0.terms.write() = terms;
+        *self.current_grants.0.sidecar_grants.write() = sidecar_grants;
         if let Some(running) = running {
-            running.views.access.set_operator_reason(reason);
+            running.views.access.set_operator_suspension(reason);
         }
     }
 }
 
 #[cfg(test)]
-impl Operator {
+impl CurrentGrants {
     /// The current grants of a plugin whose sidecar has these.
     pub(crate) fn granting(grants: Grants) -> Self {
-        let operator = Self::default();
-        let terms = Terms::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
+        let current_grants = Self::default();
+        let sidecar_grants = SidecarGrants::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
         let name = PluginName::of_file(std::path::Path::new("test.wasm")).expect("a name");
-        operator.begin_load().allow(terms, &name, None);
+        current_grants.begin_load().allow(sidecar_grants, &name, None);
         operator
     }
 
@@ -161,29 +171,29 @@ mod tests {
         PluginName::of_file(std::path::Path::new("p.wasm")).expect("a name")
     }
 
-    fn terms(sidecar: &str) -> Terms {
-        Terms::of(&Sidecar::parse(sidecar).expect("a sidecar")).expect("patterns")
+    fn sidecar_grants(sidecar: &str) -> SidecarGrants {
+        SidecarGrants::of(&Sidecar::parse(sidecar).expect("a sidecar")).expect("patterns")
     }
 
     #[test]
     fn nothing_is_allowed_without_a_valid_sidecar() {
-        let operator = Operator::default();
-        assert!(operator.terms().is_none());
-        let writer = operator.begin_load();
-        writer.allow(terms("grants: {http: [a.example.com]}"), &name(), None);
-        assert_eq!(operator.terms().expect("read").http.len(), 1);
-        operator.begin_load().withhold("torn".into(), None);
-        assert!(operator.terms().is_none());
+        let current_grants = CurrentGrants::default();
+        assert!(current_grants.sidecar_grants().is_none());
+        let writer = current_grants.begin_load();
+        writer.allow(sidecar_grants("grants: {http: [a.example.com]}"), &name(), None);
+        assert_eq!(current_grants.sidecar_grants().expect("read").http.len(), 1);
+        current_grants.begin_load().revoke_all("torn".into(), None);
+        assert!(current_grants.sidecar_grants().is_none());
     }
 
     #[test]
     fn a_cancelled_load_does_not_restore_revoked_terms() {
-        let operator = Operator::default();
-        let old = operator.begin_load();
-        let new = operator.begin_load();
-        new.allow(terms("grants: {writes: []}"), &name(), None);
-        old.allow(terms(""), &name(), None);
-        assert_eq!(operator.terms().expect("read").writes, Some(vec![]));
+        let current_grants = CurrentGrants::default();
+        let old = current_grants.begin_load();
+        let new = current_grants.begin_load();
+        new.allow(sidecar_grants("grants: {writes: []}"), &name(), None);
+        old.allow(sidecar_grants(""), &name(), None);
+        assert_eq!(current_grants.sidecar_grants().expect("read").writes, Some(vec![]));
     }
 
     #[test]
