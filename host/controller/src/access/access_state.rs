@@ -116,6 +116,13 @@ impl Access {
         resumed.is_ok_and(|state| !state.retired)
     }
 
+    /// Waits until a grant or a permission is missing; forever for a version that was retired. Cancellation safe.
+    pub(crate) async fn wait_until_suspended(&self) {
+        let mut state = self.state.subscribe();
+        // Cannot fail: `self` owns the sender.
+        let _ = state.wait_for(|state| !state.retired && state.is_suspended()).await;
+    }
+
     /// Waits until no work may start; forever for a version that was retired. Cancellation safe.
     pub(crate) async fn wait_until_blocked(&self) {
         let mut state = self.state.subscribe();

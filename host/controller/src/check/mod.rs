@@ -23,7 +23,7 @@ use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::limits;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use crate::directory::plugin_file;
-use crate::load::authority::{not_granted, unused_grants};
+use crate::load::authorization::{not_granted, unused_grants};
 use crate::load::files::{MAX_WASM, read_blocking};
 use crate::load::watches::{check_namespace_trigger, check_namespaces, type_of};
 use crate::load::{LoadProblem, check_exports, unused_exports};
@@ -68,7 +68,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let sidecar = apply_grant_mode(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StubHost::new(sidecar.config_json()));
-    let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
+    let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.instance;
     let text = code
         .describe(Arc::<StubHost>::clone(&host), &limits)
         .await

@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn watch_warning(members: &Value, served: Verdict) -> String {
+    fn warning_of(members: &Value, served: Verdict) -> String {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn each_suspicious_watch_has_its_warning() {
-        assert!(watch_warning(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
-        assert_eq!(watch_warning(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
-        assert_eq!(watch_warning(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
-        assert!(watch_warning(&json!({}), Verdict::Yes).contains("only fills the cache"));
-        assert_eq!(watch_warning(&json!({"notify": true}), Verdict::Yes), "");
-        assert_eq!(watch_warning(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
-        assert!(watch_warning(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
+        assert!(warning_of(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
+        assert_eq!(warning_of(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
+        assert_eq!(warning_of(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
+        assert!(warning_of(&json!({}), Verdict::Yes).contains("only fills the cache"));
+        assert_eq!(warning_of(&json!({"notify": true}), Verdict::Yes), "");
+        assert_eq!(warning_of(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
+        assert!(warning_of(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl CurrentGrants {
         let sidecar_grants = SidecarGrants::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
         let name = PluginName::of_file(std::path::Path::new("test.wasm")).expect("a name");
         current_grants.begin_load().allow(sidecar_grants, &name, None);
-        operator
+        current_grants
     }
 
     /// The current grants of a plugin whose sidecar grants these writes; `None` grants those of the descriptor.

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::{Connector, HttpClient, HttpGrants, Tls};
-use crate::access::{Access, Missing};
+use crate::access::{Access, Suspension};
 use crate::client::fence::Fence;
 use crate::config::current_grants::CurrentGrants;
 use crate::lifecycle::WaitingFor;
@@ -200,7 +200,7 @@ async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
     let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
     let missing = || {
         let reason = WaitingFor::AccountPermission("it may not list pods".into());
-        vec![Missing { watch: Some("pods".into()), reason }]
+        vec![Suspension { watch: Some("pods".into()), reason }]
     };
     let is_denied =
         |error: &HttpError| matches!(error, HttpError::Denied(text) if text.contains("it may not list pods"));

@@ -172,7 +172,7 @@ pub(super) fn queue(
     let (reason, priority) = reason(notification);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
-    if is_checked && !admits(route, work, notification, guest) {
+    if is_checked && !admits(route, trigger, notification, guest) {
         return;
     }
     let target = CachedTarget { version, watch: &trigger.target_watch };
@@ -198,12 +198,12 @@ pub(super) fn queue(
 /// Whether the change passes the watch's predicate. A predicate that fails, or that is suspended because it costs too much, admits it.
 fn admits(
     route: &WatchRoute,
-    work: &ResolvedTrigger,
+    trigger: &ResolvedTrigger,
     notification: &Notification,
     guest: &GuestServices,
 ) -> bool {
     // The others cost nothing worth counting.
-    let suspension = trigger.predicate.needs_interpreter().then_some(&work.suspension);
+    let suspension = trigger.predicate.needs_interpreter().then_some(&trigger.suspension);
     if suspension.is_some_and(|suspension| suspension.lock().is_active(Instant::now())) {
         return true;
     }
@@ -303,7 +303,7 @@ mod tests {
         let mut version = version(&guest, "maps", &watched).await;
         let all: String = (0..9).map(|level| format!("[0,1,2,3,4,5,6,7,8,9].all(v{level}, ")).collect();
         let costly = format!("event == 'created' || !({all}true{})", ")".repeat(9));
-        version.routes[0].work.as_mut().expect("work").predicate =
+        version.routes[0].trigger.as_mut().expect("a trigger").predicate =
             crate::runtime::predicate::Predicate::compile(&costly).expect("a predicate");
         let route = &version.routes[0];
         let mut server = ModelServer::new(true);

@@ -118,7 +118,7 @@ fn describe_imports(imports: &[String]) -> String {
 
 fn describe_limits(report: &CheckReport) -> String {
     let limits = &report.limits;
-    let guest = &limits.effective.guest;
+    let guest = &limits.effective.instance;
     let workers =
         if limits.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", limits.workers) };
     let source = if report.has_sidecar { " (with its sidecar)" } else { "" };

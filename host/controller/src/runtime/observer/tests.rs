@@ -190,7 +190,7 @@ async fn a_watch_that_ends_does_not_end_the_others() {
     fixture
         .version
         .dedicated_instance
-        .caught_up()
+        .subscribe_caught_up()
         .wait_for(|caught_up| *caught_up)
         .await
         .expect("it is there");
@@ -320,7 +320,7 @@ async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
     fixture
         .version
         .dedicated_instance
-        .caught_up()
+        .subscribe_caught_up()
         .wait_for(|caught_up| *caught_up)
         .await
         .expect("it is there");
