@@ -275,7 +275,7 @@ impl PluginHost {
         }
     }
 
-    /// Requests the API server's version until it answers. An answer that refuses the host's credentials does not count: nothing can work
+    /// Requests the API server's version until it responds. A response that refuses the host's credentials does not count: nothing can work
     /// with them.
     async fn reach_server(self) {
         while let Err(error) = self.shared.services.server.get("/version").await {

@@ -17,8 +17,8 @@ fn the_scan_itself_does_not_cause_another_scan() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
-    let answers = Arc::new(Mutex::new(vec![200_u16, 403, 401, 401]));
-    let left = Arc::clone(&answers);
+    let codes = Arc::new(Mutex::new(vec![200_u16, 403, 401, 401]));
+    let left = Arc::clone(&codes);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let code = match request.uri().path() {
             "/version" => left.lock().pop().unwrap_or(200),
@@ -47,5 +47,5 @@ async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
     let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
     host.clone().reach_server().await;
     assert!(host.shared.reached.load(Ordering::Relaxed));
-    assert_eq!(*answers.lock(), [200], "it tried again after each 401, and not after the 403");
+    assert_eq!(*codes.lock(), [200], "it tried again after each 401, and not after the 403");
 }

@@ -2,7 +2,7 @@
 //!
 //! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
 //! holds the state machine of one plugin and reports its transitions by metrics and Events. [`RecentErrors`]
-//! tells a plugin that works from one whose calls all fail.
+//! distinguishes a plugin that works from one whose calls all fail.
 
 pub(crate) mod backoff;
 mod fault_counter;

@@ -130,8 +130,8 @@ mod tests {
     async fn a_host_that_accepts_connections_and_never_responds_is_given_up() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = format!("http://{}", listener.local_addr().expect("an address"));
-        for answer in [get_text(&server, "/").await, post(&server, "/").await] {
-            let Err(CommandError::Failure(text)) = answer else { panic!("nobody responds") };
+        for outcome in [get_text(&server, "/").await, post(&server, "/").await] {
+            let Err(CommandError::Failure(text)) = outcome else { panic!("nobody responds") };
             assert!(text.contains("has not responded for 10 s") && text.contains(&server), "{text}");
         }
     }

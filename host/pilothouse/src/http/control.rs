@@ -37,7 +37,7 @@ async fn keys(
     Query(query): Query<KeysQuery>,
 ) -> Response {
     let limit = query.limit.unwrap_or(DEFAULT_KEYS).min(MAX_KEYS);
-    answer(state.host.keys(&name, limit), |keys| Json(keys).into_response())
+    respond(state.host.keys(&name, limit), |keys| Json(keys).into_response())
 }
 
 #[derive(Deserialize)]
@@ -52,18 +52,18 @@ async fn requeue(
     Query(query): Query<RequeueQuery>,
 ) -> Response {
     let queued = state.host.requeue(&name, query.watch.as_deref(), &query.key);
-    answer(queued, |watch| Json(json!({"watch": &*watch, "key": query.key})).into_response())
+    respond(queued, |watch| Json(json!({"watch": &*watch, "key": query.key})).into_response())
 }
 
 async fn pause(State(state): State<AppState>, Path(name): Path<String>) -> Response {
-    answer(state.host.set_paused(&name, true), |()| Json(json!({"paused": true})).into_response())
+    respond(state.host.set_paused(&name, true), |()| Json(json!({"paused": true})).into_response())
 }
 
 async fn resume(State(state): State<AppState>, Path(name): Path<String>) -> Response {
-    answer(state.host.set_paused(&name, false), |()| Json(json!({"paused": false})).into_response())
+    respond(state.host.set_paused(&name, false), |()| Json(json!({"paused": false})).into_response())
 }
 
-fn answer<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Response) -> Response {
+fn respond<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Response) -> Response {
     let error = match result {
         Ok(value) => return success(value),
         Err(error) => error,

@@ -110,7 +110,7 @@ async fn ready(State(state): State<AppState>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", plugin_states.join(", "))).into_response()
 }
 
-/// Answers 200 if the host is ready and every plugin does its work, and otherwise 503 with a line for each that does not.
+/// Returns 200 if the host is ready and every plugin does its work, and otherwise 503 with a line for each that does not.
 async fn plugins_ready(State(state): State<AppState>) -> Response {
     let mut problems = unready(&state.host.status());
     if !state.host.is_ready() {

@@ -3,7 +3,7 @@
 //! The status port has no credentials: everyone who reaches it may read. What a request may change is therefore limited to processes
 //! that could also stop the host: those of its own user, and root's. A loopback address alone would not show that, because other users of the
 //! machine, and proxies that forward requests from elsewhere, connect from loopback addresses, too. On Linux, the kernel's table of
-//! connections tells who owns the other end of one. Elsewhere, the loopback address has to do.
+//! connections shows who owns the other end of one. Elsewhere, the loopback address has to do.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -184,7 +184,18 @@ async fn the_status_servers_documents_match_their_snapshots() {
     assert_matches("api-logs.txt", &json_shape(&lines, &[]));
 
     let mut paths = String::new();
-    for path in ["/", "/healthz", "/readyz", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"] {
+    let paths_of_the_port = [
+        "/",
+        "/healthz",
+        "/readyz",
+        "/readyz/plugins",
+        "/metrics",
+        "/api/plugins",
+        "/api/plugins/plugin/keys",
+        "/api/logs",
+        "/debug/informers",
+    ];
+    for path in paths_of_the_port {
         let response = dev.get(path).await.expect("a response");
         paths += &format!("{path}: {}\n", response.content_type);
     }
