@@ -243,16 +243,20 @@ mod tests {
     fn a_pause_blocks_new_work_but_no_reads() {
         let access = Access::default();
         let mut blocked = task::spawn(access.wait_until_blocked());
+        let mut suspended = task::spawn(access.wait_until_suspended());
         assert_pending!(blocked.poll());
+        assert_pending!(suspended.poll());
         access.set_paused(true);
         assert!(blocked.is_woken());
         assert_ready!(blocked.poll());
+        assert_pending!(suspended.poll(), "HTTP requests under way end as usual");
         assert_eq!(
             (access.is_blocked(), access.is_suspended(), access.suspension("pods")),
             (true, false, None)
         );
         assert_eq!(access.reason(), None, "nothing is missing");
         access.set_missing_permissions(vec![suspension(None, "gone")]);
+        assert_ready!(suspended.poll());
         access.set_paused(false);
         let mut waiting = task::spawn(access.wait_until_unblocked());
         assert_pending!(waiting.poll());

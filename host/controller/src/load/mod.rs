@@ -208,6 +208,7 @@ pub(crate) async fn load(
         newer_crds: Mutex::default(),
         host_memory: limits.plugin.host_memory,
         must_reload: AtomicBool::new(false),
+        compared_kinds: Mutex::default(),
         descriptor,
     })))
 }

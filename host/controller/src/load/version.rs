@@ -50,6 +50,9 @@ pub(crate) struct Version {
     pub(crate) newer_crds: Mutex<Vec<String>>,
     /// Whether the server now serves a watched kind differently, so that the same files must be loaded again.
     pub(crate) must_reload: AtomicBool,
+    /// The number of requests of each route's informer when its kind was last compared with what the server serves; empty before the first
+    /// comparison.
+    pub(crate) compared_kinds: Mutex<Vec<u64>>,
 }
 
 /// What is done with the notifications of one subscription.
@@ -177,6 +180,7 @@ impl Version {
             sidecar_text: String::new(),
             sidecar_grants: Arc::default(),
             must_reload: false.into(),
+            compared_kinds: Mutex::default(),
             host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
             dedicated_instance: DedicatedInstance::new(pool.clone(), false),

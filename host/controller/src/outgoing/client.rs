@@ -1,7 +1,7 @@
 //! Sends the HTTP requests of one version of one plugin. Each request has its own connection: none is shared
 //! with another plugin, and none is kept open.
 //!
-//! While the plugin is held because it lacks a right, nothing is sent and nothing is received: no API server judges these requests.
+//! While the plugin is suspended because it lacks a right, nothing is sent and nothing is received: no API server judges these requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl HttpClient {
                 "the HTTP request to {target} is denied: this version of the plugin was replaced"
             )));
         };
-        // The plugin may have been held while the connection was made.
+        // The plugin may have been suspended while the connection was made.
         guard.check()?;
         let request = request.map(|body| guard.clone().wrap(body));
         let exchange = exchange(stream, request, guard.clone());
@@ -72,7 +72,7 @@ impl HttpClient {
     }
 }
 
-/// Stops one request while the plugin is held.
+/// Stops one request while the plugin is suspended.
 #[derive(Clone)]
 struct AccessGuard {
     access: Arc<Access>,
@@ -80,23 +80,24 @@ struct AccessGuard {
 }
 
 impl AccessGuard {
-    /// Errors if the plugin is held.
+    /// Errors if the plugin is suspended.
     fn check(&self) -> Result<(), HttpError> {
         if self.access.is_suspended() { Err(self.denied()) } else { Ok(()) }
     }
 
     fn denied(&self) -> HttpError {
-        let reason = self.access.reason().unwrap_or_else(|| "the plugin was held for a moment".to_owned());
+        let reason =
+            self.access.reason().unwrap_or_else(|| "the plugin was suspended for a moment".to_owned());
         HttpError::Denied(format!("the HTTP request to {} is denied: {reason}", self.target))
     }
 
-    /// Returns the body, which ends with an error once the plugin is held.
+    /// Returns the body, which ends with an error once the plugin is suspended.
     fn wrap(self, body: impl Body<Data = Bytes, Error = HttpError> + Send + 'static) -> HttpBody {
         GuardedBody { body: body.boxed_unsync(), guard: self }.boxed_unsync()
     }
 }
 
-/// A body of a request or a response, whose frames are passed on only while the plugin is not held.
+/// A body of a request or a response, whose frames are passed on only while the plugin is not suspended.
 struct GuardedBody {
     body: HttpBody,
     guard: AccessGuard,

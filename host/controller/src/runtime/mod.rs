@@ -331,7 +331,11 @@ impl PluginTask {
             (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
         self.kind_changes.spawn(async move {
             let wait = || -> BoxFuture<'static, String> {
-                Box::pin(kind_changes::wait_for_change(discovery.clone(), Arc::clone(&watched)))
+                Box::pin(kind_changes::wait_for_change(
+                    discovery.clone(),
+                    Arc::clone(&watched),
+                    guest.clone(),
+                ))
             };
             guest.restart("kinds", wait).await
         });
