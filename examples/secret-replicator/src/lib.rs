@@ -84,7 +84,7 @@ impl Reconciler for SecretReplicator {
         if namespaces.is_empty() && !has_finalizer {
             return Ok(Outcome::Done); // Most Secrets are not replicated.
         }
-        finalizer::run(&source, FINALIZER, |phase| {
+        finalizer::run(&source, FINALIZER, |phase, source| {
             let namespaces = match phase {
                 Phase::Apply => namespaces,
                 Phase::Cleanup => BTreeSet::new(),
@@ -92,7 +92,7 @@ impl Reconciler for SecretReplicator {
             delete_other_copies(ctx, request, &namespaces)?;
             for namespace in &namespaces {
                 if ctx.cache(NAMESPACES.untyped()).get(&ObjectKey::new("", namespace))?.is_some() {
-                    copy(ctx, &source, namespace)?;
+                    copy(ctx, source, namespace)?;
                 }
             }
             Ok(Outcome::Done)

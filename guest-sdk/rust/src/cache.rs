@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
 
-use crate::bindings::pilothouse::controller::cache as wit;
+use crate::host::{cache as wit, objects};
 use crate::object::decode;
 use crate::{Context, DecodeError, FromObject, Object, ObjectKey};
 
@@ -189,9 +189,7 @@ impl<'c, T: FromObject> Cache<'c, T> {
     }
 }
 
-fn read_all<T: FromObject>(
-    handles: Vec<crate::bindings::pilothouse::controller::objects::Object>,
-) -> Result<Vec<T>, DecodeError> {
+fn read_all<T: FromObject>(handles: Vec<objects::Object>) -> Result<Vec<T>, DecodeError> {
     handles.into_iter().map(|handle| T::from_owned(Object::new(handle))).collect()
 }
 

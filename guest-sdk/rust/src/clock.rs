@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::bindings::wasi::clocks::wall_clock;
+use crate::host::wall_clock;
 
 /// Returns the current time with nanosecond precision, or the Unix epoch when the host's clock is outside the range of a
 /// [`Timestamp`].

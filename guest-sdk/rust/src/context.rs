@@ -52,7 +52,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// When the host's text is not JSON, which would be a bug of the host.
     pub fn config(&self) -> Result<Config, Error> {
-        Config::parse(&crate::bindings::pilothouse::controller::config::get())
+        Config::parse(&crate::host::config::get())
     }
 
     /// Records Kubernetes Events, which `kubectl describe` shows.

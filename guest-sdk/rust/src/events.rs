@@ -1,6 +1,6 @@
 //! Recording Kubernetes Events.
 
-use crate::bindings::pilothouse::controller::events::{self as wit, EventType};
+use crate::host::events::{self as wit, EventType};
 use crate::{Context, Object, Resource};
 
 /// Records Kubernetes Events: see [`Context::events`]. The host aggregates similar Events; recording one never waits or fails.

@@ -4,6 +4,7 @@ use crate::bindings::observe::exports::pilothouse::controller::observe as wit_ob
 use crate::bindings::pilothouse::controller::changes::Batch;
 use crate::bindings::pilothouse::controller::objects;
 use crate::bindings::pilothouse::controller::types::{Failure, Outcome as WitOutcome};
+use crate::host::{exported_batch, exported_object};
 use crate::observer::Notification;
 use crate::reconciler::milliseconds;
 use crate::{Config, Context, Describe, Error, Indexer, Object, Observer, Outcome, Reconciler, Request};
@@ -43,6 +44,7 @@ pub fn observe<O: Observer>(
 ) -> Result<(), Failure> {
     crate::panic::install_hook();
     let ctx = Context::without_request();
+    let batch = exported_batch(batch);
     let notifications: Vec<_> = (0..)
         .zip(notifications)
         .map(|(position, notification)| Notification::new(notification, batch, position))
@@ -53,7 +55,7 @@ pub fn observe<O: Observer>(
 /// The export `index.values`.
 pub fn index_values<I: Indexer>(indexer: &I, index: &str, object: objects::Object) -> Vec<String> {
     crate::panic::install_hook();
-    indexer.values(index, &Object::new(object))
+    indexer.values(index, &Object::new(exported_object(object)))
 }
 
 /// Exports a type as the plugin. The type implements [`Describe`](crate::Describe) and at least one of

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Patch};
-use crate::{Error, ObjectKey, Outcome, Resource};
+use crate::{ApiError, Error, ObjectKey, Outcome, Resource};
 
 /// What a reconciler that holds a finalizer has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum Phase {
 /// [`Phase::Apply`] and removed after a successful [`Phase::Cleanup`]. `name` has the form of a qualified label key:
 /// `example.com/cleanup`.
 ///
+/// `work` receives the object, with the finalizer. Use this one from then on: adding the finalizer changes the resource version, so an
+/// update of the argument itself would conflict.
+///
 /// The plugin must be allowed to patch the object.
 ///
 /// # Errors
@@ -26,17 +29,24 @@ pub enum Phase {
 pub fn run<K: Resource>(
     object: &K,
     name: &str,
-    work: impl FnOnce(Phase) -> Result<Outcome, Error>,
+    work: impl FnOnce(Phase, &K) -> Result<Outcome, Error>,
 ) -> Result<Outcome, Error> {
+    let failed = |error: ApiError| {
+        Error::from(error).context(format!("change the finalizers of {}", ObjectKey::of(object)))
+    };
     match next(object.meta(), name) {
         Next::Add => {
-            patch::<K>(object, &added(object.meta(), name))?;
-            work(Phase::Apply)
+            let held = patch(object, &added(object.meta(), name)).map_err(failed)?;
+            work(Phase::Apply, &held)
         }
-        Next::Apply => work(Phase::Apply),
+        Next::Apply => work(Phase::Apply, object),
         Next::Cleanup => {
-            let outcome = work(Phase::Cleanup)?;
-            patch::<K>(object, &removed(object.meta(), name))?;
+            let outcome = work(Phase::Cleanup, object)?;
+            match patch(object, &removed(object.meta(), name)) {
+                // Another client removed the last finalizer, and the object is gone, as intended.
+                Err(error) if error.is_not_found() => {}
+                result => drop(result.map_err(failed)?),
+            }
             Ok(outcome)
         }
         Next::Nothing => Ok(Outcome::Done),
@@ -83,15 +93,8 @@ fn merge_patch(meta: &ObjectMeta, finalizers: &[String]) -> Value {
     json!({"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version}})
 }
 
-fn patch<K: Resource>(object: &K, body: &Value) -> Result<(), Error> {
-    match Client::new().patch::<K>(&ObjectKey::of(object), &Patch::Merge(body)) {
-        Ok(_) => Ok(()),
-        // Another client removed the last finalizer, and the object is gone, as intended.
-        Err(error) if error.is_not_found() && object.meta().deletion_timestamp.is_some() => Ok(()),
-        Err(error) => {
-            Err(Error::from(error).context(format!("change the finalizers of {}", ObjectKey::of(object))))
-        }
-    }
+fn patch<K: Resource>(object: &K, body: &Value) -> Result<K, ApiError> {
+    Client::new().patch(&ObjectKey::of(object), &Patch::Merge(body))
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@
 //! server ([`Context::client`]) and are visible to the plugin's own reads immediately. [`Context::queue`] queues more work and
 //! [`Context::events`] records Events. The log ([`info!`]) and [`metrics`] need no context.
 //!
+//! [`testing`] has a fake host for unit tests.
+//!
 //! Typed calls work with the types of `k8s_openapi` and with those that `kube::CustomResource` derives. Every call also works without
 //! types ([`Object`], [`client::UntypedClient`]).
 
@@ -52,6 +54,7 @@ mod events;
 #[doc(hidden)]
 pub mod export;
 pub mod finalizer;
+mod host;
 mod indexer;
 mod key;
 pub mod log;
@@ -63,6 +66,8 @@ mod panic;
 mod plugin;
 mod queue;
 mod reconciler;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
 mod typed;
 mod watch;
 mod watch_ref;

@@ -9,17 +9,12 @@
 use std::fmt::Display;
 
 pub use crate::bindings::pilothouse::controller::log::Level;
-use crate::bindings::pilothouse::controller::log::log as write_line;
 use crate::bindings::pilothouse::controller::types::Pair;
+use crate::host::log::log as write_line;
 
-/// Writes one line with fields; the macros are more convenient. In a native test, where there is no host, the line goes to standard
-/// error.
+/// Writes one line with fields; the macros are more convenient. In a native test without a [fake host](crate::testing) the line goes to
+/// standard error.
 pub fn log(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
-    if cfg!(not(target_family = "wasm")) {
-        let fields: String = fields.iter().map(|(key, value)| format!(" {key}={value}")).collect();
-        eprintln!("{level:?} {message}{fields}");
-        return;
-    }
     let pair =
         |(key, value): &(&str, &dyn Display)| Pair { key: (*key).to_owned(), value: value.to_string() };
     let fields: Vec<_> = fields.iter().map(pair).collect();

@@ -2,8 +2,8 @@
 //!
 //! Use labels with few values: a label per object makes a series per object.
 
-use crate::bindings::pilothouse::controller::metrics as wit;
 use crate::bindings::pilothouse::controller::types::Pair;
+use crate::host::metrics as wit;
 
 /// Adds to a counter. `add` must be finite and not negative.
 pub fn counter(name: &str, labels: &[(&str, &str)], add: f64) {

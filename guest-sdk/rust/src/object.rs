@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
 
-use crate::bindings::pilothouse::controller::objects as wit;
+use crate::host::objects as wit;
 use crate::{DecodeError, ObjectKey, Resource};
 
 /// A handle to one immutable state of an object that the host holds: what you read never changes while you hold the handle.

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::observe::exports::pilothouse::controller::observe as wit;
-use crate::bindings::pilothouse::controller::changes::Batch;
 pub use crate::bindings::pilothouse::controller::types::Change;
+use crate::host::changes::Batch;
 use crate::object::decode;
 use crate::{Context, DecodeError, Describe, Error, FromObject, Object, ObjectKey};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::ObjectKey;
-use crate::bindings::pilothouse::controller::queue as wit;
+use crate::host::queue as wit;
 use crate::reconciler::milliseconds;
 
 /// Queues work for objects of one target watch: see [`Context::queue`](crate::Context::queue). The objects need not exist.

@@ -53,7 +53,7 @@ pub(crate) fn hold(ctx: &Context<'_>, request: &Request) -> Result<Outcome, Erro
     let Some(map) = ctx.cache(crate::SCRIPTS).get(&request.key)? else {
         return Ok(Outcome::Done);
     };
-    finalizer::run(&map, "acceptance.pilothouse.dev/cleanup", |phase| {
+    finalizer::run(&map, "acceptance.pilothouse.dev/cleanup", |phase, _| {
         match phase {
             finalizer::Phase::Apply => crate::log_result("finalizer", "held"),
             finalizer::Phase::Cleanup => crate::log_result("finalizer", "cleaned"),

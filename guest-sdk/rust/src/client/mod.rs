@@ -14,7 +14,7 @@ pub use retry::retry_on_conflict;
 pub use untyped::UntypedClient;
 pub use upsert::Change;
 
-use crate::bindings::pilothouse::controller::client as wit;
+use crate::host::client as wit;
 use crate::{ApiError, Context, Object, ObjectKey, ObjectType, Resource};
 
 /// Sends requests to the API server.

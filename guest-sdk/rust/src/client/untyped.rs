@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde_json::Value;
 
 use super::{Delete, Patch};
-use crate::bindings::pilothouse::controller::client as wit;
+use crate::host::client as wit;
 use crate::{ApiError, Context, Object, ObjectKey, ObjectType, Page};
 
 /// Selects the objects that [`UntypedClient::list`] returns; the server evaluates the selectors.
