@@ -89,7 +89,7 @@ mod tests {
     use pilothouse_informer::{
         InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
     };
-    use pilothouse_plugin::Limits;
+    use pilothouse_plugin::InstanceLimits;
     use serde_json::json;
     use tokio::time::timeout;
     use tokio_util::sync::CancellationToken;
@@ -147,7 +147,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let guest = GuestServices::for_test("kinds", client.clone());
-        let pool = Version::test_pool(&guest, "done.wat", Limits::default()).await;
+        let pool = Version::test_pool(&guest, "done.wat", InstanceLimits::default()).await;
         let mut views = Views::default();
         views.by_name.insert("maps".into(), Box::new(view(&guest)));
         let mut version = Version::for_test(pool, Arc::new(views));

@@ -65,7 +65,10 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
     for (members, parts) in [
         (watch(&json!({"labelSelector": "a in b"})), ["watches[0].labelSelector", "key in (a,b)"]),
         (watch(&json!({"predicate": "object.spec ="})), ["watches[0].predicate", "write a CEL expression"]),
-        (watch(&json!({"predicate": "objekt.spec == 1"})), ["\"objekt\"", "there are object, old and event"]),
+        (
+            watch(&json!({"predicate": "objekt.spec == 1"})),
+            ["\"objekt\"", "the variables are object, old and event"],
+        ),
         (
             watch(&json!({"kind": "Deploymnt"})),
             ["watches[0] (\"w\")", "there are: ControllerRevision, DaemonSet"],
