@@ -52,7 +52,7 @@ mod tests {
         let (a, b) = (name("a"), name("b"));
         assert_eq!(removed.forget([&a].into_iter(), start), []);
         assert_eq!(removed.forget([&a, &b].into_iter(), start + SHOWN_FOR / 2), []);
-        assert_eq!(removed.forget([&a, &b].into_iter(), start + SHOWN_FOR), [a.clone()]);
+        assert_eq!(removed.forget([&a, &b].into_iter(), start + SHOWN_FOR), std::slice::from_ref(&a));
         assert_eq!(removed.forget([&b].into_iter(), start + SHOWN_FOR), []);
         // Its file came back and was removed again.
         assert_eq!(removed.forget([&a, &b].into_iter(), start + 2 * SHOWN_FOR), [b]);

@@ -213,7 +213,7 @@ async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
     access.set_missing_permissions(Vec::new());
     let response = client.send(get(&target), &HttpTimeouts::default()).await.expect("a response");
     access.set_missing_permissions(missing());
-    let error = response.into_body().collect().await.err().expect("held");
+    let error = response.into_body().collect().await.expect_err("held");
     assert!(is_denied(&error), "{error:?}");
     assert!(hello.requests.try_recv().is_ok());
     access.set_missing_permissions(Vec::new());

@@ -182,7 +182,7 @@ mod tests {
         let updated = Notification::Updated { old: object(""), new: object("") };
         assert_eq!(keys(&Targets::Namespace, &updated), ["shop/a", "shop/b"], "each once");
         let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"bank"}}"#;
-        let namespace = Object::from_json(text.to_owned()).expect("an object");
+        let namespace = Object::from_json(text).expect("an object");
         let gone = Notification::Deleted { last: namespace, final_state_unknown: false };
         assert_eq!(keys(&Targets::Namespace, &gone), ["bank/a", "bank/b"]);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
+use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::{
     ApiError, DeleteOptions, ListOptions, LivePage, ObjectType, Patch, PatchType, Propagation,
@@ -18,6 +19,7 @@ use super::write_outcome::{WriteOutcome, parse_object};
 use super::{APPLY_PATCH, ApiClient, Discovery, Payload, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
+use crate::config::descriptor::Rule;
 use crate::runtime::queue::Item;
 
 /// The live client of one version of one plugin.
@@ -29,7 +31,12 @@ pub(crate) struct LiveClient {
     field_manager: Arc<str>,
     /// Limit in bytes for the responses to reads. Responses to writes have their own limit.
     max_response_size: usize,
+    /// The missing rules that were logged.
+    logged_denials: Mutex<Vec<Rule>>,
 }
+
+/// How many missing rules are logged for each version of a plugin. Its errors name all of them.
+const MAX_LOGGED_DENIALS: usize = 16;
 
 #[derive(Deserialize)]
 struct List<'a> {
@@ -58,7 +65,15 @@ impl LiveClient {
         writer: Writer,
         field_manager: Arc<str>,
     ) -> Self {
-        Self { server, discovery, grants, writer, field_manager, max_response_size: usize::MAX }
+        Self {
+            server,
+            discovery,
+            grants,
+            writer,
+            field_manager,
+            max_response_size: usize::MAX,
+            logged_denials: Mutex::default(),
+        }
     }
 
     /// Limits the responses to reads to this many bytes.

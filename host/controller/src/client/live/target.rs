@@ -5,10 +5,11 @@ use pilothouse_model::{GroupVersionKind, ObjectKey, ResourceType};
 use pilothouse_plugin::{ApiError, Cause, LogLevel, ObjectType, Rule};
 use serde::Deserialize;
 
-use super::LiveClient;
+use super::{LiveClient, MAX_LOGGED_DENIALS};
 use crate::client::DiscoveryError;
 use crate::client::discovery::Freshness;
 use crate::client::grants::{AccessRequest, MissingGrant};
+use crate::config::descriptor;
 
 /// The verb and the target of a request.
 #[derive(Clone, Copy)]
@@ -126,8 +127,15 @@ impl LiveClient {
 
     /// Returns the error for the guest, and logs what the guest cannot know: which of descriptor and sidecar lacks the rule.
     fn denied(&self, missing: MissingGrant) -> ApiError {
-        let (problem, remedy) = missing.describe(&self.field_manager);
-        self.writer.log().failure(LogLevel::Warn, format_args!("request denied: {problem}"), &remedy, &[]);
+        if self.is_logged_now(&missing.rule) {
+            let (problem, remedy) = missing.describe(&self.field_manager);
+            self.writer.log().failure(
+                LogLevel::Warn,
+                format_args!("request denied: {problem}"),
+                &remedy,
+                &[],
+            );
+        }
         let missing = missing.rule;
         ApiError::Denied(Rule {
             api_groups: missing.api_groups,
@@ -135,6 +143,16 @@ impl LiveClient {
             verbs: missing.verbs,
             namespaces: missing.namespaces,
         })
+    }
+
+    /// Returns whether a missing rule is to be logged: each once, so that denied requests in a loop leave room for the plugin's own lines.
+    fn is_logged_now(&self, missing: &descriptor::Rule) -> bool {
+        let mut logged = self.logged_denials.lock();
+        let is_new = logged.len() < MAX_LOGGED_DENIALS && !logged.contains(missing);
+        if is_new {
+            logged.push(missing.clone());
+        }
+        is_new
     }
 }
 

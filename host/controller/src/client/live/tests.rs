@@ -180,6 +180,22 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
 }
 
 #[tokio::test]
+async fn each_missing_rule_is_logged_once_and_at_most_16_of_them() {
+    let client =
+        LiveClient { grants: Grants::new(Vec::new(), CurrentGrants::granting_writes(None)), ..fixture().0 };
+    let key = ObjectKey::new("n", "a");
+    for round in 1..=2 {
+        for kind in 0..20 {
+            let target = ObjectType { api_version: "v1".into(), kind: format!("Kind{kind}") };
+            let denied = client.get(&target, &key, "").await.expect_err("denied");
+            assert!(matches!(denied, ApiError::Denied(_)), "round {round}: {denied}");
+        }
+    }
+    let lines = client.writer.log().all().after(0, None);
+    assert_eq!(lines.len(), super::MAX_LOGGED_DENIALS, "{lines:?}");
+}
+
+#[tokio::test]
 async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
     let (client, got) = fixture();
     let shop = crate::config::descriptor::Rule {
