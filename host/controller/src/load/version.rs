@@ -18,7 +18,7 @@ use crate::config::limits::PluginLimits;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
-use crate::runtime::predicate::{Predicate, Suspension};
+use crate::runtime::predicate::{Predicate, PredicateSuspension};
 use crate::runtime::targets::Targets;
 
 /// A version that was described and whose watches are synced.
@@ -85,7 +85,7 @@ pub(crate) struct ObserverSubscription {
 pub(crate) struct ResolvedTrigger {
     pub(crate) predicate: Predicate,
     /// Whether the predicate is suspended, because it costs too much.
-    pub(crate) suspension: Mutex<Suspension>,
+    pub(crate) suspension: Mutex<PredicateSuspension>,
     pub(crate) targets: Targets,
     pub(crate) target_watch: Arc<str>,
 }

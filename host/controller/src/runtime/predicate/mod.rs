@@ -20,7 +20,7 @@ use pilothouse_model::{Notification, Object};
 
 use fast_path::FastPath;
 use read_set::ReadSet;
-pub(crate) use suspension::Suspension;
+pub(crate) use suspension::PredicateSuspension;
 
 /// A compiled predicate. The empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
