@@ -17,7 +17,7 @@ fn store(criterion: &mut Criterion) {
     store.add_index("node", IndexFn::field(".spec.nodeName").expect("a path")).expect("new");
     store.replace_all(&objects, "1");
     let bytes: usize = objects.iter().map(Object::memory_size).sum();
-    eprintln!("{} bytes for each cached pod, beside the map", bytes / OBJECTS);
+    eprintln!("{} heap bytes per cached Pod, without the map", bytes / OBJECTS);
 
     let mut group = criterion.benchmark_group("store");
     let mut turn = 0;
@@ -25,8 +25,8 @@ fn store(criterion: &mut Criterion) {
         bencher.iter_batched(
             || {
                 turn += 1;
-                let generation = if (turn / OBJECTS).is_multiple_of(2) { &changed } else { &objects };
-                generation[turn % OBJECTS].clone()
+                let versions = if (turn / OBJECTS).is_multiple_of(2) { &changed } else { &objects };
+                versions[turn % OBJECTS].clone()
             },
             |object| store.update(object),
             BatchSize::SmallInput,
@@ -51,12 +51,12 @@ fn store(criterion: &mut Criterion) {
 
 /// Measures the same store with packed objects. A get does not unpack the object; reading its text does.
 fn compressed(criterion: &mut Criterion, objects: &[Object], changed: &[Object]) {
-    let mut group = criterion.benchmark_group("store, get and read the text");
+    let mut group = criterion.benchmark_group("compressed store");
     let plain = Store::new();
     let packed = Store::compressed(Compression::default());
     for (name, store) in [("plain", &plain), ("zstd", &packed)] {
         store.replace_all(objects, "1");
-        eprintln!("{name}: {} bytes for each cached pod, beside the map", store.memory_size() / OBJECTS);
+        eprintln!("{name}: {} heap bytes per cached Pod, without the map", store.memory_size() / OBJECTS);
         let mut turn = 0;
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
@@ -75,8 +75,8 @@ fn compressed(criterion: &mut Criterion, objects: &[Object], changed: &[Object])
             bencher.iter_batched(
                 || {
                     turn += 1;
-                    let generation = if (turn / OBJECTS).is_multiple_of(2) { changed } else { objects };
-                    generation[turn % OBJECTS].clone()
+                    let versions = if (turn / OBJECTS).is_multiple_of(2) { changed } else { objects };
+                    versions[turn % OBJECTS].clone()
                 },
                 |object| store.update(object),
                 BatchSize::SmallInput,

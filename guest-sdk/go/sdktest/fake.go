@@ -154,7 +154,7 @@ func (f fake) values(declared sdk.Index, manifest map[string]any) []string {
 
 func (f fake) computed(name string, manifest map[string]any) []string {
 	if export_pilothouse_controller_index.Handler == nil {
-		panic(Trap(fmt.Sprintf("the index %q is computed, but the plugin calls no index.Export in an init function", name)))
+		panic(Trap(fmt.Sprintf("the index %q is computed, but the plugin did not call index.Export; call it in an init function", name)))
 	}
 	return slices.Clone(export_pilothouse_controller_index.Handler(name, hold(manifest)))
 }

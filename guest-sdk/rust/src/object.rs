@@ -93,7 +93,7 @@ impl Object {
         self.0.annotation(key)
     }
 
-    /// Returns whether deletion was requested while finalizers keep the object.
+    /// Returns whether `metadata.deletionTimestamp` is set: deletion was requested, but finalizers or a grace period still keep the object.
     #[must_use]
     pub fn is_being_deleted(&self) -> bool {
         self.0.deletion_timestamp().is_some()
@@ -106,18 +106,19 @@ impl Object {
         Some(Owner { api_version, kind, name, uid })
     }
 
-    /// Returns the value at a JSON pointer (RFC 6901), such as `/spec/replicas`, read as `T`; `None` when nothing is at the pointer.
+    /// Returns the value at a JSON pointer (RFC 6901), such as `/spec/replicas`, read as `T`; `None` if there is no value at the
+    /// pointer.
     ///
     /// # Errors
-    /// When the value cannot be read as `T`.
+    /// Errors if the value cannot be read as `T`.
     pub fn field<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, DecodeError> {
         let Some(json) = self.0.field(pointer) else { return Ok(None) };
         let what = || format!("{pointer} of {self}");
         decode(&json, what).map(Some)
     }
 
-    /// Returns the value at a JSON pointer (RFC 6901) as text: a string without quotes, any other value as JSON; `None` when nothing is
-    /// at the pointer.
+    /// Returns the value at a JSON pointer (RFC 6901) as text: a string without quotes, any other value as JSON; `None` if there is
+    /// no value at the pointer.
     #[must_use]
     pub fn text(&self, pointer: &str) -> Option<String> {
         self.0.text(pointer)
@@ -133,7 +134,7 @@ impl Object {
     /// ```
     ///
     /// # Errors
-    /// When one of the values cannot be read as `T`.
+    /// Errors if one of the values cannot be read as `T`.
     pub fn fields<T: DeserializeOwned, const N: usize>(
         &self,
         pointers: [&str; N],
@@ -161,7 +162,7 @@ impl Object {
     /// Returns the whole object as a Rust type.
     ///
     /// # Errors
-    /// When the object cannot be read as `K`.
+    /// Errors if the object cannot be read as `K`.
     pub fn parse<K: Resource>(&self) -> Result<K, DecodeError> {
         decode(&self.0.json(), || self.to_string())
     }
@@ -169,14 +170,14 @@ impl Object {
     /// Returns the whole object as a JSON tree.
     ///
     /// # Errors
-    /// When the host's JSON does not parse, which would be a bug of the host.
+    /// Errors if the host's JSON does not parse, which would be a bug of the host.
     pub fn value(&self) -> Result<serde_json::Value, DecodeError> {
         decode(&self.0.json(), || self.to_string())
     }
 }
 
 thread_local! {
-    /// The pointers of the last call for several values. Usually the next call has the same ones, and then they are not copied again.
+    /// The pointers of the last call of `fields` or `texts`. The next call usually passes the same pointers, which are then not copied again.
     static POINTERS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -196,7 +197,9 @@ fn with_owned<T, const N: usize>(pointers: [&str; N], call: impl FnOnce(&[String
 /// Converts the host's answer, which has one value per pointer, to an array.
 fn in_order<T, const N: usize>(values: Vec<T>) -> [T; N] {
     let count = values.len();
-    values.try_into().unwrap_or_else(|_| panic!("the host answered {count} values for {N} pointers"))
+    values.try_into().unwrap_or_else(|_| {
+        panic!("the host returned {count} values for {N} pointers; this is a defect of the host")
+    })
 }
 
 /// Parses JSON; `what` names the text in the error.

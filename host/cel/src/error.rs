@@ -55,6 +55,9 @@ pub enum EvaluationError {
     /// The pattern of this function is unusable.
     #[error("the pattern of {0}() is not a regular expression, or is too large")]
     Pattern(String),
+    /// A value of the object nests too deeply to be converted.
+    #[error("a value that it reads is nested too deeply")]
+    Depth,
     /// The expression contains something that the interpreter does not implement.
     #[error("it contains something that this host cannot evaluate")]
     Unsupported,

@@ -80,9 +80,21 @@ const MAX_CONVERTED_LENGTH: usize = 4096;
 
 /// Returns the namespace of a call such as `sets.contains(a, b)`; `None` for a method of a value.
 pub(crate) fn namespace(call: &CallExpr) -> Option<&'static str> {
+    let (namespace, functions) = named_namespace(call)?;
+    functions.contains(&call.func_name.as_str()).then_some(namespace)
+}
+
+/// Returns the namespace that the call's target names, with its functions, if the called function is not one of them.
+pub(crate) fn unknown_function_of_namespace(
+    call: &CallExpr,
+) -> Option<(&'static str, &'static [&'static str])> {
+    named_namespace(call).filter(|(_, functions)| !functions.contains(&call.func_name.as_str()))
+}
+
+/// Returns the namespace that the call's target names, with its functions. The target may also be a variable of the same name.
+fn named_namespace(call: &CallExpr) -> Option<(&'static str, &'static [&'static str])> {
     let Expr::Ident(target) = &call.target.as_deref()?.expr else { return None };
-    let (namespace, functions) = NAMESPACES.iter().find(|(namespace, _)| namespace == target)?;
-    functions.contains(&call.func_name.as_str()).then_some(*namespace)
+    NAMESPACES.iter().copied().find(|(namespace, _)| *namespace == target.as_str())
 }
 
 /// A compiled regular expression.

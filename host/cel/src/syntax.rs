@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 
-use crate::functions::namespace;
+use crate::functions::{namespace, unknown_function_of_namespace};
 
 /// Returns the first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`). The namespace of a function, as in
 /// `sets.contains(a, b)`, is no variable.
@@ -54,6 +54,11 @@ pub fn is_name(function: &str) -> bool {
 /// Whether the call is that of a function in a namespace, such as `sets.contains(a, b)`.
 pub fn is_in_namespace(call: &CallExpr) -> bool {
     namespace(call).is_some()
+}
+
+/// Returns the namespace of a call such as `sets.union(a, b)`, and the functions that the namespace has, if this function is not among them.
+pub fn unknown_in_namespace(call: &CallExpr) -> Option<(&'static str, &'static [&'static str])> {
+    unknown_function_of_namespace(call)
 }
 
 /// Returns the direct subexpressions.

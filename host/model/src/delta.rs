@@ -23,7 +23,7 @@ pub struct Deletion {
     /// The last known version.
     pub last: Object,
     /// Whether the watch missed the deletion, so that `last` may not be the final version (a tombstone, client-go's
-    /// `DeletedFinalStateUnknown`).
+    /// `DeletedFinalStateUnknown`). Always `false` in a reflector's delta: the missed deletions of a list are found when it is applied.
     pub final_state_unknown: bool,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The longest duration that a guest can pass, in milliseconds: 2³¹ - 1, because QuickJS clips larger numbers.
 pub const MAX_MILLISECONDS: u32 = 2_147_483_647;
 
-/// The resource limits of one instance of a plugin. The fault for an exceeded limit names the limit as the sidecar spells it.
+/// The limits of an instance, and the log limits, which all instances of a plugin share. The fault for an exceeded limit names the limit as the sidecar spells it.
 ///
 /// The defaults suffice for every guest language that has an SDK, with room for the plugin's own work; docs/limits.md has the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ const FIRST: [&str; 5] = ["plugin", "reconcile", "observe", "index", "types"];
 /// Returns the whole document.
 ///
 /// # Errors
-/// Errors if an item that requires a comment has none; the text names the item.
+/// Errors if an item that requires a comment has none; the error names the item.
 pub(super) fn render(resolve: &Resolve, package: PackageId) -> Result<String> {
     let package = &resolve.packages[package];
     let mut out = format!(

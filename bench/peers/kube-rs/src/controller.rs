@@ -11,7 +11,7 @@ use kube::runtime::controller::{Action, Controller};
 use kube::runtime::watcher;
 
 use crate::progress::Progress;
-use crate::{Arguments, Error, done, listed};
+use crate::{Arguments, Error, print_done, print_listed};
 
 /// Runs until the last event has been reconciled; the controller keeps running. Reports the list as read once every object was reconciled, so
 /// that the controller is idle when the events start.
@@ -21,8 +21,8 @@ pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>)
     let error_policy = |_, _: &Infallible, _| Action::requeue(Duration::from_secs(5));
     tokio::spawn(controller.run(reconcile, error_policy, Arc::clone(&progress)).for_each(|_| async {}));
     progress.wait_for_list().await;
-    listed(reader.len(), arguments)?;
-    done(progress.wait_for_end().await, reader.len());
+    print_listed(reader.len(), arguments)?;
+    print_done(progress.wait_for_end().await, reader.len());
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The kube-rs peer of the ingest and latency benchmarks: reflectors and a controller that read from the fixture server.
 //!
-//!     kube-rs --server URL --objects N --events M --mode typed|dynamic|controller [--latency]
+//!     kube-rs --server URL --objects N --events M --mode typed|dynamic|controller [--latency] [--strip-managed-fields]
 //!
 //! It prints `{"at":"listed"}` when its cache is complete and `{"at":"done",…}` when it has received the last event, and then keeps its cache
 //! until its standard input is closed.
@@ -34,10 +34,10 @@ struct Arguments {
     events: usize,
     #[arg(long, value_enum, default_value = "typed")]
     mode: Mode,
-    /// Measure the latency of every event from the time in it at which it was sent.
+    /// Measure the latency of every event. Each event contains the time at which it was sent.
     #[arg(long)]
     latency: bool,
-    /// Drop managedFields before the cache, which kube's documentation recommends to save memory. Not with --mode controller.
+    /// Remove managedFields from objects before they are cached, as kube's documentation recommends to save memory. Not with --mode controller.
     #[arg(long)]
     strip_managed_fields: bool,
 }
@@ -73,12 +73,12 @@ async fn main() -> Result<(), Error> {
     }
     let mut rest = Vec::new();
     tokio::io::stdin().read_to_end(&mut rest).await?;
-    // Ends the background tasks.
+    // The process ends although background tasks still run.
     std::process::exit(0);
 }
 
 /// Checks that the cache has all objects, and prints that it is complete.
-fn listed(cached: usize, arguments: &Arguments) -> Result<(), Error> {
+fn print_listed(cached: usize, arguments: &Arguments) -> Result<(), Error> {
     if cached != arguments.objects {
         let wanted = arguments.objects;
         return Err(format!(
@@ -90,7 +90,7 @@ fn listed(cached: usize, arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-fn done(mut done: Value, cached: usize) {
+fn print_done(mut done: Value, cached: usize) {
     done["at"] = "done".into();
     done["cached"] = cached.into();
     println!("{done}");

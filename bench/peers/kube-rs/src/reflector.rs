@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::progress::Progress;
-use crate::{Arguments, Error, done, listed};
+use crate::{Arguments, Error, print_done, print_listed};
 
 /// Runs until the last event has been received; the stream keeps running.
 pub async fn run<K>(
@@ -45,7 +45,7 @@ where
     }
     reader.wait_until_ready().await?;
     progress.wait_for_list().await;
-    listed(reader.len(), arguments)?;
-    done(progress.wait_for_end().await, reader.len());
+    print_listed(reader.len(), arguments)?;
+    print_done(progress.wait_for_end().await, reader.len());
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(crate) struct Suspension {
 #[derive(Default)]
 pub(crate) struct AccessState {
     /// The grants of the sidecar have changed since this version was loaded, and the new version is not ready yet.
-    operator: Option<Suspension>,
+    operator_suspension: Option<Suspension>,
     missing_permissions: Vec<Suspension>,
     /// Whether an operator has paused the plugin. Work in progress may then still read.
     paused: bool,
@@ -43,7 +43,7 @@ pub(crate) struct AccessState {
 
 impl AccessState {
     fn suspensions(&self) -> impl Iterator<Item = &Suspension> + Clone {
-        self.operator.iter().chain(&self.missing_permissions)
+        self.operator_suspension.iter().chain(&self.missing_permissions)
     }
 
     fn is_suspended(&self) -> bool {
@@ -74,7 +74,7 @@ impl Access {
         if !self.is_suspended() {
             return None;
         }
-        self.state.borrow().operator.as_ref().map(|suspension| suspension.reason.to_string())
+        self.state.borrow().operator_suspension.as_ref().map(|suspension| suspension.reason.to_string())
     }
 
     /// Whether no work may start: a grant or a permission is missing, or the plugin is paused.
@@ -148,8 +148,8 @@ impl Access {
     pub(crate) fn set_operator_suspension(&self, reason: Option<WaitingFor>) {
         let suspension = reason.map(|reason| Suspension { watch: None, reason });
         self.change(|state| {
-            let changed = state.operator != suspension;
-            state.operator = suspension;
+            let changed = state.operator_suspension != suspension;
+            state.operator_suspension = suspension;
             changed
         });
     }

@@ -103,7 +103,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(warnings::http_warning(code.imports(), &descriptor, &sidecar));
-    warnings.extend(watches.iter().filter_map(warnings::watch_warning));
+    warnings.extend(watches.iter().flat_map(warnings::watch_warnings));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
     warnings.extend(unused_grants(&descriptor, &sidecar, &watched));

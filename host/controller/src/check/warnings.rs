@@ -64,30 +64,31 @@ pub(super) fn http_warning(imports: &[String], descriptor: &Descriptor, sidecar:
     }
 }
 
-/// Returns the warning about a watch, if there is one.
-pub(super) fn watch_warning(checked: &CheckedWatch) -> Option<String> {
+/// Returns the warnings about a watch.
+pub(super) fn watch_warnings(checked: &CheckedWatch) -> Vec<String> {
+    let mut warnings = Vec::new();
     let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
     // Only for kinds whose server tracks `metadata.generation`: a ConfigMap or a Pod would never pass
     // generationChanged().
     let counts_generations = watch.api_version != "v1";
     if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() && counts_generations {
-        return Some(format!(
+        warnings.push(format!(
             "watch {name:?} has no predicate: every status write triggers a reconcile; generationChanged() would leave those out"
         ));
     }
     if watch.trigger.is_none() && !watch.notify && watch.indexes.is_empty() {
-        return Some(format!(
+        warnings.push(format!(
             "watch {name:?} has neither trigger nor notify nor an index: it only fills the cache, for reads by key"
         ));
     }
     if *served == Verdict::Unverified {
-        return Some(format!(
+        warnings.push(format!(
             "watch {name:?}: only a cluster knows whether it serves kind {:?} in {:?}; give --kubeconfig to ask one",
             watch.kind, watch.api_version
         ));
     }
-    None
+    warnings
 }
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
-        watch_warning(&CheckedWatch { watch, served, namespaced: None }).unwrap_or_default()
+        watch_warnings(&CheckedWatch { watch, served, namespaced: None }).join("\n")
     }
 
     #[test]
@@ -114,6 +115,8 @@ mod tests {
         assert_eq!(warning_of(&json!({"notify": true}), Verdict::Yes), "");
         assert_eq!(warning_of(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
         assert!(warning_of(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
+        let both = warning_of(&json!({"trigger": "self"}), Verdict::Unverified);
+        assert!(both.contains("no predicate") && both.contains("--kubeconfig"), "{both}");
     }
 
     #[test]

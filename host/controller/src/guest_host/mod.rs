@@ -19,7 +19,7 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::cache::views::{INDEX_STEP, Views};
-use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
+use crate::client::quota::LogThrottle;
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::PluginLimits;
 pub(crate) use crate::guest_host::services::GuestServices;
@@ -44,35 +44,23 @@ pub(crate) struct Capabilities {
     pub(crate) rate_limits: RateLimits,
 }
 
-/// Rate limits for actions that cost the cluster or other plugins something.
+/// The limits that a version's guests share, and which of their excesses were logged. The plugin's `RateLimiters` enforce the rates.
 pub(crate) struct RateLimits {
     plugin_limits: PluginLimits,
-    requests: RateLimiter,
     requests_waited: LogThrottle,
-    events: Mutex<TokenBucket>,
     events_dropped: LogThrottle,
     /// The metrics whose refusal was logged; `None` stands for the limit on the number of series.
     logged_metrics: Mutex<HashSet<Option<String>>>,
 }
 
 impl RateLimits {
-    /// The burst of Events, in seconds of their rate.
-    const EVENT_BURST: u32 = 10;
     /// The number of metrics whose refusal is logged. Further ones are only counted.
     const MAX_LOGGED_METRICS: usize = 20;
 
     pub(crate) fn new(plugin_limits: &PluginLimits) -> Self {
-        let now = Instant::now();
-        let events = plugin_limits.events_per_second;
         Self {
             plugin_limits: *plugin_limits,
-            requests: RateLimiter::new(TokenBucket::new(
-                plugin_limits.client_qps,
-                plugin_limits.client_burst,
-                now,
-            )),
             requests_waited: LogThrottle::default(),
-            events: Mutex::new(TokenBucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
             events_dropped: LogThrottle::default(),
             logged_metrics: Mutex::default(),
         }
@@ -126,7 +114,7 @@ impl GuestHost {
                 ));
             }
         };
-        rate_limits.requests.acquire(on_wait).await;
+        self.services.rate_limiters.requests.acquire(on_wait).await;
         match capabilities.views.access.operator_suspension() {
             None => Ok(&capabilities.client),
             Some(reason) => Err(ApiError::Unavailable(reason)),
@@ -320,7 +308,7 @@ impl Host for GuestHost {
                 return;
             }
             let now = Instant::now();
-            let is_too_fast = rate_limits.events.lock().take(now).is_err();
+            let is_too_fast = self.services.rate_limiters.events.lock().take(now).is_err();
             if is_too_fast {
                 self.services.metrics.events_dropped.inc();
                 if rate_limits.events_dropped.is_due(now) {

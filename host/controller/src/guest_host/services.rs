@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
-use crate::client::quota::LogThrottle;
+use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
+use crate::config::limits::PluginLimits;
 use crate::lifecycle::RecentErrors;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::logs::PluginLog;
@@ -34,6 +35,7 @@ pub(crate) struct GuestServices {
     pub(crate) guest_metrics: GuestMetrics,
     /// The account of the memory that the host uses for the plugin.
     pub(crate) host_memory: HostMemory,
+    pub(crate) rate_limiters: Arc<RateLimiters>,
     /// When the log last reported that `host_memory` is exceeded.
     pub(crate) refusals: Arc<LogThrottle>,
     /// The panics of the plugin's tasks.
@@ -46,7 +48,44 @@ pub(crate) struct GuestServices {
     pub(crate) started: Instant,
 }
 
+/// The rate limiters of a plugin, for actions that cost the cluster or other plugins something. They outlive versions, so a reload does not
+/// renew their bursts.
+pub(crate) struct RateLimiters {
+    pub(crate) requests: RateLimiter,
+    pub(crate) events: Mutex<TokenBucket>,
+}
+
+impl RateLimiters {
+    /// The burst of Events, in seconds of their rate.
+    const EVENT_BURST: u32 = 10;
+
+    /// Applies the limits of the version that runs from now on. What was used of a burst stays used.
+    pub(crate) fn set_limits(&self, limits: &PluginLimits) {
+        self.requests.set_rate(limits.client_qps, limits.client_burst);
+        let events = limits.events_per_second;
+        self.events.lock().set_rate(events, events.saturating_mul(Self::EVENT_BURST), Instant::now());
+    }
+}
+
+impl Default for RateLimiters {
+    fn default() -> Self {
+        let PluginLimits { client_qps, client_burst, events_per_second, .. } = PluginLimits::default();
+        let now = Instant::now();
+        let event_burst = events_per_second.saturating_mul(Self::EVENT_BURST);
+        Self {
+            requests: RateLimiter::new(client_qps, client_burst, now),
+            events: Mutex::new(TokenBucket::new(events_per_second, event_burst, now)),
+        }
+    }
+}
+
 impl GuestServices {
+    /// Applies the limits of the version that runs from now on.
+    pub(crate) fn set_limits(&self, limits: &PluginLimits) {
+        self.host_memory.set_limit(limits.host_memory);
+        self.rate_limiters.set_limits(limits);
+    }
+
     /// Releases the memory of a plugin that has stopped for good, except for its log lines, which are shown with its status.
     pub(crate) fn release(&self) {
         self.writes.clear();
@@ -83,6 +122,7 @@ impl GuestServices {
             hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
             host_memory,
+            rate_limiters: Arc::default(),
             refusals: Arc::default(),
             panics: TaskPanics::default(),
             paused: Arc::default(),
@@ -90,5 +130,29 @@ impl GuestServices {
             started: Instant::now(),
             name,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_version_does_not_renew_the_bursts_of_its_plugin() {
+        let limits =
+            PluginLimits { client_qps: 1, client_burst: 2, events_per_second: 1, ..PluginLimits::default() };
+        let limiters = RateLimiters::default();
+        limiters.set_limits(&limits);
+        let requests_wait = async || {
+            let mut has_waited = false;
+            limiters.requests.acquire(|| has_waited = true).await;
+            has_waited
+        };
+        let take_events = || (0..20).filter(|_| limiters.events.lock().take(Instant::now()).is_ok()).count();
+        assert_eq!(take_events(), 10);
+        assert_eq!((requests_wait().await, requests_wait().await), (false, false));
+        limiters.set_limits(&limits);
+        assert_eq!(take_events(), 0);
+        assert!(requests_wait().await);
     }
 }

@@ -382,6 +382,7 @@ impl PluginHost {
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()).charged_to(&host_memory),
             guest_metrics: self.shared.guest_metrics.clone(),
             host_memory,
+            rate_limiters: Arc::default(),
             refusals: Arc::default(),
             panics: TaskPanics::default(),
             paused: Arc::default(),

@@ -12,7 +12,7 @@ pub(crate) enum WaitingFor {
     WatchGrant(String),
     /// A sidecar that can be read and parsed. Without one, the running version has no grants.
     ValidSidecar(String),
-    /// A version that is loaded for the service account that the sidecar names now.
+    /// The sidecar names another service account than the one that the running version was loaded with; the new version is being loaded.
     VersionForAccount(String),
     /// A permission of the plugin's service account, or of the host to act for that account.
     AccountPermission(String),

@@ -206,7 +206,7 @@ pub(crate) async fn load(
         health,
         renamed_watches: Mutex::default(),
         newer_crds: Mutex::default(),
-        host_memory: limits.plugin.host_memory,
+        plugin_limits: limits.plugin,
         must_reload: AtomicBool::new(false),
         compared_kinds: Mutex::default(),
         descriptor,

@@ -14,10 +14,11 @@ use crate::cache::views::Views;
 use crate::client::fence::Fence;
 use crate::config::current_grants::SidecarGrants;
 use crate::config::descriptor::Descriptor;
+use crate::config::limits::PluginLimits;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
-use crate::runtime::predicate::{Predicate, Suspension};
+use crate::runtime::predicate::{Predicate, PredicateSuspension};
 use crate::runtime::targets::Targets;
 
 /// A version that was described and whose watches are synced.
@@ -30,8 +31,8 @@ pub(crate) struct Version {
     /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
     pub(crate) sidecar_grants: Arc<SidecarGrants>,
     pub(crate) workers: usize,
-    /// Bytes that the host may hold for the plugin while this version runs.
-    pub(crate) host_memory: usize,
+    /// The plugin's limits while this version runs.
+    pub(crate) plugin_limits: PluginLimits,
     /// The instances in which a stateless plugin reconciles.
     pub(crate) pool: InstancePool,
     /// The instance that observes; a stateful plugin also reconciles there.
@@ -84,7 +85,7 @@ pub(crate) struct ObserverSubscription {
 pub(crate) struct ResolvedTrigger {
     pub(crate) predicate: Predicate,
     /// Whether the predicate is suspended, because it costs too much.
-    pub(crate) suspension: Mutex<Suspension>,
+    pub(crate) suspension: Mutex<PredicateSuspension>,
     pub(crate) targets: Targets,
     pub(crate) target_watch: Arc<str>,
 }
@@ -181,7 +182,7 @@ impl Version {
             sidecar_grants: Arc::default(),
             must_reload: false.into(),
             compared_kinds: Mutex::default(),
-            host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
+            plugin_limits: PluginLimits::default(),
             workers: 0,
             dedicated_instance: DedicatedInstance::new(pool.clone(), false),
             pool,

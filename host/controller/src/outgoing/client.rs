@@ -1,7 +1,8 @@
 //! Sends the HTTP requests of one version of one plugin. Each request has its own connection: none is shared
 //! with another plugin, and none is kept open.
 //!
-//! While the plugin is suspended because it lacks a right, nothing is sent and nothing is received: no API server judges these requests.
+//! While the plugin is suspended because it lacks a permission, nothing is sent and nothing is received: the API server cannot
+//! refuse these requests.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -193,7 +193,7 @@ async fn a_version_that_was_replaced_sends_nothing() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_lacks_a_right_sends_and_receives_nothing() {
+async fn a_plugin_that_lacks_a_permission_sends_and_receives_nothing() {
     let mut hello = server(HELLO).await;
     let target = format!("http://127.0.0.1:{}", hello.port);
     let access = Arc::<Access>::default();

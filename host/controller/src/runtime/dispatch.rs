@@ -202,7 +202,7 @@ fn admits(
     notification: &Notification,
     guest: &GuestServices,
 ) -> bool {
-    // The others cost nothing worth counting.
+    // Predicates that run without the interpreter are too cheap to limit.
     let suspension = trigger.predicate.needs_interpreter().then_some(&trigger.suspension);
     if suspension.is_some_and(|suspension| suspension.lock().is_active(Instant::now())) {
         return true;

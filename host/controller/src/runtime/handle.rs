@@ -256,7 +256,7 @@ mod tests {
         status_source.guest.queue.add(item, reason, priority);
         for _ in 0..3 {
             let (mut held, reasons) = status_source.guest.queue.get().await.expect("the key");
-            assert!(status_source.guest.queue.retry(&mut held, &reasons, priority).is_some());
+            assert!(status_source.guest.queue.retry(&mut held, &reasons).is_some());
             status_source.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
         }
         let status = status_source.status();

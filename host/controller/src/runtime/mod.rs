@@ -250,7 +250,7 @@ impl PluginTask {
                 self.guest.metrics.refused.inc();
                 if let Some(installed) = &self.installed {
                     // The limit was raised for the version that failed to load.
-                    self.guest.host_memory.set_limit(installed.host_memory);
+                    self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
                 let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
                 let text = problem.to_string();
@@ -290,7 +290,7 @@ impl PluginTask {
     async fn install(&mut self, version: Arc<Version>, exclusive: ExclusiveVersion) {
         // The observer is in no call while the write lock is held.
         self.observer.shutdown().await;
-        self.guest.host_memory.set_limit(version.host_memory);
+        self.guest.set_limits(&version.plugin_limits);
         self.dispatcher.install(Arc::clone(&version), &self.guest);
         if let Some(old) = &self.installed {
             handover::hand_over(old, &version, &self.guest);

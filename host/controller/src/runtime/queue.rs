@@ -159,11 +159,11 @@ impl PluginQueue {
         self.add_uncached(item, Duration::ZERO, reason, priority)
     }
 
-    /// Queues an item again that a worker has taken but not processed, after a delay, with the same reasons.
+    /// Queues an item again that a worker has taken but not processed, after a delay, with the same reasons and priority.
     pub(crate) fn requeue_taken_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let mut payload = QueuePayload { reasons: Reasons::default(), charge: held.take_charge() };
         reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
-        self.queue.add_with_payload_after(held.key().clone(), payload, delay, Priority::Normal);
+        self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
     /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
@@ -173,21 +173,17 @@ impl PluginQueue {
         self.queue.add_with_payload(held.key().clone(), payload, held.priority());
     }
 
-    /// Queues an item after a delay that its reconcile requested.
+    /// Queues an item after a delay that its reconcile requested, with the priority with which it was taken.
     pub(crate) fn requeue_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
         let payload = QueuePayload { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_with_payload_after(held.key().clone(), payload, delay, Priority::Normal);
+        self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
-    /// Queues a failed item again with its rate-limited delay, and returns that; `None` once the queue is shut down.
-    pub(crate) fn retry(
-        &self,
-        held: &mut HeldItem,
-        reasons: &[Reason],
-        priority: Priority,
-    ) -> Option<Duration> {
+    /// Queues a failed item again with its rate-limited delay and the priority with which it was taken. Returns the delay, or `None` once the
+    /// queue is shut down.
+    pub(crate) fn retry(&self, held: &mut HeldItem, reasons: &[Reason]) -> Option<Duration> {
         let payload = QueuePayload { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
-        self.queue.add_with_payload_rate_limited(held.key().clone(), payload, priority)
+        self.queue.add_with_payload_rate_limited(held.key().clone(), payload, held.priority())
     }
 
     /// Whether the key is pending, or has failed and was not given up.
@@ -283,7 +279,7 @@ mod tests {
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (mut got, reasons) = queue.get().await.expect("an item");
         assert_eq!(got.attempts(), 0);
-        assert_eq!(queue.retry(&mut got, &reasons, Priority::Normal), Some(Duration::from_millis(5)));
+        assert_eq!(queue.retry(&mut got, &reasons), Some(Duration::from_millis(5)));
         got.done();
         let (mut got, reasons) = queue.get().await.expect("the item again");
         assert_eq!((got.attempts(), reasons), (1, vec![Reason::Retry]));
@@ -298,13 +294,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_queued_again_keeps_its_priority() {
+        let queue = queue_with(HostMemory::default());
+        queue.add(item("a"), Reason::Startup, Priority::Low);
+        for round in 0..4 {
+            let (mut got, reasons) = queue.get().await.expect("the item");
+            assert_eq!(got.priority(), Priority::Low, "round {round}");
+            match round {
+                0 => drop(queue.retry(&mut got, &reasons)),
+                1 => queue.requeue_after(&mut got, &reasons, Duration::from_secs(1)),
+                2 => queue.requeue_taken_after(&mut got, &reasons, Duration::from_secs(1)),
+                _ => queue.add(item("a"), Reason::Updated, Priority::Normal),
+            }
+            got.done();
+        }
+        let (got, _) = queue.get().await.expect("the item");
+        assert_eq!(got.priority(), Priority::Normal, "a live change raises the priority");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_reset_of_retries_keeps_the_charges_and_reasons_of_keys() {
         let memory = HostMemory::default();
         let queue = queue_with(memory.clone());
         queue.add_uncached(item("a"), Duration::ZERO, Reason::Requeue, Priority::Normal).expect("room");
         for _ in 0..10 {
             let (mut got, reasons) = queue.get().await.expect("the item");
-            assert!(queue.retry(&mut got, &reasons, Priority::Normal).is_some());
+            assert!(queue.retry(&mut got, &reasons).is_some());
         }
         queue.reset_retries();
         assert_eq!((queue.snapshot().depth, memory.used()), (1, KEY_BYTES + 1));
@@ -351,7 +366,7 @@ mod tests {
                 0 => queue.requeue_taken_after(&mut got, &reasons, delay),
                 1 => queue.requeue_taken(&mut got, &reasons),
                 2 => queue.requeue_after(&mut got, &reasons, delay),
-                _ => drop(queue.retry(&mut got, &reasons, Priority::Normal)),
+                _ => drop(queue.retry(&mut got, &reasons)),
             }
             got.done();
             assert_eq!(memory.used(), once, "round {round}");
@@ -369,7 +384,7 @@ mod tests {
         queue.add(item("a"), Reason::Deleted, Priority::Normal);
         assert_eq!(memory.used(), 0);
         let (mut got, reasons) = queue.get().await.expect("the item");
-        assert!(queue.retry(&mut got, &reasons, Priority::Normal).is_some());
+        assert!(queue.retry(&mut got, &reasons).is_some());
         got.done();
         assert!(memory.used() > memory.limit());
         assert!(queue.get().await.is_some());

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pilothouse_informer::Priority;
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -156,8 +155,7 @@ impl Drop for ReconcileAttempt<'_> {
             self.guest.queue.requeue_taken(&mut self.item, reasons);
         } else {
             // The next worker may panic at this key, too, so the key is delayed as after a failure.
-            let priority = self.item.priority();
-            if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons, priority) {
+            if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons) {
                 self.guest.queue.requeue_taken_after(&mut self.item, reasons, delay);
             }
         }
@@ -240,7 +238,7 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
                 };
             }
             let attempt = item.attempts() + 1;
-            let retry = RetryDelay(guest.queue.retry(item, reasons, Priority::Normal));
+            let retry = RetryDelay(guest.queue.retry(item, reasons));
             let Item { watch, key } = item.key();
             guest.recent_errors.record_error(watch, key.as_str(), &failure);
             guest.log.failure(
@@ -278,6 +276,7 @@ pub(super) fn requeue_renamed(
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_informer::Priority;
     use pilothouse_model::ObjectKey;
 
     use super::*;

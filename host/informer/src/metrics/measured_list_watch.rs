@@ -1,4 +1,6 @@
 //! A list-watch that measures the requests and bodies that pass through it, so that the reflector does not have to.
+//!
+//! The reflector counts the failures (`InformerStatus::failures`), because a complete body may still fail to decode.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -24,24 +24,25 @@ const RESET_AFTER: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct Backoff {
     failures: u32,
-    last_end: Option<Instant>,
+    /// When the last wait ends.
+    last_wait_end: Option<Instant>,
     rng: SmallRng,
 }
 
 impl Backoff {
     pub(super) fn new(seed: u64) -> Self {
-        Self { failures: 0, last_end: None, rng: SmallRng::seed_from_u64(seed) }
+        Self { failures: 0, last_wait_end: None, rng: SmallRng::seed_from_u64(seed) }
     }
 
     /// Returns how long to wait after a failure at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Duration {
-        if self.last_end.is_some_and(|end| now.saturating_duration_since(end) >= RESET_AFTER) {
+        if self.last_wait_end.is_some_and(|end| now.saturating_duration_since(end) >= RESET_AFTER) {
             self.failures = 0;
         }
         let floor = BASE.saturating_mul(1 << self.failures.min(10)).min(MAX / 2);
         self.failures = self.failures.saturating_add(1);
         let wait = self.rng.random_range(floor..floor * 2);
-        self.last_end = Some(now + wait);
+        self.last_wait_end = Some(now + wait);
         wait
     }
 

@@ -17,7 +17,7 @@
 //! | listing | last page, no items | watching | an empty `Replaced`, after which the informer is synced | `an_empty_list_is_a_replacement_and_syncs` |
 //! | listing | 410 for a continue token | listing | one list without paging and version, at once | `a_410_in_the_middle_of_a_list_leads_to_one_full_list` |
 //! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `only_a_refused_list_is_followed_by_a_consistent_read` |
-//! | listing | the same, for a consistent read | waiting | back off, list | `a_refused_consistent_read_backs_off` |
+//! | listing | 410, or "too large resource version", for a list with the version unset | waiting | back off, list | `a_refused_consistent_read_backs_off` |
 //! | listing | 429 | waiting | wait as requested, then the same page | `a_429_honours_retry_after_and_does_not_relist` |
 //! | listing | a page with the previous page's token, too many items, or more than 100 pages without items | waiting | discard the list; back off, list | `a_repeated_continue_token_ends_the_list`, `a_list_above_max_list_items_is_aborted_in_one_page_or_several`, `more_than_100_empty_pages_end_the_list` |
 //! | listing | connection cut, any other failure | waiting | discard the list; back off, list | `a_paged_list_cut_after_page_one_leaves_nothing_behind`, `a_failed_list_backs_off_and_reports_the_reason` |
@@ -32,8 +32,8 @@
 //! | streaming | 429, connection refused | waiting | wait as requested, or back off; list | `a_streaming_list_backs_off_for_a_busy_and_for_an_unreachable_server` |
 //! | watching | ADDED, MODIFIED, DELETED | watching | delta; `last` advances | `events_become_deltas_and_bookmarks_only_advance_the_version` |
 //! | watching | BOOKMARK | watching | `last` advances | `a_bookmark_advances_the_version_and_counts_as_progress` |
-//! | watching | any of these, at a version lower than `last` | waiting | discard the event; back off, list with the version unset | `a_lower_resource_version_leads_to_a_consistent_list`, `a_consistent_list_is_retried_until_it_succeeds` |
-//! | watching | the same, after three lists in a row that had not gone back | watching | delta; `last` does not change | `a_server_with_unordered_events_does_not_cause_a_relist_for_each` |
+//! | watching | an event or bookmark with a version lower than `last` | waiting | discard the event; back off, list with the version unset | `a_lower_resource_version_leads_to_a_consistent_list`, `a_consistent_list_is_retried_until_it_succeeds` |
+//! | watching | an event or bookmark with a version lower than `last`, after three lists in a row whose versions were not lower | watching | delta; `last` does not change | `a_server_with_unordered_events_does_not_cause_a_relist_for_each` |
 //! | watching | ended, or cut | watching | watch from `last` | `a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
 //! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `a_very_short_watch_backs_off` |
 //! | watching | idle after it sent something | watching | watch from `last` | `a_dead_connection_is_detected` |

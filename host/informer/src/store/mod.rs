@@ -3,9 +3,10 @@
 //! # Why one `RwLock` with short critical sections
 //! The only writer is the informer's task. It prepares each change (index values, or a whole new map for a replaced list)
 //! under an upgradable read lock, while readers continue, and upgrades to the write lock only to apply it: one map insertion
-//! per event, one pointer swap per relist. A persistent map behind an `ArcSwap` would never block readers, but costs several
-//! allocations for each event and about twice the memory for each object. With this design an object costs 16 bytes in the
-//! map beside its own bytes, and a key in the order.
+//! per event, one pointer swap per relist. An exception is the one event that trains the dictionary of a compressed store:
+//! readers wait while all objects are packed. A persistent map behind an `ArcSwap` would never block readers, but costs several
+//! allocations for each event and about twice the memory for each object. With this design an object costs 16 bytes in the map,
+//! and one reference to its key in the sorted list of keys, in addition to its own bytes.
 //!
 //! # Compression
 //! A compressed store keeps each object packed separately ([`Store::compressed`]). Readers get views, which are unpacked
@@ -38,7 +39,7 @@ use state::{IndexId, State};
 pub(crate) use stored_object::StoredObject;
 pub use typed::ReadError;
 
-/// The namespace of index names: each subscriber of a shared informer has its own.
+/// The scope of index names: each subscriber of a shared informer has its own.
 pub(crate) type ScopeId = u64;
 
 /// The scope of the indexes that [`Store::add_index`] adds.
@@ -61,7 +62,7 @@ const OWN_SCOPE: ScopeId = 0;
 #[derive(Default)]
 pub struct Store {
     state: RwLock<State>,
-    /// Set while changes are applied in another order than that of their versions. Only the writer reads it.
+    /// Set while the delta queue merges, so that changes are applied out of version order. Only the writer reads it.
     version_frozen: AtomicBool,
     packer: Option<Packer>,
 }
@@ -84,7 +85,7 @@ impl Store {
         self.update_unless(object, |_, _| false).ok().flatten()
     }
 
-    /// Like [`update`](Self::update), unless `refuses` returns `true` for the object and the one that it would replace.
+    /// Like [`update`](Self::update), unless `refuses(new, stored)` returns `true`.
     ///
     /// # Errors
     /// Returns the object if it was refused; the store is unchanged then.
@@ -154,8 +155,8 @@ impl Store {
         drop(self.replace(&items, resource_version));
     }
 
-    /// Packs the objects if the store compresses. For a list while it is read, so that the whole list is never in memory
-    /// uncompressed.
+    /// Packs the objects if the store compresses. Call it for each part of a list as it is read, so that the whole list is never
+    /// uncompressed in memory.
     pub(crate) fn pack(&self, objects: &mut [Object]) {
         if let Some(packer) = &self.packer {
             packer.pack_listed(objects);
@@ -168,7 +169,7 @@ impl Store {
         self.state.read().get(key).map(StoredObject::object)
     }
 
-    /// Returns the object with this key if it is not packed: for callers to which unpacking is not worth its cost.
+    /// Returns the object with this key, or `None` if it is packed. For callers that do without the object rather than unpack it.
     pub(crate) fn get_if_plain(&self, key: &ObjectKey) -> Option<Object> {
         self.state.read().get(key).filter(|stored| !stored.is_packed()).map(StoredObject::object)
     }
@@ -183,7 +184,7 @@ impl Store {
         self.state.read().get(key).is_some()
     }
 
-    /// Whether the store has this allocation of the object, not just an equal one.
+    /// Whether the store holds this very object (the same allocation), not only an equal one.
     pub(crate) fn contains_exact(&self, object: &Object) -> bool {
         self.state.read().get(object.key()).is_some_and(|stored| stored.is_same(object))
     }
@@ -254,8 +255,8 @@ impl Store {
         self.state.write().advance_to(resource_version);
     }
 
-    /// While frozen, the store's version does not advance with the objects. Objects that are inserted may then be newer than
-    /// changes that are still to come, and the version promises that there are none.
+    /// While frozen, inserting an object does not advance the store's version. The version promises that all earlier changes are in
+    /// the store; while the queue merges, an inserted object may be newer than changes that have not been applied yet.
     pub(crate) fn freeze_version(&self, frozen: bool) {
         self.version_frozen.store(frozen, Ordering::Relaxed);
     }

@@ -88,7 +88,8 @@ impl KeyPayload for () {
 ///   queued once more when the worker is done. Two workers never hold the same key.
 /// - A key has one due time: the earlier of two adds wins, so an immediate add replaces a delayed one.
 /// - Only [`add_rate_limited`](Self::add_rate_limited) is rate-limited.
-/// - Ready keys leave in order of arrival, live changes before low-priority keys.
+/// - Ready keys leave in order of arrival, live changes before low-priority keys. A delayed or retried key arrives when its delay
+///   ends.
 ///
 /// The worker that takes a key receives the merged payload of all adds since it was last taken. [`export`](Self::export) does not
 /// include the payloads.
@@ -349,9 +350,8 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
         drop(discarded);
     }
 
-    /// Returns all pending keys with their delays and attempts. Keys that workers hold are included, because their outcome is not
-    /// known. For programs that replace a queue; the host of Pilothouse does not use this, because a plugin's queue outlives its
-    /// versions.
+    /// Returns all pending keys with their delays and attempts, for programs that replace a queue. The host of Pilothouse does not use
+    /// this, because a plugin's queue outlives its versions. Keys that workers hold are included, because their outcome is not known.
     #[must_use]
     pub fn export(&self) -> Vec<PendingItem<K>> {
         self.shared.state.lock().export(Instant::now())

@@ -227,10 +227,11 @@ impl Object {
         pointer::find_all(&self.0.json, &self.0.metadata, pointers)
     }
 
-    /// Parses the whole object into a tree. This is slow: avoid it for each watch event.
+    /// Parses the whole object into a tree; `Null` if the object nests more deeply than `serde_json` reads (128 levels). This is slow: avoid
+    /// it for each watch event.
     #[must_use]
     pub fn to_value(&self) -> serde_json::Value {
-        // The text was validated when the object was parsed.
+        // The text was validated when the object was parsed, so only its depth can be refused.
         serde_json::from_str(&self.0.json).unwrap_or_default()
     }
 

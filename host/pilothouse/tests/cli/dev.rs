@@ -64,17 +64,17 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_are_applied_at_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::create_dir(folder.path().join("manifests")).expect("made");
+    fs::create_dir(folder.path().join("manifests")).expect("create the folder");
     let manifests = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n---\n\
                      apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
                      apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: later}\n---\n\
                      apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: absent}\n";
-    fs::write(folder.path().join("manifests/all.yaml"), manifests).expect("written");
+    fs::write(folder.path().join("manifests/all.yaml"), manifests).expect("write the file");
     let dev = Dev::start(folder.path(), &["--apply", "manifests"]);
     for line in [
-        "applied ConfigMap shop/a of manifests/all.yaml",
-        "not applied: ConfigMap absent/b of manifests/all.yaml",
-        "Foo later of manifests/all.yaml waits until kind",
+        "applied ConfigMap shop/a from manifests/all.yaml",
+        "not applied: ConfigMap absent/b from manifests/all.yaml",
+        "to be served: Foo later from manifests/all.yaml",
     ] {
         wait_for_log(&dev, line).await;
     }

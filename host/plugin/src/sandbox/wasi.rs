@@ -1,6 +1,7 @@
 //! The WASI 0.2 that a guest gets: clocks, randomness and standard output from the host; no files, sockets, environment or arguments.
 //!
-//! The interfaces for the latter exist, but offer nothing: language runtimes import them whether they use them or not.
+//! The interfaces of files, sockets, environment and arguments exist but are empty, because language runtimes import them even if they do
+//! not use them.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,6 +20,7 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use super::console::{SharedConsole, Stream};
 use crate::{Host, InstanceLimits};
 
+/// Creates the WASI context of one instance.
 pub(crate) fn context(host: &Arc<dyn Host>, console: &SharedConsole, limits: &InstanceLimits) -> WasiCtx {
     let seed = {
         let mut bytes = [0; 16];

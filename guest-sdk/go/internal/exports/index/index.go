@@ -15,7 +15,7 @@ func Values(index string, object *pilothouse_controller_objects.Object) []string
 	defer exports.End()
 	defer object.Drop()
 	if Handler == nil {
-		panic("the plugin imports the package index and calls no index.Export in an init function")
+		panic("the plugin imports the package index but did not call index.Export; call it in an init function")
 	}
 	return Handler(index, object)
 }

@@ -24,7 +24,7 @@ func Observe(notifications []notification, batch *pilothouse_controller_changes.
 	defer exports.End()
 	defer batch.Drop()
 	if Handler == nil {
-		const text = "the plugin imports the package observe and calls no observe.Export in an init function"
+		const text = "the plugin imports the package observe but did not call observe.Export; call it in an init function"
 		return types.Err[types.Unit, failure](pilothouse_controller_types.MakeFailureTerminal(text))
 	}
 	return Handler(notifications, host.WrapBatch(batch))

@@ -13,7 +13,7 @@ var Handler func(config string) (string, error)
 func Describe(config string) types.Result[string, string] {
 	defer exports.End()
 	if Handler == nil {
-		return types.Err[string, string]("the plugin calls no sdk.Describe in an init function")
+		return types.Err[string, string]("the plugin did not call sdk.Describe; call it in an init function")
 	}
 	document, err := Handler(config)
 	if err != nil {

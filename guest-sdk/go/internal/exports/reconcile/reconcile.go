@@ -1,4 +1,4 @@
-// Package export_pilothouse_controller_reconcile implements the export reconcile.reconcile. The generated bindings determine its name.
+// Package export_pilothouse_controller_reconcile implements the export reconcile.reconcile. The generated bindings determine the package's name.
 package export_pilothouse_controller_reconcile
 
 import (
@@ -17,11 +17,11 @@ type (
 var Handler func(request) types.Result[outcome, failure]
 
 // Reconcile is called by the bindings.
-func Reconcile(work request) types.Result[outcome, failure] {
+func Reconcile(req request) types.Result[outcome, failure] {
 	defer exports.End()
 	if Handler == nil {
-		const text = "the plugin imports the package reconcile and calls no reconcile.Export in an init function"
+		const text = "the plugin imports the package reconcile but did not call reconcile.Export; call it in an init function"
 		return types.Err[outcome, failure](pilothouse_controller_types.MakeFailureTerminal(text))
 	}
-	return Handler(work)
+	return Handler(req)
 }

@@ -26,6 +26,7 @@ pub(super) struct Column {
 }
 
 impl Column {
+    /// A column of the OpenAPI type `string`. Its cells may be numbers, as those of kube-apiserver are.
     const fn text(name: &'static str, render: fn(&Row<'_>) -> Value) -> Self {
         Self { name, ty: "string", wide: false, render }
     }

@@ -49,11 +49,11 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 enum Outcome {
     Object(Object),
-    Deleted(Deletion),
+    Deleted(DeletionWrite),
 }
 
 #[derive(Clone, Debug)]
-struct Deletion {
+struct DeletionWrite {
     uid: String,
     uid_before: String,
     /// The newest resource version of the object that is known, "" without one. The deletion is later.
@@ -107,7 +107,7 @@ impl Entry {
                     // This response comes late: the entry is about an object that was created after the deletion.
                     Some(entry) if entry.is_of_later_object(&uid, &last_version) => Some(entry),
                     _ => {
-                        let deletion = Deletion { uid, uid_before, last_version, min_version };
+                        let deletion = DeletionWrite { uid, uid_before, last_version, min_version };
                         Some(new(Outcome::Deleted(deletion)))
                     }
                 }
@@ -138,7 +138,7 @@ impl Entry {
     pub(super) fn memory_size(&self) -> usize {
         let outcome = match &self.outcome {
             Outcome::Object(object) => object.memory_size(),
-            Outcome::Deleted(Deletion { uid, uid_before, last_version, min_version }) => {
+            Outcome::Deleted(DeletionWrite { uid, uid_before, last_version, min_version }) => {
                 [uid, uid_before, last_version, min_version].map(String::len).iter().sum()
             }
         };
@@ -242,7 +242,7 @@ impl Entry {
     }
 }
 
-impl Deletion {
+impl DeletionWrite {
     /// Whether a cached state is of the deleted object or an earlier one.
     fn hides(&self, object: &Object) -> bool {
         object.uid() == self.uid

@@ -1,11 +1,8 @@
-//! Sends a plugin's writes, and makes sure that the outcome of each is known before its key is reconciled
-//! again.
+//! Sends a plugin's writes. A key whose write has no response is held back until a live get has shown the result.
 //!
-//! A request cannot be recalled once it was sent, but its guest may be cut off and its version swapped out.
-//! So each write has a task of its own, which continues without them and holds the key meanwhile. If the
-//! response does not show the resulting object, a live get decides what the plugin's reads show. Nothing can
-//! be found out about a creation with `generateName` whose response was lost, because the name was in the
-//! response.
+//! A request cannot be recalled once it was sent, but its guest may be cut off and its version swapped out. So each write has a task of
+//! its own, which continues without them and holds the key meanwhile. The outcome stays unknown, and the key is released, if the API server
+//! denies the get, if no running version watches the resource, or if the name was generated (`generateName`): the response had the name.
 
 use std::time::Duration;
 
@@ -114,7 +111,7 @@ enum RequestResult {
 /// The result of a live get.
 enum LiveState {
     Known(WriteOutcome),
-    /// It cannot be found out: the permission is missing, or no running version needs to know.
+    /// A get cannot tell: it is denied, the name is unknown, or no running version reads the object.
     Undecidable,
     Unknown(String),
 }
@@ -207,13 +204,13 @@ impl WriteTask {
         }
     }
 
-    /// Retries the live get until the outcome is known. Calls `then` after the first result, which is in
-    /// `live`.
-    async fn resolve(&self, mut live: LiveState, uid: &str, then: impl FnOnce()) {
+    /// Repeats the live get until the outcome is known, starting with the result `live`. Calls `on_first_result` once, after that result was
+    /// recorded.
+    async fn resolve(&self, mut live: LiveState, uid: &str, on_first_result: impl FnOnce()) {
         if let LiveState::Known(state) = &live {
             self.record(state, uid).await;
         }
-        then();
+        on_first_result();
         let mut wait = FIRST_GET_DELAY;
         while let LiveState::Unknown(problem) = live {
             let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);

@@ -11,7 +11,7 @@ pub use table::{LIMITS, Limit};
 pub use units::Unit;
 pub(crate) use units::format_quantity;
 
-/// The limits of a plugin, which its instances share.
+/// The limits of a plugin, which its instances and versions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
     /// `metricSeries`.

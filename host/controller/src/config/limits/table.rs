@@ -57,7 +57,7 @@ pub static LIMITS: [Limit; 20] = [
         unit: Unit::Count,
         range: 1..=10_000,
         max_request: None,
-        description: "core instances, memories and tables that a component consists of, each",
+        description: "core WebAssembly instances in one component, its memories, and its tables, each (not instances of the plugin)",
         on_exceeded: "The component is not instantiated.",
         get: |limits| limits.instance.instances as u64,
         set: |limits, value| limits.instance.instances = size(value),

@@ -250,7 +250,7 @@ impl LoopDetector {
             return None;
         }
         let states: Vec<_> =
-            self.states.iter().map(|state| without_volatile_metadata(&state.object)).collect();
+            self.states.iter().filter_map(|state| without_volatile_metadata(&state.object)).collect();
         let has_returned = matches!(states.as_slice(), [first, _, last] if first == last);
         if !has_returned && self.count() < MAX_ROUNDS && self.level == 0 {
             return None;

@@ -9,7 +9,10 @@ mod read_set;
 mod suspension;
 
 pub use pilothouse_cel::COST_LIMIT;
-use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
+use pilothouse_cel::ast::IdedExpr;
+use pilothouse_cel::syntax::{
+    calls, first_unknown, has_struct, is_in_namespace, is_name, unknown_in_namespace,
+};
 use pilothouse_cel::{
     Budget, CompileError, EvaluationError, Expression, Value, from_json, is_missing_from_library,
 };
@@ -17,7 +20,7 @@ use pilothouse_model::{Notification, Object};
 
 use fast_path::FastPath;
 use read_set::ReadSet;
-pub(crate) use suspension::Suspension;
+pub(crate) use suspension::PredicateSuspension;
 
 /// A compiled predicate. The empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
@@ -78,9 +81,7 @@ impl Predicate {
         let expression = Expression::compile(text)?;
         let root = expression.root();
         if let Some(name) = first_unknown(root, &mut VARIABLES.to_vec()) {
-            return Err(PredicateError::new(format!(
-                "unknown variable {name:?}; the variables are object, old and event"
-            )));
+            return Err(unknown_name(root, name));
         }
         if has_struct(root) {
             return Err(PredicateError::new("a message literal (NAME{...}) is not supported".to_owned()));
@@ -151,6 +152,19 @@ impl Compiled {
     }
 }
 
+/// Returns the error about a name that is no variable: it may be a namespace that lacks the function.
+fn unknown_name(root: &IdedExpr, name: &str) -> PredicateError {
+    for call in calls(root) {
+        if let Some((namespace, functions)) = unknown_in_namespace(call).filter(|(found, _)| *found == name) {
+            let (function, functions) = (&call.func_name, functions.join(", "));
+            return PredicateError::new(format!(
+                "unknown function {namespace}.{function}(); the functions of {namespace} are {functions}"
+            ));
+        }
+    }
+    PredicateError::new(format!("unknown variable {name:?}; the variables are object, old and event"))
+}
+
 /// Returns what is read of an object. The conversion is a part of the evaluation's cost.
 fn object_value(object: &Object, read_set: &ReadSet, budget: &mut Budget) -> Result<Value, EvaluationError> {
     read_set.extract(object, budget).map(from_json)
@@ -169,7 +183,8 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
     match name {
         "generationChanged" => old.generation() != new.generation(),
         "labelsChanged" => !old.same_labels(new) && !old.labels().eq(new.labels()),
-        _ => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
+        "annotationsChanged" => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
+        _ => unreachable!("{name} is not in CHANGE_FUNCTIONS"),
     }
 }
 
@@ -267,6 +282,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_nested_too_deeply_is_an_error_and_not_null() {
+        let nested = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"1"}},"spec":{{"x":{nested}}}}}"#
+        );
+        let added =
+            Notification::Added { object: Object::from_json(text).expect("an object"), initial: false };
+        for text in ["object.spec.x != null", "object != null"] {
+            let error = Predicate::compile(text).expect(text).admits(&added).expect_err(text).to_string();
+            assert!(error.contains("nested too deeply"), "{text}: {error}");
+        }
+        assert!(admits("object.metadata.name == 'a'", &added), "what is not read may nest");
+    }
+
+    #[test]
     fn functions_of_cel_and_kubernetes_compile() {
         for predicate in [
             "!(1 + 2 * 3 > 4 || 5 % 2 in [1]) && -1 < 0",
@@ -293,6 +323,15 @@ mod tests {
         };
         assert!(error("object.").contains("Syntax error"), "{}", error("object."));
         assert!(error("pod.spec == 1").contains("unknown variable \"pod\""));
+        assert_eq!(
+            error("sets.union(object.a, object.b) == []"),
+            "unknown function sets.union(); the functions of sets are contains, equivalent, intersects"
+        );
+        let method_of_variable = "object.items.all(ip, ip.startsWith('10.'))";
+        assert!(
+            Predicate::compile(method_of_variable).is_ok(),
+            "a variable may have the name of a namespace"
+        );
         let bound = "object.items.all(item, item.size() > 0) && item == 1";
         assert!(
             error(bound).contains("unknown variable \"item\""),

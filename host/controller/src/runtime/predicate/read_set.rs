@@ -61,7 +61,7 @@ impl ReadSet {
     /// Returns the part of the object that is read.
     ///
     /// # Errors
-    /// Its conversion exceeds the budget.
+    /// Its conversion exceeds the budget, or it nests more deeply than `serde_json` reads (128 levels).
     pub(super) fn extract(&self, object: &Object, budget: &mut Budget) -> Result<Value, EvaluationError> {
         Ok(self.value(object, budget)?.unwrap_or_default())
     }
@@ -88,8 +88,8 @@ impl ReadSet {
     fn whole(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
         let Some(text) = object.field(&self.pointer) else { return Ok(None) };
         budget.charge_json(text)?;
-        // The text is valid JSON: the object was parsed before.
-        Ok(Some(serde_json::from_str(text).unwrap_or_default()))
+        // The text is valid JSON, because the object was parsed before. Only its depth can be refused.
+        serde_json::from_str(text).map(Some).map_err(|_| EvaluationError::Depth)
     }
 }
 

@@ -13,13 +13,13 @@ const MAX_DELAY: Duration = Duration::from_mins(5);
 
 /// Whether a predicate is suspended. After the suspension, the next evaluation decides whether another one follows.
 #[derive(Debug, Default)]
-pub(crate) struct Suspension {
+pub(crate) struct PredicateSuspension {
     /// Evaluations in a row that exceeded the limit.
     exceeded: u32,
     until: Option<Instant>,
 }
 
-impl Suspension {
+impl PredicateSuspension {
     /// Whether the predicate must not be evaluated now.
     pub(crate) fn is_active(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
@@ -45,7 +45,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn suspensions_grow_until_an_evaluation_is_within_the_limit() {
-        let (mut suspension, mut now) = (Suspension::default(), Instant::now());
+        let (mut suspension, mut now) = (PredicateSuspension::default(), Instant::now());
         for _ in 1..MAX_EXCEEDED {
             assert_eq!(suspension.record(true, now), None);
         }

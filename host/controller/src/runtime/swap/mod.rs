@@ -10,6 +10,8 @@
 //!
 //! While indexing and draining, the running version reconciles and receives changes. While catching up, nothing is dispatched, because a
 //! change would then be in the running version's indexes but not in the new one's; notifications wait in their subscriptions.
+//!
+//! `PluginTask::swap` then installs the version and decides what happens to the queue.
 
 use std::future::Future;
 use std::pin::Pin;

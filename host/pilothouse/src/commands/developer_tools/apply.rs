@@ -92,7 +92,7 @@ impl Manifests {
     pub(crate) async fn apply_when_served(mut self, client: kube::Client, stop: CancellationToken) {
         for manifest in &self.0 {
             let Manifest { kind, api_version, .. } = manifest;
-            tracing::info!("{manifest} waits until kind {kind:?} in {api_version:?} is served");
+            tracing::info!("waiting for kind {kind:?} in {api_version:?} to be served: {manifest}");
         }
         while !self.is_empty() {
             tokio::select! {
@@ -227,7 +227,7 @@ impl Manifest {
 impl std::fmt::Display for Manifest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let slash = if self.namespace.is_empty() { "" } else { "/" };
-        write!(f, "{} {}{slash}{} of {}", self.kind, self.namespace, self.name, self.source.display())
+        write!(f, "{} {}{slash}{} from {}", self.kind, self.namespace, self.name, self.source.display())
     }
 }
 
