@@ -125,8 +125,10 @@ pub(super) fn parent(subresource: &str) -> Option<(&'static str, &'static str)> 
 
 fn plural(kind: &str) -> String {
     let lower = kind.to_ascii_lowercase();
+    if lower == "endpoints" {
+        return lower;
+    }
     match lower.strip_suffix('y') {
-        _ if lower == "endpoints" => lower,
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
         _ if lower.ends_with(['s', 'x']) || lower.ends_with("ch") => format!("{lower}es"),
         _ => format!("{lower}s"),
