@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -358,9 +359,28 @@ func TestLogTakesFieldsAndGroups(t *testing.T) {
 	h := sdktest.New(t, describe)
 	logger := slog.New(sdk.LogHandler()).With("colour", "blue").WithGroup("size")
 	logger.Info("scaled", "replicas", 3, slog.Group("at", "hour", 7))
-	wanted := sdktest.Line{Message: "scaled", Fields: map[string]string{"colour": "blue", "size.replicas": "3", "size.at.hour": "7"}}
+	wanted := sdktest.Line{Level: "info", Message: "scaled", Fields: map[string]string{"colour": "blue", "size.replicas": "3", "size.at.hour": "7"}}
 	if len(h.Logged) != 1 || !reflect.DeepEqual(h.Logged[0], wanted) {
 		t.Errorf("%v", h.Logged)
+	}
+}
+
+func TestDefaultLoggersWriteToTheHostDuringATest(t *testing.T) {
+	handler, writer, flags := slog.Default(), log.Writer(), log.Flags()
+	t.Run("with a host", func(t *testing.T) {
+		h := sdktest.New(t, describe)
+		slog.Warn("scaled", "replicas", 3)
+		log.Print("plain")
+		wanted := []sdktest.Line{
+			{Level: "warn", Message: "scaled", Fields: map[string]string{"replicas": "3"}},
+			{Level: "info", Message: "plain", Fields: map[string]string{}},
+		}
+		if !reflect.DeepEqual(h.Logged, wanted) {
+			t.Errorf("%v", h.Logged)
+		}
+	})
+	if slog.Default() != handler || log.Writer() != writer || log.Flags() != flags {
+		t.Error("the default loggers are not restored")
 	}
 }
 

@@ -409,13 +409,16 @@ func (f fake) PublishEvent(regarding host.Object, warning bool, reason, _, note 
 	f.Events = append(f.Events, fmt.Sprintf("%s %s %s: %s", kind, reason, sdk.Key(regarding.Key()), note))
 }
 
-func (f fake) Log(_ uint8, message string, fields []host.Pair) {
-	line := Line{Message: message, Fields: map[string]string{}}
+func (f fake) Log(level uint8, message string, fields []host.Pair) {
+	line := Line{Level: levels[level], Message: message, Fields: map[string]string{}}
 	for _, field := range fields {
 		line.Fields[field.Key] = field.Value
 	}
 	f.Logged = append(f.Logged, line)
 }
+
+// levels has the names of the levels in the contract's order.
+var levels = [...]string{"debug", "info", "warn", "error"}
 
 func (f fake) Counter(name string, _ []host.Pair, add float64) { f.Metrics[name] += add }
 func (f fake) Gauge(name string, _ []host.Pair, value float64) { f.Metrics[name] = value }

@@ -15,6 +15,8 @@ package sdktest
 
 import (
 	"encoding/json"
+	"log"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -38,7 +40,7 @@ type Host struct {
 	Events []string
 	// Queued lists the keys that were added to the queue, with their delays.
 	Queued []Queued
-	// Logged lists the log lines that were written through sdk.LogHandler.
+	// Logged lists the lines that were written through slog, log and sdk.LogHandler.
 	Logged []Line
 	// Metrics has, by name, the sum of each counter, the last value of each gauge, and the number of observations of each histogram.
 	Metrics map[string]float64
@@ -53,6 +55,8 @@ type Queued struct {
 
 // Line is a line of the log.
 type Line struct {
+	// Level is debug, info, warn or error.
+	Level   string
 	Message string
 	Fields  map[string]string
 }
@@ -80,8 +84,24 @@ func New(t testing.TB, describe func(sdk.Config) (sdk.Plugin, error)) *Host {
 	}
 	before := host.Current
 	host.Current = fake{h}
-	t.Cleanup(func() { host.Current = before })
+	restoreLoggers := useLogHandler()
+	t.Cleanup(func() {
+		restoreLoggers()
+		host.Current = before
+	})
 	return h
+}
+
+// useLogHandler makes the default loggers write to the host, as they do in a plugin. It returns a function that restores them.
+func useLogHandler() func() {
+	logger, writer, flags := slog.Default(), log.Writer(), log.Flags()
+	slog.SetDefault(slog.New(sdk.LogHandler()))
+	return func() {
+		slog.SetDefault(logger)
+		// SetDefault does not undo what it did to the package log.
+		log.SetOutput(writer)
+		log.SetFlags(flags)
+	}
 }
 
 // Put creates or replaces an object, as another client would. The object is a JSON string, or a value that encoding/json encodes as a manifest.
