@@ -99,7 +99,7 @@ _Noreturn static void trap(const char *message) {
   exit(1);
 }
 
-void ph_test_clock(int64_t time) { seconds = time; }
+void ph_test_clock(int64_t seconds_since_epoch) { seconds = seconds_since_epoch; }
 
 void ph_test_config(const char *json) {
   free(config);

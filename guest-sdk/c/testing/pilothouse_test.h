@@ -47,7 +47,8 @@ void ph_test_fail(ph_code code);
 /* Sets what happens at a programming error for which the host ends the instance, such as the name of an unknown watch. By default the test fails
  * with the message. The handler does not return. */
 void ph_test_on_trap(void (*handler)(const char *message));
-void ph_test_clock(int64_t time);
+/* Sets the current time, in seconds since the Unix epoch. */
+void ph_test_clock(int64_t seconds_since_epoch);
 void ph_test_config(const char *json);
 
 /* Returns what the plugin did, one line each: `create MANIFEST`, `update MANIFEST`, `patch KIND KEY TYPE BODY`, `delete KIND KEY`, `queue WATCH KEY`,

@@ -15,6 +15,7 @@ mod computed_index;
 mod configmap_rollout;
 mod delete_everything;
 mod failing;
+mod fake_cluster;
 mod faults;
 mod harness;
 mod hostile;
