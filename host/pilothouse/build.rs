@@ -22,6 +22,10 @@ mod templates {
     const EXCLUDED_FOLDERS: [&str; 5] = ["node_modules", "target", "dist", "__pycache__", "released"];
     /// Endings of files that tools generate.
     const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
+    /// Folders with the tests of the SDKs themselves, which read files of this repository.
+    const SDK_TEST_FOLDERS: [&str; 2] = ["test", "tests"];
+    /// The ending of Go's test files, which are among the sources.
+    const SDK_TEST_ENDING: &str = "_test.go";
 
     /// Writes the Rust source that `src/template/embedded.rs` includes.
     pub(super) fn write_embedded_files() -> io::Result<()> {
@@ -42,19 +46,23 @@ mod templates {
                 continue;
             }
             writeln!(text, "({language:?}, {example:?}, &[").expect("a string");
-            embed(&folder, "", &mut text)?;
+            embed(&folder, "", &|_| false, &mut text)?;
             writeln!(text, "]),").expect("a string");
         }
         writeln!(text, "];").expect("a string");
-        for (constant, folder) in
-            [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))]
-        {
+        let templates = manifest.join("templates");
+        for (constant, folder) in [
+            ("TEMPLATES", templates.clone()),
+            ("EMPTY", templates.join("empty")),
+            ("SDKS", root.join("guest-sdk")),
+        ] {
+            let is_test = |path: &str| constant == "SDKS" && is_sdk_test(path);
             writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
             for language in Language::ALL.map(Language::name) {
                 let folder = folder.join(language);
                 if folder.is_dir() {
                     writeln!(text, "({language:?}, &[").expect("a string");
-                    embed(&folder, "", &mut text)?;
+                    embed(&folder, "", &is_test, &mut text)?;
                     writeln!(text, "]),").expect("a string");
                 } else {
                     // Rebuild once the folder exists.
@@ -64,15 +72,25 @@ mod templates {
             writeln!(text, "];").expect("a string");
         }
         writeln!(text, "pub(super) static WIT: Files = &[").expect("a string");
-        embed(&root.join("wit"), "", &mut text)?;
+        embed(&root.join("wit"), "", &|_| false, &mut text)?;
         writeln!(text, "];").expect("a string");
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         fs::write(out.join("embedded.rs"), text)
     }
 
-    /// Writes an entry for each file below the folder, in an order that does not depend on the machine. Symbolic links are followed,
-    /// because each SDK's `wit` is one.
-    fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
+    /// Returns whether a path, relative to an SDK, belongs to the SDK's own tests.
+    fn is_sdk_test(path: &str) -> bool {
+        SDK_TEST_FOLDERS.contains(&path) || path.ends_with(SDK_TEST_ENDING)
+    }
+
+    /// Writes an entry for each file below the folder, in an order that does not depend on the machine, except for the files and folders
+    /// that `is_left_out` names by their path. Symbolic links are followed, because each SDK's `wit` is one.
+    fn embed(
+        folder: &Path,
+        prefix: &str,
+        is_left_out: &dyn Fn(&str) -> bool,
+        text: &mut String,
+    ) -> io::Result<()> {
         let mut names = Vec::new();
         for entry in fs::read_dir(folder)? {
             names.push(
@@ -83,6 +101,7 @@ mod templates {
         let is_excluded = |name: &str| {
             let is_hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
             is_hidden_folder
+                || is_left_out(&format!("{prefix}{name}"))
                 || EXCLUDED_FOLDERS.contains(&name)
                 || EXCLUDED_ENDINGS.iter().any(|ending| name.ends_with(ending))
         };
@@ -95,7 +114,7 @@ mod templates {
         for name in names.iter().filter(|name| !is_excluded(name)) {
             let path = folder.join(name);
             if path.is_dir() {
-                embed(&path, &format!("{prefix}{name}/"), text)?;
+                embed(&path, &format!("{prefix}{name}/"), is_left_out, text)?;
                 continue;
             }
             if !is_clean {

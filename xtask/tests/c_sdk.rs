@@ -70,6 +70,7 @@ fn the_pod_counter_passes_its_tests() {
 }
 
 #[test]
-fn the_template_passes_its_tests() {
+fn the_templates_pass_their_tests() {
     assert_plugin_tests_pass("host/pilothouse/templates/c", "../../../../guest-sdk/c");
+    assert_plugin_tests_pass("host/pilothouse/templates/empty/c", "../../../../../guest-sdk/c");
 }

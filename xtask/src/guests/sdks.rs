@@ -9,6 +9,8 @@ use anyhow::{Context, Result, ensure};
 /// templates'.
 const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
+    ("examples/sample-controller-js", NODE),
+    ("examples/label-propagator", NODE),
     ("guest-sdk/python", PYTHON_SDK),
     ("examples/sample-controller-python", PYTHON),
     ("examples/configmap-rollout", PYTHON),
@@ -16,6 +18,9 @@ const TESTS: &[(&str, &[&str])] = &[
     ("examples/sample-controller-go", &["go", "test", "./..."]),
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
 ];
+
+/// Tests a JavaScript example, after installing what it depends on.
+const NODE: &[&str] = &["npm", "install-test", "--no-audit", "--no-fund"];
 
 /// Tests the Python SDK in the environment of an example, because one test compares the SDK's stub bindings with componentize-py's.
 const PYTHON_SDK: &[&str] = &[

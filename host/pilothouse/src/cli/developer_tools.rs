@@ -19,6 +19,9 @@ pub(crate) enum DeveloperCommand {
     New(New),
     /// Build a project in any supported language into a plugin.
     Build(Build),
+    /// Manage a project's copy of the SDK.
+    #[command(subcommand)]
+    Sdk(Sdk),
 }
 
 #[derive(Debug, Args)]
@@ -67,12 +70,21 @@ pub(crate) struct Dev {
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// Name of the plugin and of the folder to create: lower-case letters, digits and '-'.
+    /// Name of the plugin and of the folder to create: lower-case letters, digits and '-'. `.` for the current folder, which must be empty.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Language of the project.
     #[arg(long, env = "PILOTHOUSE_LANG", value_parser = language_parser())]
     pub(crate) lang: Language,
+    /// API group of the project's custom resource. By default, NAME.example.com.
+    #[arg(long, env = "PILOTHOUSE_GROUP", conflicts_with = "empty")]
+    pub(crate) group: Option<String>,
+    /// Kind of the project's custom resource. By default, Foo.
+    #[arg(long, env = "PILOTHOUSE_KIND", conflicts_with = "empty")]
+    pub(crate) kind: Option<String>,
+    /// Create a project without a custom resource, which only watches ConfigMaps.
+    #[arg(long, env = "PILOTHOUSE_EMPTY")]
+    pub(crate) empty: bool,
 }
 
 /// Returns a parser for the names of the guest languages, which `--help` lists with their descriptions.
@@ -91,4 +103,17 @@ pub(crate) struct Build {
     /// File to write the plugin to. By default, DIR/NAME.wasm with the project's name.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sdk {
+    /// Replace the folder sdk of a project by the SDK of this pilothouse.
+    Update(SdkUpdate),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SdkUpdate {
+    /// Folder of the project.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
 }

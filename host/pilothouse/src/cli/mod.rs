@@ -16,10 +16,11 @@ use serde::Deserialize;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-const OPTIONAL_COMMANDS: [(&str, &str); 4] = [
+const OPTIONAL_COMMANDS: [(&str, &str); 5] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
+    ("sdk", "developer-tools"),
     ("apiserver", "embedded-server"),
 ];
 
@@ -393,7 +394,9 @@ mod tests {
              --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",
-            "pilothouse new greeter --lang js",
+            "pilothouse new greeter --lang js --group example.com --kind Greeting",
+            "pilothouse new . --lang js --empty",
+            "pilothouse sdk update d",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",

@@ -8,8 +8,8 @@ static const char foo_crd[] = PH_JSON({
   "apiVersion": "apiextensions.k8s.io/v1",
   "kind": "CustomResourceDefinition",
   "metadata": {
-    "name": "foos.samplecontroller.k8s.io",
-    "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"}
+    "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
+    "name": "foos.samplecontroller.k8s.io"
   },
   "spec": {
     "group": "samplecontroller.k8s.io",

@@ -21,16 +21,15 @@ fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Creates, builds and checks a project. Returns the path of its .wasm file.
-fn build_template(folder: &Path, language: &str, name: &str) -> PathBuf {
-    pilothouse(folder, &["new", name, "--lang", language]);
+/// Creates, builds and checks a project. Returns the path of its .wasm file, and the names of its CRDs.
+fn build_template(folder: &Path, language: &str, name: &str, flags: &[&str]) -> (PathBuf, Value) {
+    pilothouse(folder, &[&["new", name, "--lang", language][..], flags].concat());
     pilothouse(folder, &["build", name]);
     let wasm = format!("{name}/{name}.wasm");
     let report = pilothouse(folder, &["check", &wasm, "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["runs"], true, "{language}: {report:#}");
-    assert_eq!(report["crds"], serde_json::json!(["foos.samplecontroller.k8s.io"]), "{language}");
-    folder.join(wasm)
+    (folder.join(wasm), report["crds"].clone())
 }
 
 /// Waits until the Deployment exists and satisfies the predicate.
@@ -47,7 +46,12 @@ async fn test_template(language: Language) {
     let language = language.name();
     let folder = tempfile::tempdir().expect("a folder");
     let name = format!("made-in-{language}");
-    let wasm = build_template(folder.path(), language, &name);
+    let (_, crds) = build_template(folder.path(), language, "empty", &["--empty"]);
+    assert_eq!(crds, serde_json::json!([]), "{language}");
+    let (wasm, crds) = build_template(folder.path(), language, &name, &[]);
+    // The full name, because a cluster may have a Foo of another group.
+    let foos = format!("foos.{name}.example.com");
+    assert_eq!(crds, serde_json::json!([foos]), "{language}");
 
     let host = Host::start().await;
     host.write_sidecar(&name, "grants: {crds: true}\n");
@@ -71,7 +75,7 @@ async fn test_template(language: Language) {
         found["metadata"]["uid"] != made["metadata"]["uid"]
     })
     .await;
-    server.kubectl(&["patch", "foo", "example-foo", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);
+    server.kubectl(&["patch", &foos, "example-foo", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);
     wait_for_deployment(&host, "3 replicas", |found| found["spec"]["replicas"] == 3).await;
     server.kubectl(&["scale", "deployment", "example-foo", "--replicas", "5"]);
     wait_for_deployment(&host, "repaired replicas", |found| {
@@ -82,12 +86,12 @@ async fn test_template(language: Language) {
     if !server.skip_without_nodes().await {
         server.kubectl(&[
             "wait",
-            "foo/example-foo",
+            &format!("{foos}/example-foo"),
             "--for=jsonpath={.status.availableReplicas}=3",
             "--timeout=300s",
         ]);
     }
-    server.kubectl(&["delete", "foo", "example-foo"]);
+    server.kubectl(&["delete", &foos, "example-foo"]);
     server.kubectl(&["wait", "deployment/example-foo", "--for=delete", "--timeout=300s"]);
 }
 

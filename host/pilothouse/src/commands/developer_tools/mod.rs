@@ -1,10 +1,11 @@
-//! The commands for plugin authors: `dev`, `new` and `build`.
+//! The commands for plugin authors: `dev`, `new`, `build` and `sdk`.
 
 mod apply;
 mod build;
 mod dev;
 mod new;
 mod rebuild;
+mod sdk;
 
 use crate::CommandResult;
 use crate::cli::developer_tools::DeveloperCommand;
@@ -14,5 +15,6 @@ pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
         DeveloperCommand::Dev(flags) => dev::run(flags).await,
         DeveloperCommand::New(flags) => new::run(&flags),
         DeveloperCommand::Build(flags) => build::run(flags).await,
+        DeveloperCommand::Sdk(command) => sdk::run(&command),
     }
 }

@@ -5,8 +5,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, Error};
 
-/// The CRDs that the example plugins install.
-const EXAMPLE_CRDS: [&str; 1] = ["foos.samplecontroller.k8s.io"];
+/// The CRDs that the example plugins and the templates' tests install.
+const EXAMPLE_CRDS: [&str; 6] = [
+    "foos.samplecontroller.k8s.io",
+    "foos.made-in-rust.example.com",
+    "foos.made-in-js.example.com",
+    "foos.made-in-python.example.com",
+    "foos.made-in-go.example.com",
+    "foos.made-in-c.example.com",
+];
 
 /// The objects to remove after a test.
 #[derive(Clone)]
