@@ -225,6 +225,19 @@ fn sorting_and_hashing_keys_of_maps_is_a_part_of_the_cost() {
     assert!(cost(&field, &object) >= 800);
 }
 
+/// With this pattern, each search reads the rest of the text and finds its first character.
+#[test]
+fn each_search_of_find_all_is_a_part_of_the_cost() {
+    let find_all = |length: usize, limit: &str| {
+        let text = format!("object.s.findAll('[A-Z]*[a-z]|[A-Z]'{limit}).size() > 0");
+        evaluate(&compiled(&text), json!({"s": "A".repeat(length)}))
+    };
+    assert_eq!(find_all(10_000, ""), Err(EvaluationError::Cost));
+    assert_eq!(find_all(10_000, ", 1000"), Err(EvaluationError::Cost));
+    assert_eq!(find_all(10_000, ", 10"), Ok(Value::Bool(true)));
+    assert_eq!(find_all(300, ""), Ok(Value::Bool(true)));
+}
+
 #[test]
 fn logical_operators_do_not_ignore_an_exceeded_cost_limit() {
     let cost = nested_all(9);
