@@ -157,6 +157,21 @@ fn rules_of_many_items_share_the_cost_limit() {
     assert!(found[0].contains("running out of cost budget"), "{found:?}");
 }
 
+/// A false rule costs one unit, and its failure has the whole text of the rule.
+#[test]
+fn failures_of_many_items_share_the_cost_limit() {
+    let rule = format!("false // {}", "comment".repeat(1000));
+    let schema = crd(&json!({"list": {"type": "array", "items": {
+        "type": "integer", "x-kubernetes-validations": [{"rule": rule}]
+    }}}));
+    let items = |count: usize| object(&json!({"list": vec![1; count]}));
+    assert_eq!(errors(&schema, &items(10), None).len(), 10);
+    let found = errors(&schema, &items(100_000), None);
+    let last = found.last().expect("failures");
+    assert!(last.contains("running out of cost budget"), "{last}");
+    assert!(found.iter().map(String::len).sum::<usize>() < 10_100_000, "{} failures", found.len());
+}
+
 #[test]
 fn a_costly_or_long_message_expression_is_replaced_with_the_message() {
     let doubled = ".replace('', '0123456789')".repeat(28);
