@@ -192,7 +192,10 @@ pub(crate) fn call(
         None => arguments.split_first().ok_or_else(argument_error)?,
     };
     match (name, receiver, rest) {
-        ("size", Value::String(text), []) => return length(text.len()),
+        ("size", Value::String(text), []) => {
+            budget.charge_text(text.len())?;
+            return length(text.chars().count());
+        }
         ("size", Value::List(list), []) => return length(list.len()),
         ("size", Value::Map(map), []) => return length(map.map.len()),
         ("startsWith", Value::String(text), [Value::String(start)]) => {

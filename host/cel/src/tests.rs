@@ -136,6 +136,16 @@ fn whole_numbers_of_objects_are_ints_and_equal_to_numbers_of_other_types() {
     }
 }
 
+/// The library counts bytes.
+#[test]
+fn the_size_of_a_text_is_the_number_of_its_code_points() {
+    for text in ["'äöüß!'.size() == 5", "size('日本') == 2", "''.size() == 0", "b'abc'.size() == 3"] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}");
+    }
+    let long = json!("x".repeat(100_000));
+    assert!(cost("object.size() == 100000", &long) >= 10_000, "counting reads the text");
+}
+
 /// To the library, no optional equals another one.
 #[test]
 fn optionals_are_equal_if_their_values_are() {
