@@ -218,6 +218,23 @@ fn values_have_the_types_of_their_format() {
     assert_eq!(errors(&schema, &object(&valid), None), Vec::<String>::new());
 }
 
+#[test]
+fn whole_numbers_of_type_number_are_doubles() {
+    let schema = crd(&json!({"share": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number"}, "b": {"type": "number"}, "n": {"type": "integer"},
+            "list": {"type": "array", "items": {"type": "number"}}
+        },
+        "x-kubernetes-validations": [
+            {"rule": "self.a + self.b <= 1.5"}, {"rule": "self.a / 2.0 == 0.5"}, {"rule": "self.n / 2 == 1"},
+            {"rule": "self.list.all(x, x * 0.5 < 2.0)"}
+        ]
+    }}));
+    let share = json!({"a": 1, "b": 0.5, "n": 3, "list": [1, 2.5]});
+    assert_eq!(errors(&schema, &object(&json!({"share": share})), None), Vec::<String>::new());
+}
+
 /// A rule above and a rule below read the same converted value.
 #[test]
 fn rules_at_several_levels_read_the_members_of_one_value() {
