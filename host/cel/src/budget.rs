@@ -3,6 +3,8 @@
 //!
 //! Every value that an evaluation creates is charged by its size, so that the budget bounds the memory, too.
 
+use kube_cel::cel::objects::Key;
+
 use crate::error::EvaluationError;
 
 /// The maximum cost of one evaluation in units, the same as Kubernetes' `PerCallLimit`. Corresponds to at most some hundredths of a second
@@ -71,6 +73,19 @@ impl Budget {
     /// Deducts the cost of reading or creating this many bytes of text.
     pub(crate) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         self.charge(units(bytes / 10 + 1))
+    }
+
+    /// Deducts the cost of hashing the key of a map, which reads the whole key.
+    pub(crate) fn charge_key(&mut self, key: &Key) -> Result<(), EvaluationError> {
+        if let Key::String(text) = key { self.charge_text(text.len()) } else { Ok(()) }
+    }
+
+    /// Deducts the cost of sorting this many elements with this many bytes of text together: one unit per two comparisons, and one per
+    /// hundred bytes, because a comparison reads faster than other operations.
+    pub(crate) fn charge_sort(&mut self, elements: usize, bytes: usize) -> Result<(), EvaluationError> {
+        let rounds = u64::from(elements.max(2).ilog2()) + 1;
+        self.charge(units(elements).saturating_mul(rounds) / 2)?;
+        self.charge(units(bytes).saturating_mul(rounds) / 100)
     }
 
     /// Deducts the cost of reading or creating this many elements.

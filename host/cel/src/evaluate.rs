@@ -16,7 +16,9 @@ use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::functions::{self, Patterns};
 use crate::syntax::is_name;
-use crate::values::{add, arithmetic, compare, contains, equal, from_key, index_value, owned_key};
+use crate::values::{
+    add, arithmetic, compare, contains, equal, from_key, index_value, owned_key, sorted_keys,
+};
 
 /// One evaluation.
 pub(crate) struct Evaluation<'e> {
@@ -72,6 +74,8 @@ impl<'e> Evaluation<'e> {
     /// As in the library, a selection from a value that is not a map is false rather than an error.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
         let Value::Map(map) = self.evaluate(&select.operand)? else { return Ok(Value::Bool(false)) };
+        // The names of fields are short, except in an expression that is made to be slow.
+        self.budget.charge_elements(select.field.len() / 10)?;
         let found = map.get(&KeyRef::String(&select.field));
         if select.test {
             return Ok(Value::Bool(found.is_some()));
@@ -84,6 +88,7 @@ impl<'e> Evaluation<'e> {
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvaluationError::Unsupported) };
             let key = owned_key(self.evaluate(&entry.key)?)?;
+            self.budget.charge_key(&key)?;
             entries.insert(key, self.evaluate(&entry.value)?);
         }
         Ok(Value::Map(Map { map: Arc::new(entries) }))
@@ -100,9 +105,8 @@ impl<'e> Evaluation<'e> {
             Value::List(list) => self.iterate(macro_call, outer, list.iter().cloned()),
             Value::Map(map) => {
                 // In the order of the keys, so that the result, the cost and the first error do not depend on hashes.
-                let mut keys: Vec<_> = map.map.keys().collect();
-                keys.sort_unstable();
-                self.iterate(macro_call, outer, keys.into_iter().map(from_key))
+                sorted_keys(map, self.budget)
+                    .and_then(|keys| self.iterate(macro_call, outer, keys.into_iter().map(from_key)))
             }
             _ => Err(EvaluationError::Types("a macro over elements")),
         };
@@ -207,7 +211,7 @@ impl<'e> Evaluation<'e> {
             operators::GREATER => compare(&left, &right, budget)?.is_gt(),
             operators::GREATER_EQUALS => compare(&left, &right, budget)?.is_ge(),
             operators::IN => contains(&right, &left, budget)?,
-            operators::INDEX => return index_value(&left, &right),
+            operators::INDEX => return index_value(&left, &right, budget),
             operators::SUBSTRACT => return arithmetic("-", left - right),
             operators::MULTIPLY => return arithmetic("*", left * right),
             operators::DIVIDE => return arithmetic("/", left / right),

@@ -121,6 +121,24 @@ impl Pattern {
         };
         if text.len() > Self::MAX_LENGTH { None } else { Self::SIZES.into_iter().find_map(compiled) }
     }
+
+    /// Returns the cost of one search in a text of this many bytes.
+    fn cost(&self, bytes: usize) -> u64 {
+        (bytes as u64 / 10 + 1).saturating_mul(self.factor)
+    }
+
+    /// Returns at most `limit` matches. Each search may read all of the text after the last match, however short the next match is, so each
+    /// one is charged. The caller has charged the first one.
+    fn find_all(&self, text: &str, limit: usize, budget: &mut Budget) -> Result<Value, EvaluationError> {
+        let mut found = Vec::new();
+        for next in self.regex.find_iter(text).take(limit) {
+            found.push(Value::from(next.as_str()));
+            if found.len() < limit {
+                budget.charge(self.cost(text.len() - next.end()))?;
+            }
+        }
+        Ok(Value::from(found))
+    }
 }
 
 /// The patterns that are literals in an expression, compiled with it.
@@ -186,7 +204,10 @@ pub(crate) fn call(
         None => arguments.split_first().ok_or_else(argument_error)?,
     };
     match (name, receiver, rest) {
-        ("size", Value::String(text), []) => return length(text.len()),
+        ("size", Value::String(text), []) => {
+            budget.charge_text(text.len())?;
+            return length(text.chars().count());
+        }
         ("size", Value::List(list), []) => return length(list.len()),
         ("size", Value::Map(map), []) => return length(map.map.len()),
         ("startsWith", Value::String(text), [Value::String(start)]) => {
@@ -328,15 +349,15 @@ fn call_pattern_function(
             &compiled
         }
     };
-    budget.charge((text.len() as u64 / 10 + 1).saturating_mul(pattern.factor))?;
-    let found = |found: regex::Match<'_>| Value::from(found.as_str());
+    budget.charge(pattern.cost(text.len()))?;
     match (name, rest) {
         ("matches", [_]) => Ok(Value::Bool(pattern.regex.is_match(text))),
-        ("find", [_]) => Ok(pattern.regex.find(text).map_or_else(|| Value::from(""), found)),
-        ("findAll", [_]) => Ok(Value::from(pattern.regex.find_iter(text).map(found).collect::<Vec<_>>())),
+        ("find", [_]) => {
+            Ok(pattern.regex.find(text).map_or_else(|| Value::from(""), |found| Value::from(found.as_str())))
+        }
+        ("findAll", [_]) => pattern.find_all(text, usize::MAX, budget),
         ("findAll", [_, Value::Int(limit)]) => {
-            let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-            Ok(Value::from(pattern.regex.find_iter(text).take(limit).map(found).collect::<Vec<_>>()))
+            pattern.find_all(text, usize::try_from(*limit).unwrap_or(usize::MAX), budget)
         }
         _ => Err(EvaluationError::Function(name.to_owned())),
     }

@@ -136,6 +136,16 @@ fn whole_numbers_of_objects_are_ints_and_equal_to_numbers_of_other_types() {
     }
 }
 
+/// The library counts bytes.
+#[test]
+fn the_size_of_a_text_is_the_number_of_its_code_points() {
+    for text in ["'äöüß!'.size() == 5", "size('日本') == 2", "''.size() == 0", "b'abc'.size() == 3"] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}");
+    }
+    let long = json!("x".repeat(100_000));
+    assert!(cost("object.size() == 100000", &long) >= 10_000, "counting reads the text");
+}
+
 /// To the library, no optional equals another one.
 #[test]
 fn optionals_are_equal_if_their_values_are() {
@@ -184,9 +194,58 @@ fn an_evaluation_stops_at_its_cost_limit() {
         format!("[optional.of({long})].all(o, {long}.split('').all(x, o == o))"),
         format!("sets.intersects({long}.split(''), {long}.split('').map(x, x + x + 'a'))"),
         format!("{long}.split('').all(x, base64.encode(bytes({long})) != x)"),
+        format!("[{long}].all(long, long.split('').all(x, !(long in {{'a': 1}})))"),
+        format!("[{long}].all(long, long.split('').all(x, {{long: 1}}.size() == 1))"),
+        format!("[{{{long}: 1}}].all(m, {long}.split('').all(x, m == m))"),
     ] {
         assert_eq!(ours(&text), Err(EvaluationError::Cost), "{text:.100}");
     }
+}
+
+/// Returns the units that an evaluation costs.
+fn cost(text: &str, object: &serde_json::Value) -> u64 {
+    let mut budget = Budget::full();
+    let variables = vec![("object", from_json(object.clone()))];
+    compiled(text)
+        .evaluate(variables, &|_| None, &mut budget)
+        .unwrap_or_else(|error| panic!("{text:.100}: {error}"));
+    COST_LIMIT - budget.left()
+}
+
+/// A map hashes a key for each access, and a macro over a map sorts its keys before the first element.
+#[test]
+fn sorting_and_hashing_keys_of_maps_is_a_part_of_the_cost() {
+    let many: serde_json::Map<String, serde_json::Value> =
+        (0..1000).map(|number| (format!("key-{number}"), json!(1))).collect();
+    let found = cost("object.exists(key, true)", &json!(many));
+    assert!(found >= 1000 * 10 / 2, "a thousand keys are sorted in ten rounds: {found}");
+    let long = "x".repeat(100_000);
+    let object = json!({"long": long.as_str(), "map": {"a": 1, (long.as_str()): 2}});
+    for text in [
+        "object.long in object.map",
+        "object.map[object.long] == 2",
+        "{object.long: 1}.size() == 1",
+        "object.map == object.map",
+    ] {
+        assert!(cost(text, &object) >= 10_000, "{text}: {}", cost(text, &object));
+    }
+    let found = cost("object.map.exists(key, key == 'a')", &object);
+    assert!((2000..3000).contains(&found), "{found}");
+    let field = format!("has(object.{})", "f".repeat(8000));
+    assert!(cost(&field, &object) >= 800);
+}
+
+/// With this pattern, each search reads the rest of the text and finds its first character.
+#[test]
+fn each_search_of_find_all_is_a_part_of_the_cost() {
+    let find_all = |length: usize, limit: &str| {
+        let text = format!("object.s.findAll('[A-Z]*[a-z]|[A-Z]'{limit}).size() > 0");
+        evaluate(&compiled(&text), json!({"s": "A".repeat(length)}))
+    };
+    assert_eq!(find_all(10_000, ""), Err(EvaluationError::Cost));
+    assert_eq!(find_all(10_000, ", 1000"), Err(EvaluationError::Cost));
+    assert_eq!(find_all(10_000, ", 10"), Ok(Value::Bool(true)));
+    assert_eq!(find_all(300, ""), Ok(Value::Bool(true)));
 }
 
 #[test]

@@ -68,6 +68,7 @@ pub(crate) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
                 return Ok(false);
             }
             for (key, left) in left.map.iter() {
+                budget.charge_key(key)?;
                 let Some(right) = right.map.get(key) else { return Ok(false) };
                 if !equal(left, right, budget)? {
                     return Ok(false);
@@ -137,7 +138,11 @@ pub(crate) fn arithmetic(
 }
 
 /// Returns the element of a list, or the entry of a map, at an index.
-pub(crate) fn index_value(container: &Value, index: &Value) -> Result<Value, EvaluationError> {
+pub(crate) fn index_value(
+    container: &Value,
+    index: &Value,
+    budget: &mut Budget,
+) -> Result<Value, EvaluationError> {
     match container {
         Value::List(list) => {
             let position = match index {
@@ -148,7 +153,7 @@ pub(crate) fn index_value(container: &Value, index: &Value) -> Result<Value, Eva
             list.get(position).cloned().ok_or(EvaluationError::Index)
         }
         Value::Map(map) => {
-            let key = key(index).ok_or(EvaluationError::Types("a key"))?;
+            let key = key(index, budget)?;
             map.get(&key).cloned().ok_or(EvaluationError::Key)
         }
         _ => Err(EvaluationError::Types("an index")),
@@ -170,19 +175,32 @@ pub(crate) fn contains(
             }
             Ok(false)
         }
-        Value::Map(map) => Ok(map.get(&key(value).ok_or(EvaluationError::Types("a key"))?).is_some()),
+        Value::Map(map) => Ok(map.get(&key(value, budget)?).is_some()),
         _ => Err(EvaluationError::Types("in")),
     }
 }
 
-fn key(value: &Value) -> Option<KeyRef<'_>> {
+/// Returns a value as the key to look up in a map. Charges the cost of hashing it.
+fn key<'v>(value: &'v Value, budget: &mut Budget) -> Result<KeyRef<'v>, EvaluationError> {
     match value {
-        Value::String(text) => Some(KeyRef::String(text)),
-        Value::Int(int) => Some(KeyRef::Int(*int)),
-        Value::UInt(uint) => Some(KeyRef::Uint(*uint)),
-        Value::Bool(value) => Some(KeyRef::Bool(*value)),
-        _ => None,
+        Value::String(text) => {
+            budget.charge_text(text.len())?;
+            Ok(KeyRef::String(text))
+        }
+        Value::Int(int) => Ok(KeyRef::Int(*int)),
+        Value::UInt(uint) => Ok(KeyRef::Uint(*uint)),
+        Value::Bool(value) => Ok(KeyRef::Bool(*value)),
+        _ => Err(EvaluationError::Types("a key")),
     }
+}
+
+/// Returns the keys of a map in their order. Charges the cost before it sorts.
+pub(crate) fn sorted_keys<'m>(map: &'m Map, budget: &mut Budget) -> Result<Vec<&'m Key>, EvaluationError> {
+    let length = |key: &Key| if let Key::String(text) = key { text.len() } else { 0 };
+    budget.charge_sort(map.map.len(), map.map.keys().map(length).sum())?;
+    let mut keys: Vec<_> = map.map.keys().collect();
+    keys.sort_unstable();
+    Ok(keys)
 }
 
 /// Converts a value to the key of a map literal's entry.

@@ -16,6 +16,8 @@ const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// The list items that all operations of a patch may shift by inserting or removing an item before them.
 const MAX_SHIFTED_ITEMS: usize = 50_000_000;
+/// The members and items that all operations of a patch may move to a deeper level. Each such move visits them all to check their depth.
+const MAX_VISITED_VALUES: usize = 10_000_000;
 /// The levels that the result may nest, those that a request's body may nest. Everything that walks a value recurses once per level.
 const MAX_DEPTH: usize = 128;
 
@@ -52,6 +54,7 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
 struct Effort {
     copied_bytes: usize,
     shifted_items: usize,
+    visited_values: usize,
 }
 
 impl Effort {
@@ -69,8 +72,11 @@ impl Effort {
             PatchOperation::Remove(_) => (None, Some(path)),
             PatchOperation::Test(_) => return Ok(()),
         };
-        if let Some(value) = value {
-            if path.matches('/').count() + depth(value) > MAX_DEPTH {
+        let levels = path.matches('/').count();
+        // A value that moves up, or to the same level, makes the result no deeper.
+        let is_no_deeper = removed_from.is_some_and(|from| levels <= from.matches('/').count());
+        if let Some(value) = value.filter(|_| !is_no_deeper) {
+            if levels + depth(value, &mut self.visited_values) > MAX_DEPTH {
                 return Err(format!("the result nests deeper than {MAX_DEPTH} levels"));
             }
             if matches!(operation, PatchOperation::Copy(_)) {
@@ -82,6 +88,11 @@ impl Effort {
                 "Unable to complete the copy, the accumulated size increase of JSON copy is {}, exceeding the limit \
                  {MAX_COPIED_BYTES}",
                 self.copied_bytes
+            ));
+        }
+        if self.visited_values > MAX_VISITED_VALUES {
+            return Err(format!(
+                "the patch moves values down that have more than {MAX_VISITED_VALUES} members and items together"
             ));
         }
         let is_insertion =
@@ -106,11 +117,14 @@ fn items_after(target: &Value, pointer: &str) -> Option<usize> {
     Some(list.len().saturating_sub(position.parse().ok()?))
 }
 
-/// Returns the levels of a value: 0 for a scalar, 1 for a list of scalars.
-fn depth(value: &Value) -> usize {
+/// Returns the levels of a value: 0 for a scalar, 1 for a list of scalars. Adds the number of its values to `visited`.
+fn depth(value: &Value, visited: &mut usize) -> usize {
+    *visited += 1;
     match value {
-        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or_default(),
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(object) => {
+            1 + object.values().map(|value| depth(value, visited)).max().unwrap_or_default()
+        }
+        Value::Array(items) => 1 + items.iter().map(|item| depth(item, visited)).max().unwrap_or_default(),
         _ => 0,
     }
 }
@@ -194,6 +208,38 @@ mod tests {
             {"op": "add", "path": "/b", "value": nested}, {"op": "move", "from": "/b", "path": path(100)}
         ]);
         assert!(error(&nested, fold.as_array().expect("a list").clone()).contains("deeper than 128 levels"));
+    }
+
+    #[test]
+    fn moves_of_large_values_are_bounded() {
+        let target = json!({"a": vec![0; 3000], "b": {}});
+        let there_and_back = |path: &str| {
+            let moves = [
+                json!({"op": "move", "from": "/a", "path": path}),
+                json!({"op": "move", "from": path, "path": "/a"}),
+            ];
+            vec![moves; 5000].concat()
+        };
+        let message = error(&target, there_and_back("/b/a"));
+        assert!(message.contains("more than 10000000 members and items"), "{message}");
+        let sideways = json_patch(&target, &Value::Array(there_and_back("/c")));
+        assert_eq!(sideways, Ok(target.clone()), "at the same level, a value nests as before");
+        let few = there_and_back("/b/a")[..100].to_vec();
+        assert_eq!(json_patch(&target, &Value::Array(few)), Ok(target));
+    }
+
+    #[test]
+    fn moves_at_the_same_level_visit_no_values() {
+        let target = json!({"a": [[1, 2], 3], "b": {}});
+        let visited = |operation: Value| {
+            let patch: json_patch::Patch = serde_json::from_value(json!([operation])).expect("a patch");
+            let mut effort = Effort::default();
+            effort.charge(&target, &patch.0[0]).expect("within the limits");
+            effort.visited_values
+        };
+        assert_eq!(visited(json!({"op": "move", "from": "/a", "path": "/c"})), 0);
+        assert_eq!(visited(json!({"op": "move", "from": "/a/0", "path": "/c"})), 0);
+        assert_eq!(visited(json!({"op": "move", "from": "/a", "path": "/b/a"})), 5);
     }
 
     #[test]

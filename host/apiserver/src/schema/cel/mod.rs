@@ -4,7 +4,8 @@
 //! old and new list items by their keys, and skips transition rules for items without a counterpart.
 //!
 //! The CRD of a plugin is text from its author. An evaluation therefore costs at most [`COST_LIMIT`] units, and all evaluations for one object
-//! cost at most [`OBJECT_COST_LIMIT`]. Both are Kubernetes' limits.
+//! cost at most [`OBJECT_COST_LIMIT`]. Both are Kubernetes' limits. Failures are a part of the cost here, because an object can have one for each
+//! of its items.
 
 mod values;
 
@@ -232,11 +233,8 @@ impl Evaluation<'_> {
             let compiled = match &rule.compiled {
                 Ok(compiled) => compiled,
                 Err(problem) => {
-                    self.causes.push(field::invalid(
-                        at,
-                        &type_name,
-                        &format!("rule compile error: {problem}"),
-                    ));
+                    let detail = format!("rule compile error: {problem}");
+                    self.report(field::invalid(at, &type_name, &detail))?;
                     continue;
                 }
             };
@@ -257,7 +255,7 @@ impl Evaluation<'_> {
                 Ok(CelValue::Bool(true)) => continue,
                 Ok(CelValue::Bool(false)) => {
                     let cause = self.failure(rule, compiled, &type_name, at, variables);
-                    self.causes.push(cause);
+                    self.report(cause)?;
                     continue;
                 }
                 Ok(_) => "the value is not a boolean".to_owned(),
@@ -270,9 +268,22 @@ impl Evaluation<'_> {
                 }
             };
             let detail = format!("{problem} evaluating rule: {}", rule.name());
-            self.causes.push(field::invalid(at, &type_name, &detail));
+            self.report(field::invalid(at, &type_name, &detail))?;
         }
         Ok(())
+    }
+
+    /// Adds a failure. It costs one unit per byte, more than other texts, because all failures are kept and the response copies them.
+    fn report(&mut self, cause: Cause) -> Result<(), CostExceeded> {
+        let cost = u64::try_from(cause.field.len() + cause.message.len()).unwrap_or(u64::MAX);
+        self.causes.push(cause);
+        self.left = self.left.saturating_sub(cost);
+        if self.left > 0 {
+            return Ok(());
+        }
+        // Not at the path of the failure, which may be very long.
+        self.causes.push(field::invalid("", &Value::Null, &Stop::ObjectCost.detail("")));
+        Err(CostExceeded)
     }
 
     /// Evaluates an expression within what is left of the budget.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pilothouse_cel::{Key, Map, Value as CelValue, base64_bytes, duration, from_json, timestamp};
 use serde_json::Value;
 
-use crate::schema::node::{AdditionalProperties, SchemaRef};
+use crate::schema::node::{AdditionalProperties, SchemaRef, Type};
 
 /// A value of an object, and its CEL form once a rule at or above the value needed it. All rules below share that form.
 #[derive(Clone)]
@@ -72,6 +72,10 @@ fn to_cel(value: &Value, schema: Option<SchemaRef<'_>>) -> CelValue {
                 entries.entry(text_key("metadata")).or_insert_with(empty);
             }
             CelValue::Map(Map { map: Arc::new(entries) })
+        }
+        Value::Number(number) if schema.is_some_and(|schema| schema.node().ty == Type::Number) => {
+            // Otherwise the type of the value would depend on whether the number is whole.
+            number.as_f64().map_or_else(|| from_json(value.clone()), CelValue::Float)
         }
         other => from_json(other.clone()),
     }

@@ -157,6 +157,21 @@ fn rules_of_many_items_share_the_cost_limit() {
     assert!(found[0].contains("running out of cost budget"), "{found:?}");
 }
 
+/// A false rule costs one unit, and its failure has the whole text of the rule.
+#[test]
+fn failures_of_many_items_share_the_cost_limit() {
+    let rule = format!("false // {}", "comment".repeat(1000));
+    let schema = crd(&json!({"list": {"type": "array", "items": {
+        "type": "integer", "x-kubernetes-validations": [{"rule": rule}]
+    }}}));
+    let items = |count: usize| object(&json!({"list": vec![1; count]}));
+    assert_eq!(errors(&schema, &items(10), None).len(), 10);
+    let found = errors(&schema, &items(100_000), None);
+    let last = found.last().expect("failures");
+    assert!(last.contains("running out of cost budget"), "{last}");
+    assert!(found.iter().map(String::len).sum::<usize>() < 10_100_000, "{} failures", found.len());
+}
+
 #[test]
 fn a_costly_or_long_message_expression_is_replaced_with_the_message() {
     let doubled = ".replace('', '0123456789')".repeat(28);
@@ -201,6 +216,23 @@ fn values_have_the_types_of_their_format() {
     }));
     let valid = json!({"at": "2026-01-01T00:00:00Z", "wait": "30m", "data": "YWJj", "port": 80});
     assert_eq!(errors(&schema, &object(&valid), None), Vec::<String>::new());
+}
+
+#[test]
+fn whole_numbers_of_type_number_are_doubles() {
+    let schema = crd(&json!({"share": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number"}, "b": {"type": "number"}, "n": {"type": "integer"},
+            "list": {"type": "array", "items": {"type": "number"}}
+        },
+        "x-kubernetes-validations": [
+            {"rule": "self.a + self.b <= 1.5"}, {"rule": "self.a / 2.0 == 0.5"}, {"rule": "self.n / 2 == 1"},
+            {"rule": "self.list.all(x, x * 0.5 < 2.0)"}
+        ]
+    }}));
+    let share = json!({"a": 1, "b": 0.5, "n": 3, "list": [1, 2.5]});
+    assert_eq!(errors(&schema, &object(&json!({"share": share})), None), Vec::<String>::new());
 }
 
 /// A rule above and a rule below read the same converted value.
