@@ -126,7 +126,8 @@ async fn requests_that_change_something_must_be_posts_of_the_own_user() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let server = listener.local_addr().expect("an address");
     let stream = tokio::net::TcpStream::connect(server).await.expect("a connection");
-    let addresses = ConnectionAddresses { server, client: stream.local_addr().expect("an address") };
+    let (accepted, _) = listener.accept().await.expect("a connection");
+    let addresses = ConnectionAddresses::of(&accepted).expect("connected");
     let own = routes.clone().layer(axum::Extension(addresses));
     for path in CHANGES {
         let (status, body) = send(&own, Method::POST, path, &[LOCAL]).await;
