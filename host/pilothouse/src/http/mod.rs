@@ -42,6 +42,9 @@ impl AppState {
     }
 }
 
+/// The header that requests which change something need, with any value. Web pages of other sites cannot add it without the host's consent.
+pub(crate) const CLIENT_HEADER: &str = "x-pilothouse-client";
+
 /// Maximum number of open connections, among them one for each client that follows the logs.
 const MAX_CONNECTIONS: usize = 256;
 

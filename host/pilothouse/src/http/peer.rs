@@ -7,15 +7,20 @@
 //!
 //! A client can end its connection before its request is handled, and another process can then connect from the same port. The table must
 //! therefore show the server's end with the inode of the request's own socket, after it has shown the client's end.
+//!
+//! A proxy that runs as the same user passes this check on behalf of its clients. Requests with the headers that proxies add are therefore
+//! refused, and requests need a header that neither a web form nor a forged URL can add.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use pilothouse_listen::ConnectionAddresses;
 use tokio::sync::Semaphore;
+
+use super::CLIENT_HEADER;
 
 /// The kernel's tables of the TCP connections in this network namespace.
 const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
@@ -23,12 +28,17 @@ const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
 const ESTABLISHED: &str = "01";
 /// The user ID of root.
 const ROOT: u32 = 0;
+/// The user ID that stands for unmapped users, unless the machine's administrator has changed it.
+const DEFAULT_OVERFLOW_USER: u32 = 65534;
 
 /// Bounds concurrent reads of the tables: each takes a thread of the pool that the host's own work needs, too.
 static TABLE_READS: Semaphore = Semaphore::const_new(2);
 
 /// Rejects requests of others with 403.
 pub(super) async fn require_own_user(request: Request, next: Next) -> Response {
+    if let Err(text) = check_headers(request.headers()) {
+        return (StatusCode::FORBIDDEN, format!("{text}\n")).into_response();
+    }
     let addresses = request.extensions().get::<ConnectionAddresses>().copied();
     if is_own_user(addresses).await {
         return next.run(request).await;
@@ -36,6 +46,24 @@ pub(super) async fn require_own_user(request: Request, next: Next) -> Response {
     let text = "only a process of the user who runs the host, on the same machine, may change something through this port; in a \
                 cluster, run the command in the host's container with kubectl exec\n";
     (StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// Errors if a proxy has forwarded the request, or its sender did not intend it for a host.
+fn check_headers(headers: &HeaderMap) -> Result<(), String> {
+    let is_added_by_proxies =
+        |name: &&str| matches!(*name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-");
+    let mut names = headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(is_added_by_proxies) {
+        return Err(format!(
+            "the request has the header {name} of a proxy; send requests that change something directly to the host"
+        ));
+    }
+    if !headers.contains_key(CLIENT_HEADER) {
+        return Err(format!(
+            "requests that change something need the header {CLIENT_HEADER}; the commands of pilothouse send it"
+        ));
+    }
+    Ok(())
 }
 
 async fn is_own_user(addresses: Option<ConnectionAddresses>) -> bool {
@@ -48,12 +76,32 @@ async fn is_own_user(addresses: Option<ConnectionAddresses>) -> bool {
     }
     let Ok(_permit) = TABLE_READS.acquire().await else { return false };
     let Some(client_end) = find_connection(client, server).await else { return false };
-    if client_end.user != ROOT && client_end.user != rustix::process::geteuid().as_raw() {
+    let is_own =
+        client_end.user == rustix::process::geteuid().as_raw() && !is_ambiguous(client_end.user).await;
+    if client_end.user != ROOT && !is_own {
         return false;
     }
     // While the server's end is established, nothing but its own peer can be an established client's end with these addresses. The order
     // matters: an end that is established now was so when the client's end was found.
     find_connection(server, client).await.is_some_and(|server_end| server_end.inode == inode)
+}
+
+/// Returns whether the tables show several users with this ID: a user namespace shows all users that it does not map with one ID.
+async fn is_ambiguous(user: u32) -> bool {
+    let read = async |path: &'static str| tokio::fs::read_to_string(path).await.unwrap_or_default();
+    stands_for_unmapped_users(
+        user,
+        &read("/proc/sys/kernel/overflowuid").await,
+        &read("/proc/self/uid_map").await,
+    )
+}
+
+/// Returns whether `user` stands for the users that a user namespace does not map. A table without a line is that of a kernel without user
+/// namespaces.
+fn stands_for_unmapped_users(user: u32, overflow_user: &str, map: &str) -> bool {
+    let count = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
+    let is_complete = map.is_empty() || map.lines().filter_map(count).sum::<u64>() >= u64::from(u32::MAX);
+    !is_complete && overflow_user.trim().parse().unwrap_or(DEFAULT_OVERFLOW_USER) == user
 }
 
 /// One end of an established connection.
@@ -121,6 +169,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     use std::time::Duration;
 
+    use axum::http::HeaderValue;
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
     #[cfg(target_os = "linux")]
     use tokio::time::timeout;
@@ -169,6 +218,36 @@ mod tests {
         );
         let end = connection_end(&six, address("[::1]:50000"), address("[::1]:9464"));
         assert_eq!(end, Some(ConnectionEnd { user: 6, inode: 99 }));
+    }
+
+    #[test]
+    fn requests_of_proxies_and_without_the_clients_header_are_refused() {
+        let check = |names: &[&'static str]| {
+            let header =
+                |&name: &&'static str| (HeaderName::from_static(name), HeaderValue::from_static("x"));
+            let headers: HeaderMap = names.iter().map(header).collect();
+            check_headers(&headers)
+        };
+        assert_eq!(check(&[CLIENT_HEADER, "accept", "user-agent"]), Ok(()));
+        assert!(check(&["accept"]).is_err_and(|text| text.contains(CLIENT_HEADER)));
+        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-proto"] {
+            assert!(check(&[CLIENT_HEADER, name]).is_err_and(|text| text.contains(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_stands_for_unmapped_users_is_nobodys() {
+        let (all, some) = ("         0          0 4294967295\n", "0 1000 1\n1 100000 65536\n");
+        assert!(stands_for_unmapped_users(65534, "65534\n", some));
+        assert!(stands_for_unmapped_users(65534, "", some));
+        assert!(stands_for_unmapped_users(7, "7\n", some));
+        assert!(!stands_for_unmapped_users(65534, "7\n", some));
+        assert!(!stands_for_unmapped_users(1000, "65534\n", some));
+        assert!(
+            !stands_for_unmapped_users(65534, "65534\n", all),
+            "the machine's own namespace maps all users"
+        );
+        assert!(!stands_for_unmapped_users(65534, "65534\n", ""));
     }
 
     /// Connects from `local`, which may have port 0, and returns both ends of the connection.
