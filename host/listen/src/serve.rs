@@ -1,7 +1,11 @@
 //! The accept loop: bounded connections, optional TLS, graceful shutdown.
 
 use std::error::Error;
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -66,6 +70,24 @@ pub struct ConnectionAddresses {
     pub server: SocketAddr,
     /// The address of the client.
     pub client: SocketAddr,
+    /// The inode of this server's socket. It tells the connection from a later one with the same addresses.
+    pub inode: u64,
+}
+
+impl ConnectionAddresses {
+    /// Returns the addresses of a connection that this server has accepted.
+    ///
+    /// # Errors
+    /// If the client has closed the connection, or the process has no file descriptor left.
+    pub fn of(stream: &TcpStream) -> io::Result<Self> {
+        // The duplicate refers to the same socket.
+        let socket = File::from(stream.as_fd().try_clone_to_owned()?);
+        Ok(Self {
+            server: stream.local_addr()?,
+            client: stream.peer_addr()?,
+            inode: socket.metadata()?.ino(),
+        })
+    }
 }
 
 /// Serves HTTP/1.1 and HTTP/2 until `shutdown` is cancelled; then open connections get 5 seconds to complete.
@@ -107,7 +129,7 @@ where
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        let addresses = if exposes_addresses { addresses(&stream) } else { None };
+        let addresses = exposes_addresses.then(|| ConnectionAddresses::of(&stream).ok()).flatten();
         let connection = Connection {
             builder: Arc::clone(&builder),
             service: service.clone(),
@@ -127,10 +149,6 @@ where
     if tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not complete within {SHUTDOWN_GRACE:?}; they are left open");
     }
-}
-
-fn addresses(stream: &TcpStream) -> Option<ConnectionAddresses> {
-    Some(ConnectionAddresses { server: stream.local_addr().ok()?, client: stream.peer_addr().ok()? })
 }
 
 fn builder() -> Builder<TokioExecutor> {

@@ -41,9 +41,13 @@ impl PluginHost {
     /// removed, or the host ends.
     ///
     /// # Errors
-    /// Errors if there is no such plugin.
+    /// Errors if there is no such plugin, or its file was removed: a file that comes back starts a plugin that is not paused.
     pub fn set_paused(&self, plugin: &str, paused: bool) -> Result<(), ControlError> {
-        self.view(plugin)?.set_paused(paused);
+        let view = self.view(plugin)?;
+        if view.status().removed {
+            return Err(ControlError::NotRunning { plugin: plugin.to_owned() });
+        }
+        view.set_paused(paused);
         Ok(())
     }
 

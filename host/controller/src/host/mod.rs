@@ -275,14 +275,14 @@ impl PluginHost {
         }
     }
 
-    /// Requests the API server's version until it responds. A response that refuses the host's credentials does not count: nothing can work
-    /// with them.
+    /// Requests the API server's version until it accepts the host's credentials. A server that starts, a load balancer without a server, and
+    /// one that is overloaded respond before they check credentials. A server that forbids the request knows who sent it.
     async fn reach_server(self) {
         while let Err(error) = self.shared.services.server.get("/version").await {
             match error.code() {
                 Some(401) => tracing::warn!("{error}: the host's credentials are refused; trying again"),
-                Some(_) => break,
-                None => tracing::warn!("{error}; trying again"),
+                Some(code) if code != 429 && code < 500 => break,
+                _ => tracing::warn!("{error}; trying again"),
             }
             sleep(POLL_INTERVAL).await;
         }

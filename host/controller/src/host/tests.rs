@@ -15,10 +15,9 @@ fn the_scan_itself_does_not_cause_another_scan() {
     assert!(requires_scan(&Err(notify::Error::generic("overflow"))));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
-    let codes = Arc::new(Mutex::new(vec![200_u16, 403, 401, 401]));
-    let left = Arc::clone(&codes);
+/// Returns a host whose API server answers requests for its version with the codes, the last one first, and then with 200.
+fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
+    let left = Arc::clone(codes);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let code = match request.uri().path() {
             "/version" => left.lock().pop().unwrap_or(200),
@@ -44,8 +43,23 @@ async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
     };
     let engine = Engine::new(Default::default()).expect("an engine");
     let client = kube::Client::new(service, "default");
-    let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
+    PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_hosts_credentials_is_not_reached() {
+    let codes = Arc::new(Mutex::new(vec![200_u16, 403, 401, 401]));
+    let host = host_with_codes(&codes);
     host.clone().reach_server().await;
     assert!(host.shared.reached.load(Ordering::Relaxed));
     assert_eq!(*codes.lock(), [200], "it tried again after each 401, and not after the 403");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_check_credentials_is_not_reached() {
+    for code in [429, 500, 502, 503, 504] {
+        let codes = Arc::new(Mutex::new(vec![200_u16, 200, code]));
+        host_with_codes(&codes).reach_server().await;
+        assert_eq!(*codes.lock(), [200], "it tried again after the {code}");
+    }
 }

@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Fuse};
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -94,14 +96,18 @@ impl AccessGuard {
 
     /// Returns the body, which ends with an error once the plugin is suspended.
     fn wrap(self, body: impl Body<Data = Bytes, Error = HttpError> + Send + 'static) -> HttpBody {
-        GuardedBody { body: body.boxed_unsync(), guard: self }.boxed_unsync()
+        let access = Arc::clone(&self.access);
+        let suspended = async move { access.wait_until_suspended().await }.boxed().fuse();
+        GuardedBody { body: body.boxed_unsync(), guard: self, suspended }.boxed_unsync()
     }
 }
 
-/// A body of a request or a response, whose frames are passed on only while the plugin is not suspended.
+/// A body of a request or a response, which ends with an error once the plugin is suspended.
 struct GuardedBody {
     body: HttpBody,
     guard: AccessGuard,
+    /// Wakes a task that waits for a frame.
+    suspended: Fuse<BoxFuture<'static, ()>>,
 }
 
 impl Body for GuardedBody {
@@ -112,7 +118,11 @@ impl Body for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        if self.suspended.poll_unpin(context).is_ready() {
+            return Poll::Ready(Some(Err(self.guard.denied())));
+        }
         let frame = Pin::new(&mut self.body).poll_frame(context);
+        // Nobody is woken for a version that was replaced, but it receives nothing, either.
         match self.guard.check() {
             Err(denied) if frame.is_ready() => Poll::Ready(Some(Err(denied))),
             _ => frame,

@@ -218,6 +218,20 @@ async fn a_plugin_that_lacks_a_permission_sends_and_receives_nothing() {
     assert!(hello.requests.try_recv().is_ok());
     access.set_missing_permissions(Vec::new());
     assert_eq!(fetch(&client, get(&target)).await, Ok((200, "hello".to_owned())));
+    // While the body waits for data.
+    let slow = server("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe").await;
+    let target = format!("http://127.0.0.1:{}", slow.port);
+    let client = client_under(&target, Tls::default(), Fence::default(), Arc::clone(&access));
+    let mut body = client.send(get(&target), &HttpTimeouts::default()).await.expect("a response").into_body();
+    let frame = body.frame().await.expect("a frame").expect("not held");
+    assert_eq!(frame.into_data().expect("data"), "he");
+    let mut next = tokio_test::task::spawn(body.frame());
+    tokio_test::assert_pending!(next.poll());
+    access.set_missing_permissions(missing());
+    assert!(next.is_woken());
+    let error = next.await.expect("an end").expect_err("held");
+    assert!(is_denied(&error), "{error:?}");
+    access.set_missing_permissions(Vec::new());
     // While the server thinks.
     let mut silent = server("").await;
     let target = format!("http://127.0.0.1:{}", silent.port);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, BodyStream, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::client::legacy::Client;
@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
 use crate::CommandError;
+use crate::http::CLIENT_HEADER;
 
 /// How long a host may take to respond. It responds from memory, so a host that takes longer hangs.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,6 +77,7 @@ async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incom
     let mut request = Request::new(Empty::new());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
+    request.headers_mut().insert(CLIENT_HEADER, HeaderValue::from_static("pilothouse"));
     let response = timeout(RESPONSE_TIMEOUT, client.request(request)).await;
     let response = response.map_err(|_| no_response(server))?.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -123,6 +125,8 @@ pub(crate) fn check_plugin_name(name: &str) -> Result<(), CommandError> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     /// In virtual time: nothing else happens, so the timeout is over at once.
@@ -134,6 +138,25 @@ mod tests {
             let Err(CommandError::Failure(text)) = outcome else { panic!("nobody responds") };
             assert!(text.contains("has not responded for 10 s") && text.contains(&server), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn requests_have_the_clients_header() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut request).await.expect("readable"), 0, "the head is complete");
+            }
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(response).await.expect("written");
+            String::from_utf8(request).expect("text")
+        };
+        let (request, response) = tokio::join!(serve, post(&server, "/"));
+        assert!(response.is_ok());
+        assert!(request.contains("x-pilothouse-client: pilothouse\r\n"), "{request}");
     }
 
     #[test]

@@ -42,6 +42,10 @@ impl AppState {
     }
 }
 
+/// The header that a POST request must have, with any value. Browsers ask the host before a page of another site may send it, and the host
+/// refuses.
+pub(crate) const CLIENT_HEADER: &str = "x-pilothouse-client";
+
 /// Maximum number of open connections, among them one for each client that follows the logs.
 const MAX_CONNECTIONS: usize = 256;
 

@@ -68,6 +68,7 @@ const PATHS: [&str; 8] = [
     "/debug/informers",
 ];
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
+const CLIENT: (&str, &str) = (CLIENT_HEADER, "test");
 
 #[tokio::test]
 async fn requests_with_a_foreign_host_header_are_rejected() {
@@ -120,21 +121,27 @@ async fn requests_that_change_something_must_be_posts_of_the_own_user() {
     let routes = test_routes(folder.path());
     for path in CHANGES {
         // The connection's addresses are not known, as for any request that does not come through the status port's own listener.
-        let (status, body) = send(&routes, Method::POST, path, &[LOCAL]).await;
+        let (status, body) = send(&routes, Method::POST, path, &[LOCAL, CLIENT]).await;
         assert_eq!((status, body.contains("the user who runs the host")), (403, true), "{path}: {body}");
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let server = listener.local_addr().expect("an address");
     let stream = tokio::net::TcpStream::connect(server).await.expect("a connection");
-    let addresses = ConnectionAddresses { server, client: stream.local_addr().expect("an address") };
+    let (accepted, _) = listener.accept().await.expect("a connection");
+    let addresses = ConnectionAddresses::of(&accepted).expect("connected");
     let own = routes.clone().layer(axum::Extension(addresses));
     for path in CHANGES {
         let (status, body) = send(&own, Method::POST, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains(CLIENT_HEADER)), (403, true), "{path}: {body}");
+        let (status, body) =
+            send(&own, Method::POST, path, &[LOCAL, CLIENT, ("x-forwarded-for", "10.0.0.7")]).await;
+        assert_eq!((status, body.contains("proxy")), (403, true), "{path}: {body}");
+        let (status, body) = send(&own, Method::POST, path, &[LOCAL, CLIENT]).await;
         assert_eq!((status, body.contains("no plugin \"p\"")), (404, true), "{path}: {body}");
         let (status, _) = send(&own, Method::GET, path, &[LOCAL]).await;
         assert_eq!(status, 405, "{path}");
         for forged in [("origin", "http://attacker.example"), ("sec-fetch-site", "cross-site")] {
-            let (status, body) = send(&own, Method::POST, path, &[LOCAL, forged]).await;
+            let (status, body) = send(&own, Method::POST, path, &[LOCAL, CLIENT, forged]).await;
             assert_eq!((status, body.contains("web page")), (403, true), "{path} {forged:?}: {body}");
         }
     }

@@ -52,6 +52,22 @@ async fn a_paused_plugin_keeps_its_keys_across_a_reload_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_removed_plugin_cannot_be_paused() {
+    let host = Host::start().await;
+    let wasm = Guest::Conformance.wasm();
+    host.install_plugin("conformance", &wasm);
+    host.wait_for_state("conformance", "running").await;
+    std::fs::remove_file(host.plugins().join("conformance.wasm")).expect("removed");
+    host.wait_for_plugin("conformance", "removed", |plugin| plugin["removed"] == true).await;
+    for action in ["pause", "resume"] {
+        let (code, _, stderr) = run(&host, &[action, "conformance"]);
+        assert!(code == 1 && stderr.contains("conformance does not run"), "{action}: {code}: {stderr}");
+    }
+    host.install_plugin("conformance", &wasm);
+    host.wait_for_plugin("conformance", "ready", |plugin| plugin["ready"] == true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failing_key_is_listed_with_its_error_and_queued_on_request() {
     let host = Host::start().await;
     host.install_plugin("conformance", &Guest::Conformance.wasm());

@@ -27,6 +27,9 @@ async fn the_status_server_rejects_requests_from_web_pages() {
             assert_eq!(send(request).await, StatusCode::FORBIDDEN, "{action} with {header}: {value}");
         }
     }
+    // A page of the same site, or a form in a browser without these headers.
+    let form = Request::post(url("/api/plugins/healthy/pause")).body(String::new()).expect("a request");
+    assert_eq!(send(form).await, StatusCode::FORBIDDEN);
     let post = Request::post(url("/api/plugins")).body("{}".to_owned()).expect("a request");
     assert_eq!(send(post).await, StatusCode::METHOD_NOT_ALLOWED);
     target.assert_healthy("a web page").await;
