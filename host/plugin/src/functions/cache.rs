@@ -109,6 +109,8 @@ impl Host for GuestState {
         }
         // A search in one part is in order already.
         objects.sort_by(|left: &Object, right| left.key().cmp(right.key()));
+        // A watch may name a namespace twice.
+        objects.dedup_by(|left, right| left.key() == right.key());
         let handles = self.open_all(objects)?;
         self.cpu.charge_since(&mut since)?;
         Ok(handles)
