@@ -41,7 +41,7 @@ pub trait Host: Send + Sync + 'static {
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse>;
 
     /// Returns objects with this index value, a part of them in each call: the first part is that of the default cursor. The parts are in
-    /// any order, and the last state of an object in them is the valid one.
+    /// any order. An object that is in two of them counts once.
     fn cache_by_index(
         &self,
         call: &Call,

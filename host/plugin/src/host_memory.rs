@@ -19,7 +19,7 @@ pub enum HostMemoryKind {
     Handles,
     /// Values of the indexes that the plugin computes.
     IndexValues,
-    /// Keys that the plugin queued without a cached object.
+    /// Queued keys without a cached object.
     QueuedKeys,
     /// The plugin's own writes, until its watches deliver them.
     OwnWrites,
@@ -40,7 +40,10 @@ pub struct HostMemory(Arc<Account>);
 
 struct Account {
     limit: AtomicUsize,
+    /// What counts against the limit, in bytes.
     used: AtomicUsize,
+    /// What does not count against the limit, in bytes.
+    exempt: AtomicUsize,
     by_kind: [AtomicUsize; KINDS],
 }
 
@@ -50,6 +53,7 @@ pub struct HostMemoryCharge {
     memory: HostMemory,
     kind: HostMemoryKind,
     bytes: usize,
+    is_exempt: bool,
 }
 
 /// Error: a charge would exceed `limits.hostMemory`.
@@ -142,6 +146,7 @@ impl HostMemory {
         Self(Arc::new(Account {
             limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
+            exempt: AtomicUsize::new(0),
             by_kind: Default::default(),
         }))
     }
@@ -162,10 +167,10 @@ impl HostMemory {
         self.0.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes in use by all kinds.
+    /// Returns the bytes in use by all kinds, whether they count against the limit or not.
     #[must_use]
     pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+        self.0.used.load(Ordering::Relaxed) + self.0.exempt.load(Ordering::Relaxed)
     }
 
     /// Returns the bytes in use by one kind.
@@ -184,13 +189,20 @@ impl HostMemory {
         bytes: usize,
     ) -> Result<HostMemoryCharge, HostMemoryExceeded> {
         self.try_add(kind, bytes)?;
-        Ok(HostMemoryCharge { memory: self.clone(), kind, bytes })
+        Ok(HostMemoryCharge { memory: self.clone(), kind, bytes, is_exempt: false })
     }
 
     /// Charges bytes unconditionally, even beyond the limit.
     pub fn charge(&self, kind: HostMemoryKind, bytes: usize) -> HostMemoryCharge {
         self.add(kind, bytes);
-        HostMemoryCharge { memory: self.clone(), kind, bytes }
+        HostMemoryCharge { memory: self.clone(), kind, bytes, is_exempt: false }
+    }
+
+    /// Charges bytes that do not count against the limit. They are for what the host may not refuse and the plugin cannot avoid: counted
+    /// against the limit, they could refuse the very calls that would release them.
+    pub fn charge_exempt(&self, kind: HostMemoryKind, bytes: usize) -> HostMemoryCharge {
+        self.add_exempt(kind, bytes);
+        HostMemoryCharge { memory: self.clone(), kind, bytes, is_exempt: true }
     }
 
     /// Adds bytes unconditionally. The caller must call [`release`](Self::release) with the same number.
@@ -207,8 +219,18 @@ impl HostMemory {
 
     /// Returns an error if the account exceeds its limit. `kind` is named in the error.
     pub fn check(&self, kind: HostMemoryKind) -> Result<(), HostMemoryExceeded> {
-        let (allowed, wanted) = (self.limit(), self.used());
+        let (allowed, wanted) = (self.limit(), self.0.used.load(Ordering::Relaxed));
         if wanted > allowed { Err(HostMemoryExceeded { allowed, wanted, kind }) } else { Ok(()) }
+    }
+
+    fn add_exempt(&self, kind: HostMemoryKind, bytes: usize) {
+        self.0.exempt.fetch_add(bytes, Ordering::Relaxed);
+        self.0.by_kind[kind.position()].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn release_exempt(&self, kind: HostMemoryKind, bytes: usize) {
+        self.0.exempt.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.by_kind[kind.position()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn try_add(&self, kind: HostMemoryKind, bytes: usize) -> Result<(), HostMemoryExceeded> {
@@ -244,17 +266,26 @@ impl HostMemoryCharge {
     pub fn resize(&mut self, bytes: usize) -> Result<(), HostMemoryExceeded> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
+            Some(more) if self.is_exempt => self.memory.add_exempt(self.kind, more),
             Some(more) => self.memory.try_add(self.kind, more)?,
-            None => self.memory.release(self.kind, self.bytes - bytes),
+            None => self.release(self.bytes - bytes),
         }
         self.bytes = bytes;
         Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        if self.is_exempt {
+            self.memory.release_exempt(self.kind, bytes);
+        } else {
+            self.memory.release(self.kind, bytes);
+        }
     }
 }
 
 impl Drop for HostMemoryCharge {
     fn drop(&mut self) {
-        self.memory.release(self.kind, self.bytes);
+        self.release(self.bytes);
     }
 }
 
@@ -310,6 +341,23 @@ mod tests {
         assert_eq!(memory.used_by(HostMemoryKind::Handles), 7);
         memory.raise_limit(3);
         assert_eq!(memory.limit(), 5);
+    }
+
+    #[test]
+    fn an_exempt_charge_is_in_the_sums_and_refuses_nothing() {
+        let memory = HostMemory::new(10);
+        let mut exempt = memory.charge_exempt(HostMemoryKind::QueuedKeys, 20);
+        assert_eq!((memory.used(), memory.used_by(HostMemoryKind::QueuedKeys)), (20, 20));
+        assert_eq!(memory.check(HostMemoryKind::OwnWrites), Ok(()));
+        let counted = memory.try_charge(HostMemoryKind::Handles, 10).expect("the whole limit");
+        assert!(memory.try_charge(HostMemoryKind::Handles, 1).is_err());
+        exempt.resize(30).expect("never refused");
+        assert_eq!((memory.used(), sum(&memory)), (40, 40));
+        exempt.resize(5).expect("a decrease");
+        drop(counted);
+        assert_eq!((memory.used(), sum(&memory)), (5, 5));
+        drop(exempt);
+        assert_eq!((memory.used(), sum(&memory)), (0, 0));
     }
 
     /// An operation on an account: kind or charge, and bytes.

@@ -135,6 +135,8 @@ impl PluginStatusSource {
         if let Some(version) = self.running_status.version() {
             version.views.access.set_paused(paused);
         }
+        // A log line may wait for standard output, and the status and a swap wait for the lock.
+        drop(current);
         let text = if paused { "paused by an operator; its keys wait" } else { "resumed by an operator" };
         self.guest.log.state(LogLevel::Info, format_args!("{text}"));
     }

@@ -35,7 +35,7 @@ pub(super) struct Dispatcher {
     next_prune: Instant,
 }
 
-/// How long one call of [`Dispatcher::next`] evaluates predicates before it yields to other tasks.
+/// How long one call of [`Dispatcher::next`] evaluates predicates and queues keys before it yields to other tasks.
 const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// How often own writes are pruned; API servers send bookmarks about as often.
@@ -105,9 +105,7 @@ impl Dispatcher {
             return;
         };
         let route = &version.routes[*position];
-        // The clock is read only if a predicate may take long.
-        let is_slow = route.trigger.as_ref().is_some_and(|trigger| trigger.predicate.needs_interpreter());
-        let end = slice.filter(|_| is_slow).map(|slice| Instant::now() + slice);
+        let end = slice.filter(|_| needs_slices(route)).map(|slice| Instant::now() + slice);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         if queue_all(version, route, remaining, guest, &is_over) {
             self.batches.push(next_batch(version, *position, route));
@@ -116,7 +114,18 @@ impl Dispatcher {
     }
 }
 
+/// Whether the notifications of a route may take long: its predicate is interpreted, or one change triggers any number of keys. Otherwise, the
+/// clock is not read.
+fn needs_slices(route: &WatchRoute) -> bool {
+    route
+        .trigger
+        .as_ref()
+        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.searches_cache())
+}
+
 /// Queues the keys that the notifications trigger, until `is_over` returns true after one of them. Returns whether none is left.
+///
+/// The objects of an initial list that are in one namespace trigger the same keys, for the same reason. They are queued once.
 ///
 /// A panic affects only the notification that caused it. If the route's trigger is the object itself, even that one is queued.
 fn queue_all(
@@ -126,13 +135,17 @@ fn queue_all(
     guest: &GuestServices,
     is_over: &impl Fn() -> bool,
 ) -> bool {
-    let mut current = None;
+    let (mut current, mut queued_namespace) = (None, None::<String>);
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for notification in remaining.by_ref() {
                 let notification = current.insert(notification);
                 guest.panics.inject_test_panic("dispatch");
-                queue(version, route, notification, guest);
+                let namespace = initial_namespace(route, notification);
+                if namespace.is_none() || namespace != queued_namespace.as_deref() {
+                    queue(version, route, notification, guest);
+                    queued_namespace = namespace.map(str::to_owned);
+                }
                 if is_over() {
                     return false;
                 }
@@ -152,6 +165,17 @@ fn queue_all(
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
             guest.queue.add(item, reason, priority);
         }
+    }
+}
+
+/// Returns the namespace whose targets an object of the initial list triggers; `None` for other notifications and triggers.
+fn initial_namespace<'a>(route: &WatchRoute, notification: &'a Notification) -> Option<&'a str> {
+    let trigger = route.trigger.as_ref()?;
+    match (&trigger.targets, notification) {
+        (Targets::Namespace, Notification::Added { object, initial: true }) => {
+            Some(Targets::namespace_of(object))
+        }
+        _ => None,
     }
 }
 
@@ -271,6 +295,10 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use futures::FutureExt;
+
     use super::*;
     use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
     use crate::runtime::handover::tests::version;
@@ -291,6 +319,38 @@ mod tests {
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
         let status = guest.panics.status_text().expect("a problem in the status");
         assert!(status.contains("a defect in the dispatch"), "{status}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_initial_list_queues_the_targets_of_a_namespace_once() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("namespaced", kube::Client::new(service, "n"));
+        let (mut server, mut watched) = (ModelServer::new(true), TestWatch::open("").await);
+        let objects: Vec<_> = (0..3).map(|name| server.put(name, 0, 0)).collect();
+        watched.deliver(&server, 3).await;
+        let mut version = version(&guest, "maps", &watched).await;
+        assert!(!needs_slices(&version.routes[0]), "a change of an object triggers one key");
+        let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
+        trigger.targets = Targets::Index { index: "team".to_owned() };
+        assert!(needs_slices(&version.routes[0]));
+        let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
+        trigger.targets = Targets::Namespace;
+        assert!(needs_slices(&version.routes[0]));
+        for (initial, expected) in [(true, [3_usize, 0, 0]), (false, [3, 3, 3])] {
+            // The numbers of keys that each notification has queued.
+            let queued = RefCell::new(Vec::new());
+            let take_all = || {
+                let next = || guest.queue.get().now_or_never().flatten().map(|(held, _)| held.done());
+                queued.borrow_mut().push(std::iter::from_fn(next).count());
+                false
+            };
+            let added = |object| Notification::Added { object, initial };
+            let mut batch = objects.iter().cloned().map(added).collect::<Vec<_>>().into_iter();
+            assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &take_all));
+            assert_eq!(queued.into_inner(), expected, "initial: {initial}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,6 +7,9 @@
 //!
 //! The cache bounds the number of keys of cached objects. A key without a cached object is charged to the plugin's [`HostMemory`] while it
 //! is queued, processed or retried. The charge is part of the queued payload, and moves with the key when that is requeued.
+//!
+//! The key of a deleted object is charged from its deletion on. This charge does not count against the limit, because the deletion must not
+//! be lost, and because its reconcile must be able to write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,8 +117,11 @@ impl PluginQueue {
         Self { queue: WorkQueue::with_payloads(options), in_flight: InFlight::default(), memory }
     }
 
+    /// Queues the key of a cached object, or of an object that was just deleted.
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
-        self.queue.add_with_payload(item, reason.into(), priority);
+        let charge = (reason == Reason::Deleted).then(|| self.charge_deleted(&item));
+        let payload = QueuePayload { reasons: reason.into(), charge };
+        self.queue.add_with_payload(item, payload, priority);
     }
 
     pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
@@ -153,7 +159,8 @@ impl PluginQueue {
             return Ok(());
         }
         if is_cached(&item.key) {
-            self.add(item, reason, priority);
+            // The reason is that of another object.
+            self.queue.add_with_payload(item, reason.into(), priority);
             return Ok(());
         }
         self.add_uncached(item, Duration::ZERO, reason, priority)
@@ -207,14 +214,17 @@ impl PluginQueue {
         self.queue.reset_retries();
     }
 
-    /// Returns the charge of a key that is requeued. The key of a deleted object has no cached object any more: it is charged, but never
-    /// refused, because its deletion must not be lost.
+    /// Returns the charge of a key that is requeued. The key of a deleted object has no cached object any more.
     fn charge_of(&self, held: &mut HeldItem, reasons: &[Reason]) -> Option<Box<HostMemoryCharge>> {
         let existing = held.take_charge();
         if existing.is_none() && reasons.contains(&Reason::Deleted) {
-            return Some(Box::new(self.memory.charge(HostMemoryKind::QueuedKeys, bytes(held.key()))));
+            return Some(self.charge_deleted(held.key()));
         }
         existing
+    }
+
+    fn charge_deleted(&self, item: &Item) -> Box<HostMemoryCharge> {
+        Box::new(self.memory.charge_exempt(HostMemoryKind::QueuedKeys, bytes(item)))
     }
 
     /// Waits for the next item, and returns it with its reasons; `None` after shutdown.
@@ -378,16 +388,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_key_of_a_deleted_object_is_charged_when_it_is_retried_but_never_refused() {
+    async fn the_key_of_a_deleted_object_is_charged_once_and_refuses_nothing() {
         let memory = HostMemory::new(1);
         let queue = queue_with(memory.clone());
+        let once = KEY_BYTES + 1;
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        assert_eq!(memory.used(), 0, "a cached object");
         queue.add(item("a"), Reason::Deleted, Priority::Normal);
-        assert_eq!(memory.used(), 0);
+        queue.add(item("a"), Reason::Deleted, Priority::Normal);
+        assert_eq!(memory.used(), once);
+        assert_eq!(memory.check(HostMemoryKind::OwnWrites), Ok(()), "its reconcile may need to write");
         let (mut got, reasons) = queue.get().await.expect("the item");
         assert!(queue.retry(&mut got, &reasons).is_some());
         got.done();
-        assert!(memory.used() > memory.limit());
-        assert!(queue.get().await.is_some());
+        assert_eq!(memory.used(), once);
+        let (mut got, _) = queue.get().await.expect("the item again");
+        got.forget();
+        got.done();
+        assert_eq!(memory.used(), 0);
+        queue.add_named(item("b"), Reason::Deleted, Priority::Normal, |_| true).expect("room");
+        assert_eq!(memory.used(), 0, "another object was deleted");
     }
 
     #[tokio::test(start_paused = true)]

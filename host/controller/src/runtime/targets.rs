@@ -52,7 +52,8 @@ impl Targets {
     pub(crate) fn keys_for(&self, notification: &Notification, target: &dyn TargetKeys) -> Vec<ObjectKey> {
         let mut keys = self.keys_for_object(notification.object(), target);
         if let Notification::Updated { old, .. } = notification
-            && !matches!(self, Self::Itself | Self::Index { .. } | Self::Namespace)
+            && !matches!(self, Self::Itself)
+            && !self.searches_cache()
         {
             let old_keys = self.keys_for_object(old, target);
             // A field may name as many objects as its list has elements, so a long list is looked up in a set.
@@ -100,11 +101,21 @@ impl Targets {
                     .collect()
             }
             Self::Index { index } => target.by_index(index, object.key().as_str()),
-            Self::Namespace => match object.namespace() {
-                // Only Namespaces are cluster-scoped: a load refuses other kinds.
-                "" => target.in_namespace(object.name()),
-                namespace => target.in_namespace(namespace),
-            },
+            Self::Namespace => target.in_namespace(Self::namespace_of(object)),
+        }
+    }
+
+    /// Whether one change triggers as many keys as a search of the target watch's cache finds.
+    pub(crate) fn searches_cache(&self) -> bool {
+        matches!(self, Self::Index { .. } | Self::Namespace)
+    }
+
+    /// Returns the object's namespace, or the namespace that the object is.
+    pub(crate) fn namespace_of(object: &Object) -> &str {
+        match object.namespace() {
+            // Only Namespaces are cluster-scoped: a load refuses other kinds.
+            "" => object.name(),
+            namespace => namespace,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Implements `cache`: reads watched objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;
@@ -95,19 +95,23 @@ impl Host for GuestState {
         value: String,
     ) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
         self.check_available("cache.by-index")?;
-        let mut objects = BTreeMap::new();
+        let mut objects = Vec::new();
         let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
         while let Some(cursor) = from {
             let part = self
                 .host
                 .cache_by_index(&self.call, &watch, &index, &value, &cursor)
                 .map_err(StopReason::from)?;
-            objects.extend(part.found.into_iter().map(|object| (object.key().clone(), object)));
+            objects.extend(part.found);
             // More objects than there may be handles fail below, however many more there are.
             from = part.next.filter(|_| objects.len() <= self.handles.limit() as usize);
             self.yield_after_tick(&mut since).await?;
         }
-        let handles = self.open_all(objects.into_values().collect())?;
+        // A search in one part is in order already.
+        objects.sort_by(|left: &Object, right| left.key().cmp(right.key()));
+        // A watch may name a namespace twice.
+        objects.dedup_by(|left, right| left.key() == right.key());
+        let handles = self.open_all(objects)?;
         self.cpu.charge_since(&mut since)?;
         Ok(handles)
     }

@@ -4,6 +4,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_model::Object;
+use pilothouse_plugin::{IndexCursor, IndexPart};
 
 use super::model_tests::model_server::{ModelServer, TestWatch, key, resource};
 use super::*;
@@ -110,4 +111,43 @@ async fn only_the_cached_object_itself_counts_as_cached() {
     server.delete(0);
     watch.deliver(&server, 1).await;
     assert!(!views.has_cached(&second));
+}
+
+/// Searches `a`, `b` and `c` in parts of one object, and writes `b` after the first part. `b` has the value 1 throughout, the others have 0.
+async fn search_during_a_write<T>(
+    has_own_write: bool,
+    part: impl Fn(&View, &IndexCursor) -> Result<IndexPart<T>, Misuse>,
+) -> Vec<T> {
+    let (mut watch, views) = one_watch().await;
+    let mut server = ModelServer::new(true);
+    (0..3).for_each(|name| drop(server.put(name, 0, u8::from(name == 1))));
+    watch.deliver(&server, 3).await;
+    if has_own_write {
+        views.record(&WriteOutcome::Object(resource(), server.put(0, 0, 0)), "").await;
+    }
+    let view = &views.by_name["maps"];
+    let IndexPart { mut found, mut next } = part(view, &IndexCursor::default()).expect("an index");
+    views.record(&WriteOutcome::Object(resource(), server.put(1, 0, 1)), "").await;
+    while let Some(cursor) = next {
+        let part = part(view, &cursor).expect("an index");
+        found.extend(part.found);
+        next = part.next;
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_between_two_parts_of_a_search_hides_no_object() {
+    for has_own_write in [false, true] {
+        let found =
+            search_during_a_write(has_own_write, |view, from| view.index_keys("team", "red", from, 1)).await;
+        assert_eq!(found, [key(0), key(1), key(2)], "keys, each once");
+        let found =
+            search_during_a_write(has_own_write, |view, from| view.by_index("team", "red", from, 1)).await;
+        let found: Vec<_> = found.iter().map(|object| object.key().clone()).collect();
+        assert_eq!(found, [key(0), key(1), key(2)], "objects, each once");
+        let found =
+            search_during_a_write(has_own_write, |view, from| view.index_values("value", from, 1)).await;
+        assert!(found.contains(&"0".to_owned()) && found.contains(&"1".to_owned()), "values: {found:?}");
+    }
 }

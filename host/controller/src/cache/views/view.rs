@@ -32,6 +32,13 @@ pub(crate) struct SharedIndex {
     pub(crate) function: IndexFn,
 }
 
+impl SharedIndex {
+    /// Whether an object has this value in the index.
+    fn has_value(&self, object: &Object, value: &str) -> bool {
+        self.function.values(object).iter().any(|found| found == value)
+    }
+}
+
 /// One watch as its plugin reads it.
 ///
 /// Every read takes the own writes first and the cache after them. So a write that has just been forgotten is in the cache that is read.
@@ -179,7 +186,8 @@ impl View {
         self.with_own_writes(objects, &own, |_| true)
     }
 
-    /// Returns objects with this index value, after the place `from`. Looks at no more than `step` objects. Errors if there is no such index.
+    /// Returns objects with this index value, after the place `from`. Looks at no more than `step` cached objects and as many own writes. Errors
+    /// if there is no such index.
     pub(crate) fn by_index(
         &self,
         index: &str,
@@ -191,16 +199,14 @@ impl View {
             let IndexPart { found, next } = self.computed_keys(index, value, from, step);
             return Ok(IndexPart { found: found.iter().filter_map(|key| self.object(key)).collect(), next });
         };
-        if let Some((mut written, next)) = self.written_objects(from, step) {
-            written.retain(|object| shared.function.values(object).iter().any(|found| found == value));
-            return Ok(IndexPart { found: written, next });
-        }
-        let written = self.written_keys();
-        self.search_readers(from, |reader, after| {
-            let mut scan = reader.scan_index(&shared.name, value, after, step)?;
-            scan.found.retain(|object| !written.contains(object.key()));
-            Ok(scan)
-        })
+        let part = self.search_reader(
+            from,
+            step,
+            |reader, after| reader.scan_index(&shared.name, value, after, step),
+            Object::key,
+            |written| shared.has_value(&written, value).then_some(written),
+        );
+        Ok(part)
     }
 
     /// Returns the keys of the objects that [`by_index`](Self::by_index) returns.
@@ -216,19 +222,14 @@ impl View {
             part.found.retain(|key| self.object(key).is_some());
             return Ok(part);
         };
-        if let Some((mut written, next)) = self.written_objects(from, step) {
-            written.retain(|object| shared.function.values(object).iter().any(|found| found == value));
-            return Ok(IndexPart {
-                found: written.iter().map(|object| object.key().clone()).collect(),
-                next,
-            });
-        }
-        let written = self.written_keys();
-        self.search_readers(from, |reader, after| {
-            let mut scan = reader.scan_index_keys(&shared.name, value, after, step)?;
-            scan.found.retain(|key| !written.contains(key));
-            Ok(scan)
-        })
+        let part = self.search_reader(
+            from,
+            step,
+            |reader, after| reader.scan_index_keys(&shared.name, value, after, step),
+            |key| key,
+            |written| shared.has_value(&written, value).then(|| written.key().clone()),
+        );
+        Ok(part)
     }
 
     /// Returns the keys of all objects with this index value, in order. Errors if there is no such index.
@@ -243,7 +244,7 @@ impl View {
     }
 
     /// Returns values of an index that at least one object has, after the place `from`, possibly more than once. Looks at no more than `step`
-    /// objects. Errors if there is no such index.
+    /// cached objects, and at all own writes. Errors if there is no such index.
     pub(crate) fn index_values(
         &self,
         index: &str,
@@ -256,67 +257,81 @@ impl View {
             let next = last.map(|value| IndexCursor { value: Some(value), ..IndexCursor::default() });
             return Ok(IndexPart { found, next });
         };
-        if let Some((written, next)) = self.written_objects(from, step) {
-            let found = written.iter().flat_map(|object| shared.function.values(object)).collect();
-            return Ok(IndexPart { found, next });
-        }
-        let written = self.written_keys();
-        let part = from.part.max(1);
-        let Some(reader) = self.cache.readers.get(part - 1) else { return Ok(IndexPart::default()) };
+        let Some(reader) = self.cache.readers.get(from.part) else { return Ok(IndexPart::default()) };
+        let (own, _) = self.own_writes_after(from.part, None, usize::MAX);
         let place = from.value.clone().map(|value| IndexPlace { value, key: from.key.clone() });
-        let (found, next) = reader
-            .scan_index_values(&shared.name, place.as_ref(), step, &|key| written.contains(key))
+        let (mut found, next) = reader
+            .scan_index_values(&shared.name, place.as_ref(), step, &|key| is_written(&own, key))
             .unwrap_or_default();
+        // The own writes have their values in the part to which the values belong, as cached objects have.
+        let belongs = |value: &String| {
+            place.as_ref().is_none_or(|place| *value >= place.value)
+                && next.as_ref().is_none_or(|next| *value <= next.value)
+        };
+        for written in own.iter().filter_map(|(key, entry)| self.with_own_write(key, entry)) {
+            found.extend(shared.function.values(&written).into_iter().filter(&belongs));
+        }
         let next = match next {
-            Some(IndexPlace { value, key }) => Some(IndexCursor { part, value: Some(value), key }),
-            None => self.next_reader(part),
+            Some(IndexPlace { value, key }) => Some(IndexCursor { part: from.part, value: Some(value), key }),
+            None => self.next_reader(from.part),
         };
         Ok(IndexPart { found, next })
     }
 
-    /// Returns the own writes that a search begins with, as the plugin sees them, and where it continues; `None` if the search is beyond
-    /// them. They are read before the cache, so that a write that is forgotten meanwhile is in the cache that is read then.
-    fn written_objects(&self, from: &IndexCursor, step: usize) -> Option<(Vec<Object>, Option<IndexCursor>)> {
-        if from.part > 0 || self.own_writes.is_empty() {
-            return None;
-        }
-        let mut entries = self.own_entries(|key| from.key.as_ref().is_none_or(|after| key > after));
-        let is_complete = entries.len() <= step;
-        entries.truncate(step);
-        let last = entries.last().map(|(key, _)| key.clone());
-        let next =
-            IndexCursor { part: usize::from(is_complete), value: None, key: last.filter(|_| !is_complete) };
-        let written = entries.iter().filter_map(|(key, entry)| self.with_own_write(key, entry)).collect();
-        Some((written, Some(next)))
-    }
-
-    /// The keys of the own writes, whose cached states a search ignores.
-    fn written_keys(&self) -> BTreeSet<ObjectKey> {
-        self.own_entries(|_| true).into_iter().map(|(key, _)| key).collect()
-    }
-
-    /// Searches the reader of the cursor's part, from the object after a key.
-    fn search_readers<T>(
+    /// Searches the reader of the cursor's part, from the object after a key. `written` tells what a written object adds to the result.
+    ///
+    /// Each key belongs to exactly one part, and its own write replaces what the cache has. A write that is recorded during the scan
+    /// leaves the cached object in the result. So an object that has the value before and after the write is found.
+    fn search_reader<T>(
         &self,
         from: &IndexCursor,
+        step: usize,
         scan: impl FnOnce(&StoreReader, Option<&ObjectKey>) -> Result<Scan<T>, IndexError>,
-    ) -> Result<IndexPart<T>, Misuse> {
-        let part = from.part.max(1);
-        // In part 0, the key is that of an own write.
-        let after = from.key.as_ref().filter(|_| from.part > 0);
-        let Some(reader) = self.cache.readers.get(part - 1) else { return Ok(IndexPart::default()) };
+        key_of: impl Fn(&T) -> &ObjectKey,
+        written: impl Fn(Object) -> Option<T>,
+    ) -> IndexPart<T> {
+        let Some(reader) = self.cache.readers.get(from.part) else { return IndexPart::default() };
+        let (own, last_own) = self.own_writes_after(from.part, from.key.as_ref(), step);
         // A reader without the index has no objects yet.
-        let Scan { found, next } = scan(reader, after).unwrap_or_default();
-        let next = match next {
-            Some(key) => Some(IndexCursor { part, value: None, key: Some(key) }),
-            None => self.next_reader(part),
+        let Scan { mut found, next } = scan(reader, from.key.as_ref()).unwrap_or_default();
+        let last = next.into_iter().chain(last_own).min();
+        if !own.is_empty() {
+            let belongs = |key: &ObjectKey| last.as_ref().is_none_or(|last| key <= last);
+            found.retain(|item| belongs(key_of(item)) && !is_written(&own, key_of(item)));
+            let own = own.iter().filter(|(key, _)| belongs(key));
+            found.extend(own.filter_map(|(key, entry)| written(self.with_own_write(key, entry)?)));
+            found.sort_by(|left, right| key_of(left).cmp(key_of(right)));
+        }
+        let next = match last {
+            Some(key) => Some(IndexCursor { part: from.part, value: None, key: Some(key) }),
+            None => self.next_reader(from.part),
         };
-        Ok(IndexPart { found, next })
+        IndexPart { found, next }
+    }
+
+    /// Returns up to `limit` own writes to objects of a part's reader after a key, in order, and the key of the last one if there are more.
+    /// Must be read before the cache, so that a write that is forgotten meanwhile is in the cache that is read then.
+    fn own_writes_after(
+        &self,
+        part: usize,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> (Vec<(ObjectKey, Entry)>, Option<ObjectKey>) {
+        let namespace = self.cache.namespaces.get(part).map(String::as_str);
+        let mut own = self.own_entries(|key| {
+            namespace.is_none_or(|namespace| namespace == key.namespace())
+                && after.is_none_or(|after| key > after)
+        });
+        let is_complete = own.len() <= limit;
+        own.truncate(limit);
+        let last = own.last().filter(|_| !is_complete).map(|(key, _)| key.clone());
+        (own, last)
     }
 
     /// Returns the place after the last object of a part; `None` if it is the last part.
     fn next_reader(&self, part: usize) -> Option<IndexCursor> {
-        (part < self.cache.readers.len()).then(|| IndexCursor { part: part + 1, ..IndexCursor::default() })
+        let next = part + 1;
+        (next < self.cache.readers.len()).then(|| IndexCursor { part: next, ..IndexCursor::default() })
     }
 
     fn computed_keys(
@@ -363,6 +378,11 @@ impl View {
         }
         objects
     }
+}
+
+/// Whether the key is among these own writes, which are in order.
+fn is_written(own: &[(ObjectKey, Entry)], key: &ObjectKey) -> bool {
+    own.binary_search_by(|(written, _)| written.cmp(key)).is_ok()
 }
 
 /// Returns up to `limit` objects of the filter's namespace after its key, in order. The reader is locked for [`INDEX_STEP`] objects at a time, of

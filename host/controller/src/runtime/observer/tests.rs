@@ -292,6 +292,19 @@ async fn nothing_is_delivered_while_a_permission_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_delivered_while_the_plugin_is_paused() {
+    let fixture = fixture(&[("good", "fine")]).await;
+    let access = &fixture.version.views.access;
+    access.set_paused(true);
+    let task = fixture.start();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(fixture.received(), Vec::<String>::new());
+    access.set_paused(false);
+    fixture.until("the object", |fixture| fixture.received() == ["initial good"]).await;
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_one_received() {
     let before = fixture(&[("good", "fine"), ("other", "fine")]).await;
     let task = before.start();
