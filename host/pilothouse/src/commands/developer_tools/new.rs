@@ -21,9 +21,10 @@ pub(super) fn run(flags: &New) -> CommandResult {
     let project = Project { language: flags.lang, name: &name, resource };
     if let Some(word) = template::ambiguous_word(&project) {
         return Err(CommandError::Usage(format!(
-            "the source of a project in {} already uses the name {word:?}, which the kind would give a second meaning; choose another \
-             --kind, or --empty",
-            flags.lang.name()
+            "the source of a project in {} already uses the name {word:?}, which the kind {:?} would give a second meaning; choose \
+             another --kind, or --empty",
+            flags.lang.name(),
+            flags.kind.as_deref().unwrap_or(SAMPLE_KIND)
         )));
     }
     // `symlink_metadata` also detects a dangling symbolic link, which must not be replaced either.
