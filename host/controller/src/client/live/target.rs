@@ -145,7 +145,7 @@ impl LiveClient {
         })
     }
 
-    /// Returns whether a missing rule is to be logged: each once, so that denied requests in a loop leave room for the plugin's own lines.
+    /// Returns whether to log a missing rule. Each rule is logged once, so that a loop of denied requests does not use up the plugin's log limit.
     fn is_logged_now(&self, missing: &descriptor::Rule) -> bool {
         let mut logged = self.logged_denials.lock();
         let is_new = logged.len() < MAX_LOGGED_DENIALS && !logged.contains(missing);
