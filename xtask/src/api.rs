@@ -11,7 +11,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::host;
+use crate::cargo;
 
 /// The published crates: their folders in `host`.
 const PUBLISHED: [&str; 2] = ["model", "informer"];
@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
 
 /// Packages the published crates without compiling them, which finds most of what `cargo publish` refuses.
 pub(crate) fn package(root: &Path) -> Result<()> {
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
         .args(["package", "--locked", "--offline", "--allow-dirty", "--no-verify", "--quiet"])
         .args(packages())
@@ -61,7 +61,7 @@ fn packages() -> impl Iterator<Item = String> {
 
 /// Makes rustdoc write the public API as JSON.
 fn write_json(root: &Path) -> Result<()> {
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
         .args(["doc", "--locked", "--no-deps", "--lib", "--all-features"])
         .args(packages())
@@ -75,7 +75,7 @@ fn write_json(root: &Path) -> Result<()> {
 
 /// Returns the public API of a crate, a line for each item.
 fn read_json(root: &Path, target: &Path, name: &str) -> Result<String> {
-    let output = host::cargo()
+    let output = cargo::cargo()
         .current_dir(root)
         .args([
             "run",
@@ -97,7 +97,7 @@ fn read_json(root: &Path, target: &Path, name: &str) -> Result<String> {
 
 /// Returns the folder that cargo builds into.
 fn target_directory(root: &Path) -> Result<PathBuf> {
-    let output = host::cargo()
+    let output = cargo::cargo()
         .current_dir(root)
         .args(["metadata", "--locked", "--no-deps", "--format-version", "1"])
         .stderr(Stdio::inherit())

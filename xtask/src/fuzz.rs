@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{guests, host};
+use crate::{cargo, guests, host};
 
 /// The names of the targets in `host/fuzz`.
 const TARGETS: [&str; 8] =
@@ -37,7 +37,7 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<()>
     }
     println!("fuzz: building the targets (takes several minutes the first time)");
     let messages = host::run_cargo_json(
-        host::cargo()
+        cargo::cargo()
             .current_dir(root)
             .args(["build", "--locked", "--workspace", "--features", "pilothouse-fuzz/libfuzzer"])
             .args(["--bin", "pilothouse-fuzz"])

@@ -5,16 +5,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo::{cargo, require_make};
+
 /// Builds `pilothouse` and returns its path. Builds the whole workspace: cargo unifies dependency features over the packages that are
 /// built, so building this package alone would compile wasmtime a second time.
 pub(crate) fn build(root: &Path) -> Result<PathBuf> {
-    let messages = run(root, &["build", "--locked", "--workspace", "--bins"])?;
+    let messages = run(root, &["build", "--locked", "--workspace", "--bins", "--features", "xtask/full"])?;
     find_executable(&messages, "pilothouse")
 }
 
 /// Builds the workspace with all tests and returns the path of `pilothouse`.
 pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
-    let messages = run(root, &["test", "--locked", "--workspace", "--no-run"])?;
+    let messages = run(root, &["test", "--locked", "--workspace", "--features", "xtask/full", "--no-run"])?;
     find_executable(&messages, "pilothouse")
 }
 
@@ -22,17 +24,6 @@ fn run(root: &Path, arguments: &[&str]) -> Result<String> {
     require_make()?;
     println!("host: building pilothouse (takes several minutes the first time)");
     run_cargo_json(cargo().current_dir(root).args(arguments))
-}
-
-/// Errors if `make` is missing. The allocator's build script needs it, and its own error would be buried in pages of output.
-fn require_make() -> Result<()> {
-    let found = Command::new("make").arg("--version").output();
-    ensure!(
-        found.is_ok_and(|output| output.status.success()),
-        "make is missing or does not run: install a C toolchain (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
-         macOS: xcode-select --install)"
-    );
-    Ok(())
 }
 
 /// Runs a cargo build and returns its JSON messages.
@@ -44,21 +35,6 @@ pub(crate) fn run_cargo_json(cargo: &mut Command) -> Result<String> {
         .context("start cargo")?;
     ensure!(output.status.success(), "cargo could not build (see above): {}", output.status);
     String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")
-}
-
-/// Returns a command for the cargo that runs this xtask, without the variables that describe xtask's package. Some build scripts
-/// (ring's) depend on these variables, so alternating between `cargo` and `cargo xtask` would recompile their dependants each time.
-pub(crate) fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for (name, _) in std::env::vars_os() {
-        let describes_xtask = name
-            .to_str()
-            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
-        if describes_xtask {
-            command.env_remove(name);
-        }
-    }
-    command
 }
 
 /// Returns the path of an executable from cargo's JSON messages.

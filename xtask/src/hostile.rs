@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{guests, host};
+use crate::{cargo, guests, host};
 
 /// Runs the attack tests in release mode. `seconds` is the duration of the test that combines the attacks.
 pub(crate) fn run(root: &Path, seconds: u64) -> Result<()> {
@@ -12,7 +12,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Result<()> {
     println!(
         "hostile: each attack, then most attacks at once for {seconds} s, in release mode (compiles for several minutes the first time)"
     );
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse", "--test", "e2e"])
         .args(["--", "hostile::", "--nocapture", "--test-threads", "1"])

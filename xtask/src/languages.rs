@@ -7,7 +7,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use pilothouse_toolchain::acceptance_implementations;
 
-use crate::{guests, host};
+use crate::{cargo, guests, host};
 
 const DOCUMENT: &str = "docs/languages.md";
 
@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let built = guests::build(root, &names, || host::build(root))?;
     let folder = built.first().and_then(|guest| guest.wasm.parent()).context("no guest was built")?;
-    let output = host::cargo()
+    let output = cargo::cargo()
         .current_dir(root)
         .args([
             "run",

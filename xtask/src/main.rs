@@ -1,118 +1,64 @@
 //! The development commands of this repository: `cargo xtask demo`, `cargo xtask test` and others.
+//!
+//! The program is compiled in up to three forms. Without features, it depends on almost nothing and compiles in seconds: it is what the alias
+//! `cargo xtask` starts, and it starts one of the other forms ([`launcher`]). With the feature `demo`, it runs the steps of the demo. With the
+//! feature `full`, it has all commands.
 
+#[cfg(feature = "full")]
 mod api;
+#[cfg(feature = "full")]
 mod bench;
+#[cfg(feature = "full")]
 mod bindings;
+mod cargo;
+#[cfg(feature = "full")]
+mod cli;
+#[cfg(feature = "demo")]
 mod demo;
+#[cfg(feature = "full")]
 mod documented_paths;
+#[cfg(feature = "full")]
 mod documented_tests;
+#[cfg(feature = "full")]
 mod excerpts;
+#[cfg(feature = "full")]
+mod features;
+#[cfg(feature = "full")]
 mod fuzz;
+#[cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, unused_imports, reason = "the other commands use all of it")
+)]
 mod guests;
+#[cfg(feature = "full")]
 mod host;
+#[cfg(feature = "full")]
 mod hostile;
+#[cfg(feature = "full")]
 mod languages;
+#[cfg_attr(feature = "demo", allow(dead_code, reason = "only the form without features launches others"))]
+mod launcher;
+#[cfg(feature = "full")]
 mod mutants;
+#[cfg(feature = "full")]
+mod release;
+#[cfg(feature = "full")]
 mod soak;
+#[cfg(feature = "full")]
 mod test;
+#[cfg(feature = "full")]
 mod tidy;
+#[cfg(feature = "full")]
 mod vocabulary;
+#[cfg(feature = "full")]
 mod wit;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
-
-#[derive(Parser)]
-#[command(name = "cargo xtask", about = "Development commands of this repository")]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Build the host and a plugin, and show the plugin at work on the embedded API server.
-    Demo {
-        /// Keep the host running afterwards until Ctrl-C.
-        #[arg(long)]
-        stay: bool,
-        /// Write a picture of the output to this file, such as docs/demo.svg.
-        #[arg(long, value_name = "FILE")]
-        picture: Option<PathBuf>,
-    },
-    /// Run all tests: guests, host, end to end.
-    Test,
-    /// Build the example plugins.
-    BuildGuests {
-        /// Names of the examples to build; all by default.
-        packages: Vec<String>,
-        /// Build with the profile `small`, which users ship, into `examples/target/guests/small`. Rust examples only.
-        #[arg(long, requires = "packages")]
-        small: bool,
-    },
-    /// Mutation testing: insert known faults into a copy of the informer, one at a time, and check that its tests fail.
-    Mutants {
-        /// Test only mutants whose name contains this text.
-        only: Option<String>,
-    },
-    /// Run the long tests in release mode: the informer's convergence over many seeds, a stuck subscriber over a million events, and
-    /// a thousand reloads under load.
-    Soak {
-        /// Number of seeds for the convergence test.
-        #[arg(long, default_value_t = 10_000)]
-        seeds: u64,
-    },
-    /// Fuzz the parsers of untrusted input: no input may cause a panic, a hang or an error message of several lines.
-    Fuzz {
-        /// Target: loader, sidecar, descriptor, selector, predicate, json_path, object or imports. By default, all in turn.
-        target: Option<String>,
-        /// Duration per target in seconds.
-        #[arg(long, default_value_t = 600)]
-        seconds: u64,
-    },
-    /// Run the attack tests (`tests/e2e/hostile`) in release mode, then most attacks at once next to a healthy plugin.
-    Hostile {
-        /// Duration of the combined attacks in seconds.
-        #[arg(long, default_value_t = 300)]
-        seconds: u64,
-    },
-    /// Benchmark Pilothouse against its peers and write bench/REPORT.md.
-    Bench {
-        /// Run small workloads without writing a report: checks that everything runs and that the ratios point the right way.
-        #[arg(long)]
-        quick: bool,
-        /// Run only this benchmark and update its section of bench/REPORT.md. With --quick, wasm and density are not available.
-        #[arg(long, value_enum)]
-        only: Option<bench::Benchmark>,
-    },
-    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
-    Instructions {
-        /// Update bench/instructions.json instead of comparing.
-        #[arg(long)]
-        update: bool,
-    },
-    /// Compare the public API of the published crates with host/*/public-api.txt.
-    Api {
-        /// Update the snapshots instead of comparing.
-        #[arg(long)]
-        update: bool,
-    },
-    /// Generate the committed bindings of the C and Go SDKs from `wit/`.
-    Bindings,
-    /// Measure the cost of each guest language and write docs/languages.md.
-    Languages,
-    /// Generate docs/wit.md from the comments in `wit/`.
-    WitDoc,
-    /// Run checks beyond compiler and clippy: retired names, dependency directions, generated files, documentation.
-    Tidy,
-}
-
 fn main() -> ExitCode {
-    match run(&root(), Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(&root()) {
+        Ok(code) => code,
         Err(error) => {
             // `{:#}` prints the chain of causes without a backtrace into xtask.
             eprintln!("error: {error:#}");
@@ -121,33 +67,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(root: &Path, command: Command) -> Result<()> {
-    match command {
-        Command::Demo { stay, picture } => demo::run(root, stay, picture.as_deref()),
-        Command::Test => test::run(root),
-        Command::BuildGuests { packages, small } => {
-            let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-            let built = match small {
-                true => guests::build_small(root, &packages)?,
-                false => guests::build(root, &packages, || host::build(root))?,
-            };
-            for guest in built {
-                println!("{}: {}", guest.name, guest.wasm.display());
-            }
-            Ok(())
-        }
-        Command::Mutants { only } => mutants::run(root, only.as_deref()),
-        Command::Soak { seeds } => soak::run(root, seeds),
-        Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
-        Command::Hostile { seconds } => hostile::run(root, seconds),
-        Command::Bench { quick, only } => bench::run(root, quick, only),
-        Command::Instructions { update } => bench::instructions::run(root, update),
-        Command::Api { update } => api::run(root, update),
-        Command::Bindings => bindings::run(root),
-        Command::Languages => languages::run(root),
-        Command::WitDoc => wit::write_document(root),
-        Command::Tidy => tidy::run(root),
-    }
+#[cfg(feature = "full")]
+fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    cli::run(root).map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(all(feature = "demo", not(feature = "full")))]
+fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    demo::run_from_command_line(root).map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "demo"))]
+fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    launcher::run(root, &arguments)
 }
 
 /// Returns the root of the repository.

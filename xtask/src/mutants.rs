@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::host;
+use crate::cargo;
 
 /// Time limit for the tests, longer than they take without a fault. A fault that makes them hang counts as caught.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -174,7 +174,7 @@ fn passes(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
 }
 
 fn cargo_test(root: &Path, copy: &Path, stage: &[&str]) -> Command {
-    let mut command = host::cargo();
+    let mut command = cargo::cargo();
     command
         .current_dir(copy)
         .args(["test", "--quiet", "--locked"])

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::host;
+use crate::cargo;
 
 /// Runs all long tests, with `seeds` seeds of the convergence test. For a failing seed, the test prints how to run it alone.
 pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
     println!("soak: {seeds} seeds, in release mode (compiles for several minutes the first time)");
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse-informer"])
         .args(["--test", "convergence", "--test", "stuck", "--", "--include-ignored", "--nocapture"])
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
         .context("start cargo to soak the informer")?;
     ensure!(status.success(), "the informer's tests failed (see above): {status}");
     println!("soak: 1,000 reloads while 10,000 objects change");
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse-controller"])
         .args(["--test", "reload", "--", "--nocapture"])

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, guests, host, tidy};
+use crate::{api, cargo, guests, host, tidy};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
 /// published crates.
@@ -15,9 +15,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     guests::build(root, &[], || Ok(binary))?;
     guests::test(root)?;
     println!("host: testing the workspace");
-    let status = host::cargo()
+    let status = cargo::cargo()
         .current_dir(root)
-        .args(["test", "--locked", "--workspace"])
+        .args(["test", "--locked", "--workspace", "--features", "xtask/full"])
         .status()
         .context("start cargo to test the host")?;
     ensure!(status.success(), "tests of the host failed (see above): {status}");

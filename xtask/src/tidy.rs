@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, documented_paths, documented_tests, excerpts, host, vocabulary, wit};
+use crate::{bindings, cargo, documented_paths, documented_tests, excerpts, features, vocabulary, wit};
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
@@ -50,6 +50,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         found.extend(wrong_direction(name, allowed, &manifest));
     }
     found.extend(development_packages(&production_tree(root)?));
+    found.extend(features::compiled_twice(root)?);
     found.extend(committed_binaries(&files));
     found.extend(undocumented_dependencies(root)?);
     found.extend(bindings::stale_files(root)?);
@@ -112,7 +113,7 @@ fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> 
 
 /// Returns the packages that a `pilothouse` without default features is linked from, one per line.
 fn production_tree(root: &Path) -> Result<String> {
-    let output = host::cargo()
+    let output = cargo::cargo()
         .current_dir(root)
         .args(["tree", "--locked", "--package", "pilothouse", "--no-default-features"])
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])

@@ -24,6 +24,7 @@ use cli::{Cli, Command};
 /// jemalloc: objects are allocated by the task that reads a watch and freed on whichever thread used them last. The system allocator
 /// makes these threads contend; jemalloc does not, and it returns free memory in the background. See
 /// `docs/decisions/0011-allocator.md`.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{guests, host};
+use crate::{cargo, guests, host};
 
 /// Runs the benchmarks `guest` and `start`. Returns JSON objects with `figure`, `unit`, `value`, `beside` and optionally `target`.
 pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
@@ -38,7 +38,7 @@ pub(super) fn density(root: &Path) -> Result<String> {
 /// Runs `cargo bench` and returns what the benchmark printed to standard output.
 pub(super) fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     println!("bench: {name}");
-    let output = host::cargo()
+    let output = cargo::cargo()
         .current_dir(root)
         .args(["bench", "--locked", "--package", "pilothouse-bench", "--bench", name, "--"])
         .args(arguments)

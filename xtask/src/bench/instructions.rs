@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
-use crate::host;
+use crate::{cargo, host};
 
 /// The paths that `hot_path` runs, each with two numbers of repetitions. The difference of the counts excludes the start-up.
 const PATHS: [(&str, [usize; 2]); 3] =
@@ -24,7 +24,7 @@ const TOLERANCE: f64 = 1.05;
 /// Errors if a path takes more instructions than before, beyond [`TOLERANCE`].
 pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
     println!("instructions: building hot_path");
-    let mut cargo = host::cargo();
+    let mut cargo = cargo::cargo();
     cargo.current_dir(root).args([
         "build",
         "--locked",

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::host;
+use crate::{cargo, host};
 
 /// Paths of the programs.
 pub(super) struct Programs {
@@ -74,7 +74,7 @@ pub(super) fn host(root: &Path) -> Result<PathBuf> {
 /// Builds a binary and copies it to `folder`, because the next build with another allocator overwrites it.
 fn rust(directory: &Path, package: &[&str], name: &str, allocator: &str, folder: &Path) -> Result<PathBuf> {
     println!("bench: building {name} {allocator}");
-    let mut cargo = host::cargo();
+    let mut cargo = cargo::cargo();
     // Each workspace uses its own target directory, because two of them have binaries with the same name.
     cargo.env_remove("CARGO_TARGET_DIR");
     cargo.current_dir(directory).args(["build", "--locked", "--release", "--bin", name]).args(package);

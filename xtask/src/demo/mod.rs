@@ -7,20 +7,54 @@ mod steps;
 mod transcript;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::{Args, Parser};
 
-use crate::{guests, host};
 use process::Dev;
 use steps::Demo;
 use transcript::Transcript;
 
-/// Builds the host and the sample controller, runs the steps and stops the host. With `stay`, keeps the host running until Ctrl-C. Writes a
-/// picture of the output to the file `picture`, if there is one.
-pub(crate) fn run(root: &Path, stay: bool, picture: Option<&Path>) -> Result<()> {
-    let binary = host::build(root)?;
-    guests::build(root, &["sample-controller"], || host::build(root))?;
+/// The options of the demo.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Keep the host running afterwards until Ctrl-C.
+    #[arg(long)]
+    stay: bool,
+    /// Write a picture of the output to this file, such as docs/demo.svg.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// The built host. `cargo xtask demo` passes it.
+    #[arg(long, hide = true)]
+    host: PathBuf,
+    /// The built plugin. `cargo xtask demo` passes it.
+    #[arg(long, hide = true)]
+    plugin: PathBuf,
+}
+
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+enum Cli {
+    /// Build the host and a plugin, and show the plugin at work on the embedded API server.
+    Demo(Arguments),
+}
+
+/// Runs the demo with the process's arguments.
+///
+/// # Errors
+/// See [`run`].
+#[cfg_attr(feature = "full", allow(dead_code, reason = "the full form has a command line of its own"))]
+pub(crate) fn run_from_command_line(root: &Path) -> Result<()> {
+    let Cli::Demo(arguments) = Cli::parse();
+    run(root, &arguments)
+}
+
+/// Runs the steps with the host and the plugin that were built, and stops the host.
+///
+/// # Errors
+/// Errors if a step fails; the host's log is printed.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let folder = root.join("target/demo");
     if folder.exists() {
         fs::remove_dir_all(&folder)
@@ -28,18 +62,18 @@ pub(crate) fn run(root: &Path, stay: bool, picture: Option<&Path>) -> Result<()>
     }
     fs::create_dir_all(folder.join("plugins")).with_context(|| format!("create {}", folder.display()))?;
     let transcript = Transcript::start();
-    let dev = Dev::start(&binary, &folder)?;
-    let demo = Demo::new(root, &folder, &binary, &dev, &transcript);
+    let dev = Dev::start(&arguments.host, &folder)?;
+    let demo = Demo::new(root, &folder, arguments, &dev, &transcript);
     let mut result = demo.and_then(|demo| demo.run());
     if result.is_ok()
-        && let Some(file) = picture
+        && let Some(file) = &arguments.picture
     {
         result = picture::write(file, &transcript.lines(root));
     }
     if let Err(error) = &result {
         println!("\nThe demo failed: {error:#}\nThe host's log: {}", dev.log_path().display());
         dev.print_log_tail();
-    } else if stay {
+    } else if arguments.stay {
         println!("\nThe host keeps running; press Ctrl-C to stop it.");
         return dev.wait();
     }

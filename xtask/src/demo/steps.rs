@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use super::Arguments;
 use super::api::Api;
 use super::process::Dev;
 use super::transcript::Transcript;
@@ -21,7 +22,7 @@ const NEW_IMAGE: &str = "nginx:1.29-alpine";
 pub(crate) struct Demo<'a> {
     root: &'a Path,
     folder: &'a Path,
-    binary: &'a Path,
+    arguments: &'a Arguments,
     dev: &'a Dev,
     transcript: &'a Transcript,
     api: Api,
@@ -32,12 +33,12 @@ impl<'a> Demo<'a> {
     pub(crate) fn new(
         root: &'a Path,
         folder: &'a Path,
-        binary: &'a Path,
+        arguments: &'a Arguments,
         dev: &'a Dev,
         transcript: &'a Transcript,
     ) -> Result<Self> {
         let api = Api::of_kubeconfig(&dev.kubeconfig)?;
-        Ok(Self { root, folder, binary, dev, transcript, api, host: Api::new(&dev.status) })
+        Ok(Self { root, folder, arguments, dev, transcript, api, host: Api::new(&dev.status) })
     }
 
     pub(crate) fn run(&self) -> Result<()> {
@@ -62,15 +63,14 @@ impl<'a> Demo<'a> {
 
     fn plugin_is_loaded(&self) -> Result<()> {
         self.transcript.step(2, "A plugin is copied into the plugins directory and starts automatically");
-        let wasm = self.root.join("examples/target/guests/sample-controller.wasm");
-        self.install_plugin(&wasm)?;
+        self.install_plugin(&self.arguments.plugin)?;
         let plugin = self.wait_for_generation(1)?;
         self.transcript.detail(&format!(
             "{PLUGIN} {} is {}",
             text(&plugin, "/version"),
             text(&plugin, "/state")
         ));
-        let check = Command::new(self.binary)
+        let check = Command::new(&self.arguments.host)
             .arg("check")
             .arg(self.folder.join("plugins").join(format!("{PLUGIN}.wasm")))
             .output()

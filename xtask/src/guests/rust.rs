@@ -24,6 +24,19 @@ pub(crate) fn build(
     build_with_profile(Profile::Release, root, workspace, packages, variables)
 }
 
+/// Finds or installs the toolchain for Rust guests, so that a missing one is reported before a long build.
+///
+/// # Errors
+/// Errors if no toolchain can be found or installed; the text says what to do.
+pub(crate) fn require_toolchain(root: &Path) -> Result<()> {
+    toolchain(root).map(drop)
+}
+
+fn toolchain(root: &Path) -> Result<Toolchain> {
+    Toolchain::find(root, InstallPolicy::DebianPackages, &mut |line| println!("guests: {line}"))
+        .map_err(|error| anyhow!("cannot build the guests: {error}"))
+}
+
 /// A profile of `examples/Cargo.toml`, which explains their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
@@ -48,9 +61,7 @@ pub(super) fn build_with_profile(
     packages: &[String],
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
-    let toolchain =
-        Toolchain::find(root, InstallPolicy::DebianPackages, &mut |line| println!("guests: {line}"))
-            .map_err(|error| anyhow!("cannot build the guests: {error}"))?;
+    let toolchain = toolchain(root)?;
     println!("guests: building {} with {}", packages.join(", "), toolchain.describe());
     let target_directory = root.join("examples/target");
     let mut command = toolchain.cargo(workspace);
