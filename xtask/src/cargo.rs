@@ -1,19 +1,6 @@
-//! The cargo that builds the host, and what it needs.
+//! Starts cargo.
 
 use std::process::Command;
-
-use anyhow::{Result, ensure};
-
-/// Errors if `make` is missing. The allocator's build script needs it, and its own error would be buried in pages of output.
-pub(crate) fn require_make() -> Result<()> {
-    let found = Command::new("make").arg("--version").output();
-    ensure!(
-        found.is_ok_and(|output| output.status.success()),
-        "make is missing or does not run: install a C toolchain (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
-         macOS: xcode-select --install)"
-    );
-    Ok(())
-}
 
 /// Returns a command for the cargo that runs this xtask, without the variables that describe xtask's package. Some build scripts
 /// (ring's) depend on these variables, so alternating between `cargo` and `cargo xtask` would recompile their dependants each time.

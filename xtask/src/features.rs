@@ -41,7 +41,8 @@ const OTHERS: &[(&str, &[&str])] = &[
 /// # Errors
 /// Errors if cargo fails.
 pub(crate) fn compiled_twice(root: &Path) -> Result<Vec<String>> {
-    let tests = packages(&tree(root, TESTS)?);
+    let tests = tree(root, TESTS)?;
+    let tests = packages(&tests);
     let mut found = Vec::new();
     for (name, selection) in OTHERS {
         found.extend(differences(name, &packages(&tree(root, selection)?), &tests));

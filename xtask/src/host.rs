@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cargo::{cargo, require_make};
+use crate::cargo::cargo;
 
 /// Builds `pilothouse` and returns its path. Builds the whole workspace: cargo unifies dependency features over the packages that are
 /// built, so building this package alone would compile wasmtime a second time.
@@ -24,6 +24,17 @@ fn run(root: &Path, arguments: &[&str]) -> Result<String> {
     require_make()?;
     println!("host: building pilothouse (takes several minutes the first time)");
     run_cargo_json(cargo().current_dir(root).args(arguments))
+}
+
+/// Errors if `make` is missing. The allocator's build script needs it, and its own error would be buried in pages of output.
+pub(crate) fn require_make() -> Result<()> {
+    let found = Command::new("make").arg("--version").output();
+    ensure!(
+        found.is_ok_and(|output| output.status.success()),
+        "make is missing or does not run: install a C toolchain (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
+         macOS: xcode-select --install)"
+    );
+    Ok(())
 }
 
 /// Runs a cargo build and returns its JSON messages.

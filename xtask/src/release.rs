@@ -13,7 +13,7 @@ use crate::{cargo, host};
 /// # Errors
 /// Errors if the build fails, or `objcopy` is missing.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    cargo::require_make()?;
+    host::require_make()?;
     let messages = host::run_cargo_json(cargo::cargo().current_dir(root).args([
         "build",
         "--locked",
