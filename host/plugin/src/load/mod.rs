@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower};
 
-pub(crate) use encode::ADAPTER;
+pub(crate) use encode::{ADAPTER, parse_contract};
 pub use error::LoadError;
 pub(crate) use error::one_line;
 
