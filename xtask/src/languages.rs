@@ -19,6 +19,8 @@ The acceptance plugin (`examples/acceptance`) has the same functionality in ever
 mode on one machine with two cores; compare them only with each other. A reconcile is one `cache.get`, two field reads and a log line. Memory is the linear
 memory of one instance after the reconciles; all instances share the compiled code.
 
+Other languages use the C SDK, or the functions and types that `pilothouse abi` prints ([abi.md](abi.md)).
+
 ";
 
 /// Builds the acceptance plugins and the benchmark, runs it and writes the table.

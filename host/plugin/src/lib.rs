@@ -11,6 +11,7 @@
 //! This crate opens no connections, knows nothing of watches and queues, and exposes no type of wasmtime. The descriptor that `describe`
 //! returns is opaque text here.
 
+mod abi;
 mod api_error;
 mod artifact;
 mod bindings;
@@ -34,6 +35,7 @@ mod sandbox;
 mod stub_host;
 mod ticker;
 
+pub use abi::{AbiFormat, abi_text};
 pub use api_error::{ApiError, Cause, Rule};
 pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
 pub use compile::{

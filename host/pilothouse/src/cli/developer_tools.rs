@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
 use super::embedded_server::{Authorization, TestFaults};
@@ -22,6 +22,8 @@ pub(crate) enum DeveloperCommand {
     /// Manage a project's copy of the SDK.
     #[command(subcommand)]
     Sdk(Sdk),
+    /// Print the functions and types of the contract for modules that are written without an SDK.
+    Abi(Abi),
 }
 
 #[derive(Debug, Args)]
@@ -116,4 +118,19 @@ pub(crate) struct SdkUpdate {
     /// Folder of the project.
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Abi {
+    /// Form of the output.
+    #[arg(long, env = "PILOTHOUSE_FORMAT", value_enum, default_value = "table")]
+    pub(crate) format: AbiForm,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AbiForm {
+    /// A table for people.
+    Table,
+    /// A header for C99 and C++, which needs no C library.
+    C,
 }

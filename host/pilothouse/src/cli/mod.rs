@@ -16,11 +16,12 @@ use serde::Deserialize;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-const OPTIONAL_COMMANDS: [(&str, &str); 5] = [
+const OPTIONAL_COMMANDS: [(&str, &str); 6] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
     ("sdk", "developer-tools"),
+    ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),
 ];
 
@@ -397,6 +398,7 @@ mod tests {
             "pilothouse new greeter --lang js --group example.com --kind Greeting",
             "pilothouse new . --lang js --empty",
             "pilothouse sdk update d",
+            "pilothouse abi --format c",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",

@@ -25,6 +25,13 @@ fn the_help_of_every_command_matches_its_snapshot() {
     assert_matches("help.txt", &text);
 }
 
+#[test]
+fn the_contract_for_core_modules_matches_its_snapshots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_matches("abi.txt", &assert_succeeds(folder.path(), &["abi"]).stdout);
+    assert_matches("abi.h", &assert_succeeds(folder.path(), &["abi", "--format", "c"]).stdout);
+}
+
 /// Returns the commands that `pilothouse --help` lists, without `help` itself.
 fn subcommands(help: &str) -> Vec<&str> {
     let (_, list) = help.split_once("Commands:\n").expect("a list of commands");

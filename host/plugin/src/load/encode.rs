@@ -55,7 +55,7 @@ fn with_component_type(module: &[u8], summary: &BinarySummary) -> Result<Vec<u8>
 }
 
 /// Returns the contract that this host serves.
-pub(super) fn parse_contract() -> Result<(Resolve, PackageId), String> {
+pub(crate) fn parse_contract() -> Result<(Resolve, PackageId), String> {
     let mut resolve = Resolve::default();
     let package = push(&mut resolve, &contract::FILES)?;
     Ok((resolve, package))

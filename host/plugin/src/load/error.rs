@@ -89,6 +89,12 @@ pub enum LoadError {
         /// What to do.
         remedy: String,
     },
+    /// An identifier that should stand for a function of the contract is unknown, or the function is there twice.
+    #[error("{message}: compare the names with those that `pilothouse abi` prints")]
+    Alias {
+        /// What is wrong with the name.
+        message: String,
+    },
     /// The core module cannot be encoded as a component.
     #[error(
         "the core module can't be made into a component: {message}: compare its imports and exports with pilothouse:controller@{VERSION}"

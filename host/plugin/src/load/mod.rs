@@ -1,8 +1,10 @@
 //! From the bytes of a file to a component that can be compiled, and from compiled to linked code.
 //!
-//! [`detect`] recognises the format of the file, [`inspect`] reads what it imports and exports, and [`encode`] turns a core module into a
-//! component. [`compile`](crate::compile) compiles the result, and this file links it.
+//! [`detect`] recognises the format of the file, [`inspect`] reads what it imports and exports, [`aliases`] replaces identifiers that stand
+//! for names of the contract, and [`encode`] turns a core module into a component. [`compile`](crate::compile) compiles the result, and this
+//! file links it.
 
+mod aliases;
 mod detect;
 mod encode;
 mod error;
@@ -18,7 +20,7 @@ use tokio::time::Instant;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower};
 
-pub(crate) use encode::ADAPTER;
+pub(crate) use encode::{ADAPTER, parse_contract};
 pub use error::LoadError;
 pub(crate) use error::one_line;
 
@@ -53,14 +55,21 @@ pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<PreparedComponent<'_
         return Err(LoadError::TooLarge { size: bytes.len(), limit });
     }
     let form = detect::detect_form(bytes)?;
-    let summary = inspect::inspect(bytes)?;
+    let mut summary = inspect::inspect(bytes)?;
+    let renamed = match form {
+        Form::CoreModule => aliases::resolve(bytes, &summary)?,
+        Form::Component => None,
+    };
+    if let Some(module) = &renamed {
+        summary = inspect::inspect(module)?;
+    }
     inspect::check(&summary)?;
     let component = match form {
         Form::Component => Cow::Borrowed(bytes),
         Form::CoreModule => {
             let functions = summary.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
             missing_functions::check_functions(functions)?;
-            Cow::Owned(encode::encode(bytes, &summary)?)
+            Cow::Owned(encode::encode(renamed.as_deref().unwrap_or(bytes), &summary)?)
         }
     };
     let info = ModuleInfo {

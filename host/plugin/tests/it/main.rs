@@ -1,5 +1,6 @@
 //! Integration tests: guests of `tests/guests/` in the real sandbox, with a fake host that records its calls.
 
+mod aliases;
 mod cache_reads;
 mod compile_cache;
 mod corrupt_files;

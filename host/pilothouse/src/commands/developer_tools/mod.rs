@@ -1,5 +1,6 @@
-//! The commands for plugin authors: `dev`, `new`, `build` and `sdk`.
+//! The commands for plugin authors: `dev`, `new`, `build`, `sdk` and `abi`.
 
+mod abi;
 mod apply;
 mod build;
 mod dev;
@@ -16,5 +17,9 @@ pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
         DeveloperCommand::New(flags) => new::run(&flags),
         DeveloperCommand::Build(flags) => build::run(flags).await,
         DeveloperCommand::Sdk(command) => sdk::run(&command),
+        DeveloperCommand::Abi(flags) => {
+            abi::run(&flags);
+            Ok(())
+        }
     }
 }
