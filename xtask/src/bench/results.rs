@@ -78,6 +78,7 @@ pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> Value {
 fn row(row: &Row) -> Value {
     json!({
         "consumer": row.name,
+        "traffic": "uniform",
         "framing": row.framing,
         "events": row.events,
         "eventsPerSecond": row.rate(),

@@ -134,7 +134,7 @@ fn measure(work: &Work<'_>, consumer: &Path, mode: &[&str]) -> Result<(Run, f64)
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
     let counts = ["--objects", &*objects, "--events", &*events];
     let kinds = work.kinds.map(|kinds| kinds.to_string());
-    let kinds = kinds.as_deref().map_or_else(Vec::new, |kinds| vec!["--kinds", kinds]);
+    let kinds: Vec<&str> = kinds.iter().flat_map(|kinds| ["--kinds", kinds.as_str()]).collect();
     // Each watch has a connection of its own.
     let files = format!("--nofile={}", 1024 + 4 * work.kinds.unwrap_or(1));
     let mut server = limited(&[&files], work.server, &[&counts[..], &kinds].concat())?;
