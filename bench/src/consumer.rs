@@ -65,13 +65,9 @@ enum Mode {
 /// # Errors
 /// If the server cannot be reached, or the watch ends early.
 pub async fn run(consumer: ConsumerArguments) -> Result<(), String> {
-    let ingest_runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ingest_runtime = ingest_runtime.map_err(|error| error.to_string())?;
-    let handle = ingest_runtime.handle().clone();
-    std::thread::spawn(move || ingest_runtime.block_on(std::future::pending::<()>()));
+    let handle = start_ingest_thread()?;
     let uri = consumer.server.parse().map_err(|error| format!("{}: {error}", consumer.server))?;
     let client = kube::Client::try_from(kube::Config::new(uri)).map_err(|error| error.to_string())?;
-    // Keeps the cache until standard input ends.
     let subscription = match consumer.mode {
         Mode::Drain => {
             let drained = handle.spawn(async move { drain(&consumer, client).await });
@@ -80,13 +76,27 @@ pub async fn run(consumer: ConsumerArguments) -> Result<(), String> {
         }
         Mode::Every | Mode::Merge => Some(ingest(&consumer, client, handle).await?),
     };
-    let _ = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await;
-    drop(subscription);
+    keep_until_input_ends(subscription).await;
     Ok(())
 }
 
+/// Starts the thread on which informers run, as in the host.
+pub(crate) fn start_ingest_thread() -> Result<Handle, String> {
+    let ingest_runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ingest_runtime = ingest_runtime.map_err(|error| error.to_string())?;
+    let handle = ingest_runtime.handle().clone();
+    std::thread::spawn(move || ingest_runtime.block_on(std::future::pending::<()>()));
+    Ok(handle)
+}
+
+/// Keeps the subscriptions and their caches until standard input ends.
+pub(crate) async fn keep_until_input_ends<T>(subscriptions: T) {
+    let _ = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await;
+    drop(subscriptions);
+}
+
 /// Prints a line for the runner and flushes it.
-fn print_line(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

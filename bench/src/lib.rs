@@ -2,6 +2,7 @@
 
 pub mod consumer;
 pub mod fixture;
+pub mod informers;
 mod latency;
 
 use std::sync::Arc;

@@ -57,7 +57,7 @@ enum Command {
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },
-    /// Benchmark Pilothouse against its peers and write bench/REPORT.md.
+    /// Benchmark Pilothouse against its peers, and write bench/REPORT.md, bench/results and the figures of README.md.
     Bench {
         /// Run small workloads without writing a report: checks that everything runs and that the ratios point the right way.
         #[arg(long)]
@@ -65,6 +65,9 @@ enum Command {
         /// Run only this benchmark and update its section of bench/REPORT.md. With --quick, wasm and density are not available.
         #[arg(long, value_enum)]
         only: Option<bench::Benchmark>,
+        /// Measure nothing, and only write the figures of the last runs into README.md.
+        #[arg(long, conflicts_with_all = ["quick", "only"])]
+        readme: bool,
     },
     /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
     Instructions {
@@ -117,7 +120,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Hostile { seconds } => hostile::run(root, seconds),
-        Command::Bench { quick, only } => bench::run(root, quick, only),
+        Command::Bench { readme: true, .. } => bench::documents::update(root),
+        Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Api { update } => api::run(root, update),
         Command::Bindings => bindings::run(root),

@@ -8,7 +8,8 @@
 //! For each guest and size, the benchmark writes that many distinct files, runs `pilothouse run` on them against an API server, and reads the
 //! memory of the process from /proc: once when all plugins run, and again when they have been idle. All hosts are idle at the same time, which
 //! saves time and does not change their memory. A host drops idle instances and mapped code after 60 to 90 seconds, so use `--idle 100` to
-//! measure idle plugins; the default is 3 seconds. `--sizes` applies to the guests after it; the default is 1 and 10 plugins.
+//! measure idle plugins; the default is 3 seconds. `--sizes` applies to the guests after it; the default is 1 and 10 plugins. The results are
+//! printed as one line of JSON, which `cargo xtask bench --only density` shows as tables.
 
 mod files;
 mod process;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use process::{Memory, Running, Server};
+use serde_json::{Value, json};
 
 /// The default guests: the name of the example, its language, and the target for the private memory of each idle plugin in KiB.
 const GUESTS: [(&str, &str, u64); 3] =
@@ -115,18 +117,16 @@ async fn run() -> Result<(), String> {
     let idle: Vec<_> = hosts.iter().map(|host| host.process.memory()).collect::<Result<_, _>>()?;
     let peer_memory: Vec<_> = peers.iter().map(Running::memory).collect::<Result<_, _>>()?;
     drop(peers);
-    targets(&hosts, &idle, &peer_memory);
-    table(&hosts, &idle);
-    if !peer_memory.is_empty() {
-        peer_table(&peer_memory);
-    }
+    let (host_results, peer_results) = (host_results(&hosts, &idle), peer_results(&peer_memory));
     drop(hosts);
-    println!("| guest | waking ms: map, link, instantiate | from a kept instance ms |");
-    println!("|---|---|---|");
+    let mut waking = Vec::new();
     for Guest { file, .. } in &arguments.guests {
         let times = wake::measure(file, folder).await?;
-        println!("| {} | {:.2} | {:.3} |", files::stem(file), times.unmapped, times.pooled);
+        waking.push(
+            json!({"guest": files::stem(file), "unmappedMs": times.unmapped, "pooledMs": times.pooled}),
+        );
     }
+    println!("{}", json!({"hosts": host_results, "peers": peer_results, "waking": waking}));
     Ok(())
 }
 
@@ -171,57 +171,39 @@ fn each(hosts: &[MeasuredHost], idle: &[Memory], at: usize) -> u64 {
     idle[at].private.saturating_sub(empty) / hosts[at].size.max(1) as u64
 }
 
-fn targets(hosts: &[MeasuredHost], idle: &[Memory], peers: &[Memory]) {
-    println!("### Targets\n\n| what | target | reached |\n|---|---|---|");
-    for (at, MeasuredHost { guest, size, .. }) in hosts.iter().enumerate() {
-        let known =
-            GUESTS.iter().find(|(name, _, _)| name == guest).filter(|_| *size >= MIN_PLUGINS_FOR_TARGET);
-        if let Some((_, language, most)) = known {
-            let each = each(hosts, idle, at);
-            println!(
-                "| private memory of each of {size} idle plugins in {language}, KiB | ≤ {most} | {each} |"
-            );
-            if !peers.is_empty() {
-                let ratio = mean(peers, |peer| peer.private) / each.max(1);
-                println!("| memory of a kube-rs process, relative to such a plugin |  | {ratio} |");
-            }
-        }
-    }
-    println!();
+/// Returns the results of the hosts: KiB when all plugins ran and when they were idle, and seconds until all ran.
+fn host_results(hosts: &[MeasuredHost], idle: &[Memory]) -> Vec<Value> {
+    let result = |(at, (host, idle_memory)): (usize, (&MeasuredHost, &Memory))| {
+        let MeasuredHost { guest, size, started, running, .. } = host;
+        let known = GUESTS.iter().find(|(name, _, _)| name == guest);
+        let target = known.filter(|_| *size >= MIN_PLUGINS_FOR_TARGET).map(|(_, _, most)| most);
+        json!({
+            "guest": guest,
+            "language": known.map(|(_, language, _)| language),
+            "plugins": size,
+            "compiledStartSeconds": started.map(|(compiled, _)| compiled.as_secs_f64()),
+            "cachedStartSeconds": started.map(|(_, cached)| cached.as_secs_f64()),
+            "runningPrivateKib": running.private,
+            "idlePrivateKib": idle_memory.private,
+            "idleResidentKib": idle_memory.resident,
+            "eachKib": (*size > 0).then(|| each(hosts, idle, at)),
+            "eachKibTarget": target,
+        })
+    };
+    hosts.iter().zip(idle).enumerate().map(result).collect()
 }
 
-fn table(hosts: &[MeasuredHost], idle: &[Memory]) {
-    println!("### Plugins\n");
-    println!(
-        "| guest | plugins | start s, compiled / cached | private KiB | idle: private KiB | resident KiB | private KiB each |"
-    );
-    println!("|---|---|---|---|---|---|---|");
-    for (at, (MeasuredHost { guest, size, started, running, .. }, idle_memory)) in
-        hosts.iter().zip(idle).enumerate()
-    {
-        let started = started.map_or_else(String::new, |(compiled, cached)| {
-            format!("{:.1} / {:.1}", compiled.as_secs_f64(), cached.as_secs_f64())
-        });
-        let each = if *size > 0 { each(hosts, idle, at).to_string() } else { String::new() };
-        println!(
-            "| {guest} | {size} | {started} | {} | {} | {} | {each} |",
-            running.private, idle_memory.private, idle_memory.resident,
-        );
+/// Returns the mean memory of the peers' processes; `null` without peers.
+fn peer_results(peers: &[Memory]) -> Value {
+    if peers.is_empty() {
+        return Value::Null;
     }
-    println!(
-        "\nprivate: anonymous memory of the process. Mapped files are not counted, because the kernel can drop them. The files of one guest differ in a \
-         custom section, so that each is compiled, mapped and instantiated separately. Files that a smaller host has used are not compiled again.\n"
-    );
-}
-
-fn peer_table(peers: &[Memory]) {
-    println!("| peer | processes | resident KiB each | private KiB each |\n|---|---|---|---|");
-    println!(
-        "| kube-rs | {} | {} | {} |\n",
-        peers.len(),
-        mean(peers, |peer| peer.resident),
-        mean(peers, |peer| peer.private)
-    );
+    json!({
+        "peer": "kube-rs",
+        "processes": peers.len(),
+        "residentKib": mean(peers, |peer| peer.resident),
+        "privateKib": mean(peers, |peer| peer.private),
+    })
 }
 
 fn mean(memories: &[Memory], of: fn(&Memory) -> u64) -> u64 {

@@ -31,7 +31,7 @@ pub use check::{
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
-pub use host::{HostOptions, PluginHost};
+pub use host::{HostOptions, LoadProgress, PluginHost};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;

@@ -21,8 +21,8 @@ pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
     Ok(lines)
 }
 
-/// Runs the benchmark `density`. Returns tables in Markdown.
-pub(super) fn density(root: &Path) -> Result<String> {
+/// Runs the benchmark `density`. Returns its results.
+pub(super) fn density(root: &Path) -> Result<Value> {
     let host = super::programs::host(root)?.display().to_string();
     guests::build(root, &["secret-replicator", "pod-counter", "label-propagator"], || host::build(root))?;
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
@@ -32,7 +32,9 @@ pub(super) fn density(root: &Path) -> Result<String> {
     let many = ["--sizes", "1,10,100,1000", "--guest", rust, "--guest", c];
     let few = ["--sizes", "1,10,100", "--guest", javascript];
     let rest = ["--idle", "100", "--peers", "100", "--binary", &host];
-    cargo_bench(root, "density", &[&many[..], &few, &rest].concat())
+    let text = cargo_bench(root, "density", &[&many[..], &few, &rest].concat())?;
+    let results = text.lines().find_map(|line| serde_json::from_str(line).ok());
+    results.with_context(|| format!("the benchmark density printed no results: {text:?}"))
 }
 
 /// Runs `cargo bench` and returns what the benchmark printed to standard output.

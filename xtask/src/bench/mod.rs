@@ -3,6 +3,8 @@
 //! The machine may be noisy. Every figure is therefore the median of several rounds in which the consumers take turns, and only ratios
 //! within one run are meaningful.
 
+mod density;
+pub(crate) mod documents;
 mod end_to_end;
 mod figures;
 mod ingest;
@@ -12,16 +14,20 @@ mod plugins;
 mod process;
 mod programs;
 mod report;
+mod results;
+mod scale;
 mod transport;
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
 use ingest::Ingest;
 use plugins::Plugins;
 use programs::Programs;
+use scale::ScaleResults;
 use transport::Transport;
 
 /// The size of the workloads.
@@ -38,6 +44,12 @@ pub(crate) struct Scale {
     curve: &'static [usize],
     /// Numbers of plugins for the growth curves.
     plugins: &'static [usize],
+    /// Numbers of Pods of 3.5 KB for the growth curves.
+    pods: &'static [usize],
+    /// Number of informers in one process.
+    informers: usize,
+    /// Number of distinct plugins that a host compiles at its first start.
+    compiled: usize,
 }
 
 const FULL: Scale = Scale {
@@ -48,6 +60,9 @@ const FULL: Scale = Scale {
     long: Some(10_000_000),
     curve: &[1_000, 10_000, 100_000, 1_000_000],
     plugins: &[1, 10, 100, 1_000],
+    pods: &[10_000, 100_000, 1_000_000],
+    informers: 1_000,
+    compiled: 1_000,
 };
 /// Small workloads that show that everything runs and that the ratios point the right way.
 const QUICK: Scale = Scale {
@@ -58,6 +73,9 @@ const QUICK: Scale = Scale {
     long: None,
     curve: &[1_000],
     plugins: &[1, 3],
+    pods: &[1_000],
+    informers: 20,
+    compiled: 5,
 };
 
 /// A benchmark that can be run separately, because all of them together take an hour.
@@ -75,64 +93,95 @@ pub(crate) enum Benchmark {
     Transport,
     /// Memory of idle plugins.
     Density,
+    /// A million Pods, a thousand informers, and the first start of a thousand plugins.
+    Scale,
 }
 
-const BENCHMARKS: [Benchmark; 6] = [
+const BENCHMARKS: [Benchmark; 7] = [
     Benchmark::Ingest,
     Benchmark::EndToEnd,
     Benchmark::Wasm,
     Benchmark::Plugins,
     Benchmark::Transport,
     Benchmark::Density,
+    Benchmark::Scale,
 ];
 
-/// Builds the programs, runs the benchmarks and writes `bench/REPORT.md` with its plots. With `only`, updates one section. A quick run
-/// writes nothing and checks the direction of the ratios.
+/// Builds the programs, runs the benchmarks and writes `bench/REPORT.md` with its plots, and the results as JSON. With `only`, updates one
+/// section. A quick run writes nothing and checks the direction of the ratios.
 pub(crate) fn run(root: &Path, quick: bool, only: Option<Benchmark>) -> Result<()> {
     if quick {
-        let wants = |part| only.is_none_or(|only| only == part);
-        if wants(Benchmark::Transport) {
-            Transport::measure(root, quick)?.check_direction()?;
-        }
-        if only == Some(Benchmark::Transport) {
-            return Ok(());
-        }
-        let programs = Programs::build(root, quick)?;
-        if wants(Benchmark::EndToEnd) {
-            end_to_end::measure(root, &programs, QUICK.foos)?;
-        }
-        if wants(Benchmark::Plugins) {
-            Plugins::measure(root, &programs, QUICK)?.check_direction()?;
-        }
-        if wants(Benchmark::Ingest) {
-            Ingest::measure(&programs, QUICK)?.check_direction()?;
-        }
-        return Ok(());
+        return run_quick(root, only);
     }
     for part in only.map_or(BENCHMARKS.to_vec(), |part| vec![part]) {
-        let section = match part {
-            Benchmark::Ingest => {
-                let ingest = Ingest::measure(&Programs::build(root, quick)?, FULL)?;
-                draw(root, report::plots(&ingest))?;
-                report::ingest(&ingest, FULL)
-            }
-            Benchmark::EndToEnd => {
-                let runs = end_to_end::measure(root, &Programs::build(root, quick)?, FULL.foos)?;
-                report::end_to_end(&runs, FULL)
-            }
-            Benchmark::Wasm => report::wasm(&figures::wasm(root)?),
-            Benchmark::Plugins => {
-                let plugins = Plugins::measure(root, &Programs::build(root, quick)?, FULL)?;
-                draw(root, plugins::plots(&plugins))?;
-                plugins::section(&plugins)
-            }
-            Benchmark::Transport => Transport::measure(root, quick)?.section()?,
-            Benchmark::Density => report::density(&figures::density(root)?),
-        };
+        let (section, results) = measure(root, part)?;
         // Writes each section at once, so that results are kept if a later benchmark fails.
         write_section(root, &section)?;
+        results::write(root, part, &results)?;
+    }
+    documents::update(root)
+}
+
+/// Runs small workloads and checks the direction of the ratios.
+fn run_quick(root: &Path, only: Option<Benchmark>) -> Result<()> {
+    let wants = |part| only.is_none_or(|only| only == part);
+    if wants(Benchmark::Transport) {
+        Transport::measure(root, true)?.check_direction()?;
+    }
+    if only == Some(Benchmark::Transport) {
+        return Ok(());
+    }
+    let programs = Programs::build(root, true)?;
+    if wants(Benchmark::EndToEnd) {
+        end_to_end::measure(root, &programs, QUICK.foos)?;
+    }
+    if wants(Benchmark::Plugins) {
+        Plugins::measure(root, &programs, QUICK)?.check_direction()?;
+    }
+    if wants(Benchmark::Scale) {
+        ScaleResults::measure(root, &programs, QUICK)?.check_direction()?;
+    }
+    if wants(Benchmark::Ingest) {
+        Ingest::measure(&programs, QUICK)?.check_direction()?;
     }
     Ok(())
+}
+
+/// Runs a part and draws its plots. Returns its section of the report, and its results.
+fn measure(root: &Path, part: Benchmark) -> Result<(String, Value)> {
+    Ok(match part {
+        Benchmark::Ingest => {
+            let ingest = Ingest::measure(&Programs::build(root, false)?, FULL)?;
+            draw(root, report::plots(&ingest))?;
+            (report::ingest(&ingest, FULL), results::ingest(&ingest, FULL))
+        }
+        Benchmark::EndToEnd => {
+            let runs = end_to_end::measure(root, &Programs::build(root, false)?, FULL.foos)?;
+            (report::end_to_end(&runs, FULL), results::end_to_end(&runs, FULL))
+        }
+        Benchmark::Wasm => {
+            let figures = figures::wasm(root)?;
+            (report::wasm(&figures), json!({"figures": figures}))
+        }
+        Benchmark::Plugins => {
+            let plugins = Plugins::measure(root, &Programs::build(root, false)?, FULL)?;
+            draw(root, plugins::plots(&plugins))?;
+            (plugins::section(&plugins), plugins::results(&plugins))
+        }
+        Benchmark::Transport => {
+            let transport = Transport::measure(root, false)?;
+            (transport.section()?, transport.results())
+        }
+        Benchmark::Density => {
+            let density = figures::density(root)?;
+            (density::section(&density), density)
+        }
+        Benchmark::Scale => {
+            let scale = ScaleResults::measure(root, &Programs::build(root, false)?, FULL)?;
+            draw(root, scale::plots(&scale))?;
+            (scale::section(&scale), scale::results(&scale))
+        }
+    })
 }
 
 fn draw(root: &Path, plots: Vec<(String, String)>) -> Result<()> {

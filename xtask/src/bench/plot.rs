@@ -5,7 +5,9 @@ use std::fmt::Write;
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 300.0;
 const BAR: f64 = 22.0;
-const COLOURS: [&str; 4] = ["#1b6ca8", "#c8553d", "#588157", "#8d6a9f"];
+const COLOURS: [&str; 5] = ["#1b6ca8", "#c8553d", "#588157", "#8d6a9f", "#b8860b"];
+/// The number of curves that a line of the legend names.
+const LEGEND_COLUMNS: usize = 3;
 
 /// Returns a plot of horizontal bars on a logarithmic scale.
 pub(super) fn bars(title: &str, unit: &str, values: &[(String, f64)]) -> String {
@@ -32,7 +34,10 @@ pub(super) fn bars(title: &str, unit: &str, values: &[(String, f64)]) -> String 
 
 /// Returns a plot of curves on two logarithmic axes.
 pub(super) fn curves(title: &str, unit: &str, curves: &[(String, Vec<(f64, f64)>)]) -> String {
-    let (height, bottom, top, left) = (340.0, 290.0, 40.0, 90.0);
+    let (bottom, top, left) = (290.0, 40.0, 90.0);
+    let curves: Vec<_> = curves.iter().filter(|(_, points)| !points.is_empty()).collect();
+    let legend = bottom + 38.0;
+    let height = legend + curves.len().div_ceil(LEGEND_COLUMNS).max(1) as f64 * 18.0 - 6.0;
     let points = || curves.iter().flat_map(|(_, points)| points.iter());
     let (x_low, x_high) = bounds(points().map(|point| point.0));
     let (y_low, y_high) = bounds(points().map(|point| point.1));
@@ -75,8 +80,8 @@ pub(super) fn curves(title: &str, unit: &str, curves: &[(String, Vec<(f64, f64)>
         let _ = writeln!(
             svg,
             r#"<text x="{}" y="{}" fill="{colour}">{}</text>"#,
-            left + 10.0 + at as f64 * 220.0,
-            height - 12.0,
+            left + 10.0 + (at % LEGEND_COLUMNS) as f64 * 200.0,
+            legend + (at / LEGEND_COLUMNS) as f64 * 18.0,
             escaped(name)
         );
     }

@@ -66,6 +66,11 @@ pub(super) struct PipedProcess {
 }
 
 impl PipedProcess {
+    /// Returns the process ID.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn start(program: &Path, arguments: &[String]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -96,7 +101,8 @@ impl PipedProcess {
         Ok(line)
     }
 
-    fn read_json(&mut self) -> Result<Value> {
+    /// Reads the next line, which is JSON.
+    pub(super) fn read_json(&mut self) -> Result<Value> {
         let line = self.read_line()?;
         serde_json::from_str(&line).with_context(|| format!("a process printed {line:?} instead of JSON"))
     }

@@ -11,6 +11,9 @@ use crate::{cargo, host};
 /// Paths of the programs.
 pub(super) struct Programs {
     pub(super) fixture: PathBuf,
+    /// The fixture server that generates objects while it serves them, and the consumer with many informers.
+    pub(super) scale_server: PathBuf,
+    pub(super) informers: PathBuf,
     /// The consumer with Pilothouse's informer and the host's allocator; the next two use other allocators.
     pub(super) pilothouse: PathBuf,
     pub(super) pilothouse_mimalloc: PathBuf,
@@ -49,6 +52,8 @@ impl Programs {
         Ok(Self {
             protobuf,
             fixture: own("fixture_server", "")?,
+            scale_server: own("scale_server", "")?,
+            informers: own("informers_consumer", "")?,
             pilothouse_mimalloc: own("ingest_consumer", mimalloc)?,
             pilothouse_system: own("ingest_consumer", system)?,
             pilothouse,

@@ -302,10 +302,6 @@ pub(super) fn end_to_end(runs: &[EndToEnd], scale: Scale) -> String {
     text
 }
 
-pub(super) fn density(tables: &str) -> String {
-    format!("## Idle plugins\n\n{}\n\n{}\n", machine(), tables.trim())
-}
-
 pub(super) fn wasm(lines: &[Value]) -> String {
     let mut text = format!("## Through wasm, starts and reloads\n\n{}\n\n", machine());
     text.push_str("| figure | value | target | beside |\n|---|---|---|---|\n");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::figures::cargo_bench;
 use super::plot::number;
@@ -54,6 +54,11 @@ impl Transport {
             );
         }
         Ok(())
+    }
+
+    /// Returns the results.
+    pub(super) fn results(&self) -> Value {
+        json!({"served": self.served, "rows": self.rows})
     }
 
     pub(super) fn section(&self) -> Result<String> {
@@ -142,8 +147,6 @@ fn value(row: &Value, name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn row(case: &str, list_mib: f64, watches: u32, connections: u32) -> Value {

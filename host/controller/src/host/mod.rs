@@ -1,6 +1,7 @@
 //! Runs the plugins of one directory.
 
 mod control;
+mod load_progress;
 mod removed_plugins;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ use crate::outgoing::Tls;
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
+pub use load_progress::LoadProgress;
 use removed_plugins::RemovedPlugins;
 
 /// The options of a host.
@@ -86,6 +88,8 @@ struct DirectoryEvents {
 
 /// How often the directory is scanned even without a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the host logs how many plugins are loaded, while it starts.
+const LOAD_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the plugins of a directory against one API server. Cheap to clone.
 #[derive(Clone)]
@@ -159,6 +163,7 @@ impl PluginHost {
         let events = Arc::new(DirectoryEvents::default());
         let (mut watcher, mut watched_folder) = (None, None);
         let server_probe = tokio::spawn(self.clone().reach_server());
+        let progress_log = tokio::spawn(self.clone().log_load_progress());
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
         let mut removed = RemovedPlugins::default();
@@ -192,6 +197,7 @@ impl PluginHost {
         }
         drop(watcher);
         server_probe.abort();
+        progress_log.abort();
         futures::future::join_all(plugins.into_values().map(PluginHandle::join)).await;
         self.shared.services.informers.stop().await;
     }
@@ -212,11 +218,9 @@ impl PluginHost {
     /// another replica could not do better. [`PluginStatus::ready`] says whether a plugin does its work.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        use crate::lifecycle::PluginState::{Compiling, Describing, Found};
-        let is_loading = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
         self.shared.scanned.load(Ordering::Relaxed)
             && self.shared.reached.load(Ordering::Relaxed)
-            && !self.status().iter().any(is_loading)
+            && !self.status().iter().any(load_progress::is_loading)
     }
 
     /// The plugins' log lines.
@@ -287,6 +291,25 @@ impl PluginHost {
             sleep(POLL_INTERVAL).await;
         }
         self.shared.reached.store(true, Ordering::Relaxed);
+    }
+
+    /// Logs at intervals how many plugins are loaded, until all plugins that exist at the start are. Logs nothing if that is soon.
+    async fn log_load_progress(self) {
+        let mut is_logged = false;
+        loop {
+            sleep(LOAD_PROGRESS_INTERVAL).await;
+            if !self.shared.scanned.load(Ordering::Relaxed) {
+                continue;
+            }
+            let progress = LoadProgress::of(&self.status());
+            if is_logged || !progress.is_complete() {
+                tracing::info!("{progress}");
+                is_logged = true;
+            }
+            if progress.is_complete() {
+                return;
+            }
+        }
     }
 
     /// Scans the directory; `None` if it cannot be read. Logs each problem once, not at every scan.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_controller::{HostMemoryStatus, PluginStatus, printable};
+use pilothouse_controller::{HostMemoryStatus, LoadProgress, PluginStatus, printable};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -83,7 +83,7 @@ fn unknown_plugin(name: &str) -> CommandError {
 const HEADER: [&str; 9] =
     ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "BACKOFF", "RECONCILES", "ERRORS", "HOST-MEMORY"];
 
-/// What is shown about some plugins: a row for each, and their problems below.
+/// What is shown about some plugins: a row for each, and their problems below, and the progress while the host loads plugins.
 #[derive(Debug, Default)]
 struct Table {
     rows: Vec<Vec<String>>,
@@ -97,7 +97,9 @@ impl Table {
             let problems = summary::problems(plugin).into_iter();
             problems.map(move |problem| format!("{name}: {}", printable(&problem)))
         });
-        Self { rows: plugins.iter().map(row).collect(), problems: problems.collect() }
+        let progress = Some(LoadProgress::of(plugins)).filter(|progress| !progress.is_complete());
+        let progress = progress.map(|progress| progress.to_string());
+        Self { rows: plugins.iter().map(row).collect(), problems: problems.chain(progress).collect() }
     }
 
     fn is_empty(&self) -> bool {
@@ -184,6 +186,16 @@ mod tests {
             "bad: 3 errors in a row, 2 keys in backoff; the last error at foos shop/a, T: 401",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn the_progress_is_shown_while_plugins_are_loaded() {
+        let compiling = plugin("b", &json!({"state": "compiling"}));
+        let first = Table::of(&[plugin("a", &json!({})), compiling]);
+        let lines = first.lines_since(&Table::default());
+        assert_eq!(lines.last().map(String::as_str), Some("plugins loaded: 1 of 2"));
+        let loaded = Table::of(&[plugin("a", &json!({})), plugin("b", &json!({}))]);
+        assert!(!loaded.lines_since(&first).iter().any(|line| line.contains("loaded")));
     }
 
     #[test]

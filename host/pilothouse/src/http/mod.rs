@@ -18,7 +18,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginState, PluginStatus};
+use pilothouse_controller::{LoadProgress, PluginHost, PluginLogs, PluginName, PluginState, PluginStatus};
 use pilothouse_listen::{BoundListener, RequestGuard};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -105,13 +105,14 @@ async fn ready(State(state): State<AppState>) -> Response {
     if state.host.is_ready() {
         return "ok".into_response();
     }
-    let plugin_states: Vec<_> = state
-        .host
-        .status()
+    let plugins = state.host.status();
+    let progress = LoadProgress::of(&plugins);
+    let plugin_states: Vec<_> = plugins
         .iter()
         .map(|plugin: &PluginStatus| format!("{}: {}", plugin.name, plugin.state.as_str()))
         .collect();
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", plugin_states.join(", "))).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {progress}: {}\n", plugin_states.join(", ")))
+        .into_response()
 }
 
 /// Returns 200 if the host is ready and every plugin does its work, and otherwise 503 with a line for each that does not.
@@ -151,7 +152,8 @@ async fn metrics(State(state): State<AppState>) -> Response {
 }
 
 async fn plugins(State(state): State<AppState>) -> Response {
-    axum::Json(json!({"plugins": state.host.status()})).into_response()
+    let plugins = state.host.status();
+    axum::Json(json!({"loading": LoadProgress::of(&plugins), "plugins": plugins})).into_response()
 }
 
 /// Returns the state of every informer, for bug reports. Contains no object content.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pilothouse_controller::PluginStatus;
+use pilothouse_controller::{LoadProgress, PluginStatus};
 
 use crate::summary;
 
@@ -18,6 +18,10 @@ pub(super) fn render(plugins: &[PluginStatus]) -> String {
     if plugins.is_empty() {
         page.push_str("<p>No plugins. Drop a <code>.wasm</code> into the plugins directory.</p>");
     } else {
+        let progress = LoadProgress::of(plugins);
+        if !progress.is_complete() {
+            let _ = write!(page, "<p>{progress}</p>");
+        }
         page.push_str(
             "<table><tr><th>Plugin<th>Version<th>State<th>Generation<th>Queue<th>Backoff<th>Reconciles<th>Errors<th>Digest",
         );
@@ -79,6 +83,14 @@ mod tests {
         assert!(!page.contains("<script>"));
         assert!(page.contains("&lt;script&gt;") && page.contains("a &lt; b &amp; &quot;c&quot;"));
         assert!(page.contains("<td>7<td>6<td>"), "reconciles and errors of all kinds: {page}");
+    }
+
+    #[test]
+    fn the_progress_is_shown_until_all_plugins_are_loaded() {
+        let compiling = plugin(&json!({"state": "compiling"}));
+        let page = render(&[plugin(&json!({})), compiling]);
+        assert!(page.contains("<p>plugins loaded: 1 of 2</p>"), "{page}");
+        assert!(!render(&[plugin(&json!({}))]).contains("plugins loaded"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 #[path = "../../../../bench/benches/density/files.rs"]
 #[allow(dead_code, reason = "the module is shared with the benchmark `density`, which uses more of it")]
-mod files;
+pub(super) mod files;
+mod peers;
+mod results;
 mod scenario;
 mod section;
 
@@ -15,8 +17,11 @@ use super::Scale;
 use super::process::{Workload, run};
 use super::programs::Programs;
 use crate::guests;
+use peers::PeerPoint;
+pub(super) use results::results;
+pub(super) use scenario::{Host, get_json};
 use scenario::{Measurement, ProbeMode, Scenario};
-pub(super) use section::{plots, section};
+pub(super) use section::{KUBE_RS, RECONCILE, plots, section};
 
 /// Number of plugins on a shared watch that are compared with a single plugin.
 const SHARED: usize = 50;
@@ -50,6 +55,8 @@ pub(super) struct Plugins {
     shared: Vec<Point>,
     /// A growing number of plugins with a thousand Pods.
     growth: Vec<Point>,
+    /// A growing number of the peers' controllers with a thousand Pods, each in a process of its own.
+    peers: Vec<PeerPoint>,
 }
 
 impl Plugins {
@@ -64,6 +71,7 @@ impl Plugins {
             latencies: latencies(&scenario, programs, scale)?,
             shared: shared(&scenario, scale)?,
             growth: growth(&scenario, scale)?,
+            peers: peers(programs, scale)?,
         };
         // Removes 200 MB of plugins. The compiled code is kept for the next run.
         fs::remove_dir_all(scenario.folder.join("plugins")).context("remove the plugins")?;
@@ -154,8 +162,30 @@ fn growth(scenario: &Scenario<'_>, scale: Scale) -> Result<Vec<Point>> {
     Ok(points)
 }
 
+/// Measures the peers' controllers, with as many processes as there are plugins in [`growth`], at [`SLOW_RATE`].
+fn peers(programs: &Programs, scale: Scale) -> Result<Vec<PeerPoint>> {
+    let objects = scale.objects / 20;
+    let work = workload(objects, objects, "chunked", Some(SLOW_RATE));
+    let mut contestants = vec![(section::KUBE_RS_PROCESSES, &programs.kube_rs)];
+    contestants.extend(programs.client_go.as_ref().map(|program| (section::CLIENT_GO_PROCESSES, program)));
+    let mut points = Vec::new();
+    for (name, program) in contestants {
+        for &processes in scale.plugins.iter().filter(|plugins| **plugins <= peers::MOST_PROCESSES) {
+            println!("bench: {processes} processes on {objects} Pods: {name}");
+            let point = peers::measure(name, &programs.fixture, program, processes, &work);
+            points.push(point.with_context(|| format!("{processes} processes: {name}"))?);
+        }
+    }
+    Ok(points)
+}
+
 impl Point {
     fn cpu_micros(&self) -> f64 {
         self.full.cpu_seconds() * 1e6 / self.events as f64
+    }
+
+    /// Returns the CPU time per event at [`SLOW_RATE`], where no events arrive together.
+    fn slow_cpu_micros(&self, events: usize) -> Option<f64> {
+        Some(self.slow.as_ref()?.cpu_seconds() * 1e6 / events as f64)
     }
 }

@@ -68,7 +68,7 @@ impl Scenario<'_> {
         let directory = self.folder.join("plugins");
         self.create_plugins(&directory, plugins, mode, work)?;
         let (_fixture, server) = serve(self.fixture, work)?;
-        let host = Host::start(self, &directory, &server)?;
+        let host = Host::start(self.host, &self.folder, &directory, &server)?;
         host.wait_for_list(plugins, work.objects)?;
         host.wait_idle()?;
         if work.rate.is_none() {
@@ -130,15 +130,17 @@ impl Scenario<'_> {
     }
 }
 
-struct Host {
-    process: PipedProcess,
+/// A running host.
+pub(crate) struct Host {
+    pub(crate) process: PipedProcess,
     /// URL of the status server.
-    status: String,
+    pub(crate) status: String,
 }
 
 impl Host {
-    fn start(scenario: &Scenario<'_>, plugins: &Path, server: &str) -> Result<Self> {
-        let kubeconfig = scenario.folder.join("kubeconfig");
+    /// Starts a host with a directory of plugins. `folder` gets the kubeconfig and the compiled code.
+    pub(crate) fn start(host: &Path, folder: &Path, plugins: &Path, server: &str) -> Result<Self> {
+        let kubeconfig = folder.join("kubeconfig");
         let entry = |kind: &str, value: Value| json!([{"name": "fixture", kind: value}]);
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "fixture",
@@ -155,10 +157,10 @@ impl Host {
             "--kubeconfig".to_owned(),
             path(&kubeconfig),
             "--cache-dir".to_owned(),
-            path(&scenario.folder.join("cache")),
+            path(&folder.join("cache")),
         ];
         let quiet = ["--listen", "127.0.0.1:0", "--log-level", "error"].map(str::to_owned);
-        let mut process = PipedProcess::start(scenario.host, &[&arguments[..], &quiet].concat())?;
+        let mut process = PipedProcess::start(host, &[&arguments[..], &quiet].concat())?;
         loop {
             if let Some(url) = process.read_line()?.strip_prefix("status") {
                 let status = url.trim().trim_end_matches('/').to_owned();
@@ -233,7 +235,8 @@ fn get_text(url: &str) -> Result<String> {
     response.body_mut().with_config().limit(1 << 30).read_to_string().with_context(|| format!("read {url}"))
 }
 
-fn get_json(url: &str) -> Result<Value> {
+/// Returns a JSON document.
+pub(crate) fn get_json(url: &str) -> Result<Value> {
     serde_json::from_str(&get_text(url)?).with_context(|| format!("parse {url}"))
 }
 

@@ -4,12 +4,15 @@ use std::fmt::Write;
 
 use super::super::plot::{curves, number};
 use super::super::report::machine;
+use super::peers::PeerPoint;
 use super::{Latency, Plugins, Point, SHARED, SLOW_RATE};
 
-pub(super) const RECONCILE: &str = "Pilothouse, a plugin's reconcile";
+pub(crate) const RECONCILE: &str = "Pilothouse, a plugin's reconcile";
 pub(super) const OBSERVE: &str = "Pilothouse, a plugin's observe";
 pub(super) const NATIVE: &str = "Pilothouse, native subscriber";
-pub(super) const KUBE_RS: &str = "kube-rs controller, reconciler";
+pub(crate) const KUBE_RS: &str = "kube-rs controller, reconciler";
+pub(super) const KUBE_RS_PROCESSES: &str = "kube-rs, a process each";
+pub(super) const CLIENT_GO_PROCESSES: &str = "client-go, a process each";
 
 /// Returns the plots by file name.
 pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
@@ -20,6 +23,16 @@ pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
             points.filter_map(|point| Some((point.plugins as f64, value(point)?))).collect::<Vec<_>>(),
         )
     };
+    let peer = |name: &str, value: fn(&PeerPoint) -> f64| {
+        let points = plugins.peers.iter().filter(|point| point.name == name);
+        (name.to_owned(), points.map(|point| (point.processes as f64, value(point))).collect::<Vec<_>>())
+    };
+    let slow_events = plugins.scale.objects / 20;
+    let slow_cpu = plugins
+        .growth
+        .iter()
+        .filter_map(|point| Some((point.plugins as f64, point.slow_cpu_micros(slow_events)?)));
+    let slow_cpu = ("Pilothouse".to_owned(), slow_cpu.collect::<Vec<_>>());
     vec![
         (
             "plugins-events.svg".to_owned(),
@@ -32,9 +45,26 @@ pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
         (
             "plugins-memory.svg".to_owned(),
             curves(
-                "Private memory by the number of plugins",
+                "Private memory after the list by the number of plugins",
                 "MiB",
-                &[curve("after the list", |point| Some(point.full.ready.private_mib))],
+                &[
+                    curve("Pilothouse", |point| Some(point.full.ready.private_mib)),
+                    peer(KUBE_RS_PROCESSES, |point| point.private_mib),
+                    peer(CLIENT_GO_PROCESSES, |point| point.private_mib),
+                ],
+            ),
+        ),
+        (
+            "plugins-cpu.svg".to_owned(),
+            curves(
+                &format!("CPU time per event by the number of plugins, at {SLOW_RATE} events/s"),
+                "µs",
+                &[
+                    slow_cpu,
+                    peer(KUBE_RS_PROCESSES, |point| point.cpu_micros),
+                    peer(CLIENT_GO_PROCESSES, |point| point.cpu_micros),
+                    curve("Pilothouse, at full speed", |point| Some(point.cpu_micros())),
+                ],
             ),
         ),
         (
@@ -43,8 +73,10 @@ pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
                 &format!("Latency by the number of plugins, at {SLOW_RATE} events/s"),
                 "µs",
                 &[
-                    curve("p50", |point| Some(point.slow.as_ref()?.latency[0] / 1e3)),
-                    curve("p99", |point| Some(point.slow.as_ref()?.latency[2] / 1e3)),
+                    curve("Pilothouse, p50", |point| Some(point.slow.as_ref()?.latency[0] / 1e3)),
+                    peer(KUBE_RS_PROCESSES, |point| point.latency[0] / 1e3),
+                    peer(CLIENT_GO_PROCESSES, |point| point.latency[0] / 1e3),
+                    curve("Pilothouse, p99", |point| Some(point.slow.as_ref()?.latency[2] / 1e3)),
                 ],
             ),
         ),
@@ -70,8 +102,10 @@ pub(crate) fn section(plugins: &Plugins) -> String {
         &format!("As the number of plugins grows, on {} Pods", number((plugins.scale.objects / 20) as f64)),
         &plugins.growth,
     );
+    peers(&mut text, plugins);
     text.push_str(
-        "![events](plots/plugins-events.svg)\n![memory](plots/plugins-memory.svg)\n![latency](plots/plugins-latency.svg)\n",
+        "![events](plots/plugins-events.svg)\n![memory](plots/plugins-memory.svg)\n![CPU](plots/plugins-cpu.svg)\n\
+         ![latency](plots/plugins-latency.svg)\n",
     );
     text
 }
@@ -175,6 +209,28 @@ fn points(text: &mut String, title: &str, points: &[Point]) {
             full.ready.private_mib,
             full.done.resident_mib,
             full.done.private_mib,
+        );
+    }
+    text.push('\n');
+}
+
+fn peers(text: &mut String, plugins: &Plugins) {
+    let _ = writeln!(
+        text,
+        "Controllers of the peers at {SLOW_RATE} events/s, each in a process of its own. The first one reconciles, the others only cache. More processes \
+         than these need more memory and CPU time than the machine has.\n\n| peer | processes | private MiB after the list | CPU µs/event | µs, p50 / p99 \
+         |\n|---|---|---|---|---|"
+    );
+    for point in &plugins.peers {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} / {} |",
+            point.name,
+            number(point.processes as f64),
+            number(point.private_mib),
+            number(point.cpu_micros),
+            number(point.latency[0] / 1e3),
+            number(point.latency[2] / 1e3),
         );
     }
     text.push('\n');
