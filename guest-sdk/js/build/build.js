@@ -8,6 +8,7 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { lineStatement, lineTable } from "./lines.js";
+import { checkTypes } from "./types.js";
 import { exportsOf, importsOf, WORLD, writeWorld } from "./world.js";
 
 const SDK = path.resolve(fileURLToPath(import.meta.url), "../..");
@@ -18,7 +19,7 @@ const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/index.ts", "src/index.js
 /** An error in the project, reported by its message only. */
 export class BuildError extends Error {}
 
-/** Builds the project in `folder`. Returns the component's bytes and the interfaces that it exports. */
+/** Builds the project in `folder`. Returns the component's bytes, the interfaces that it exports, and warnings. */
 export async function build(folder) {
   const project = await realpath(folder);
   const require = createRequire(path.join(project, "package.json"));
@@ -27,13 +28,14 @@ export async function build(folder) {
   const entry = await entryOf(project);
   const scratch = await realpath(await mkdtemp(path.join(tmpdir(), "pilothouse-js-")));
   try {
-    const exported = exportsOf(await evaluate(esbuild, project, entry, scratch));
+    const { plugin, warnings } = await evaluate(esbuild, require, project, entry, scratch);
+    const exported = exportsOf(plugin);
     const { jsSource, imported } = await bundle(esbuild, project, entry, exported);
     const wit = path.join(scratch, "wit");
     await writeWorld(wit, path.join(SDK, "wit"), { imported, exported });
     // The engine's async variant requires a host that supports asynchronous components.
     const { component } = await componentize({ witPath: wit, world: WORLD, jsSource, sync: true });
-    return { component, exported };
+    return { component, exported, warnings };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
@@ -61,12 +63,25 @@ async function entryOf(project) {
 
 const COMMON = { bundle: true, format: "esm", target: "es2023", logLevel: "silent", write: false };
 
-/** Runs the module in Node to determine the plugin's exports. Module code must not call the host. */
-async function evaluate(esbuild, project, entry, scratch) {
-  const options = { ...COMMON, absWorkingDir: project, entryPoints: [entry], platform: "node", banner: requireBanner() };
-  const { outputFiles: [output] } = await run(esbuild, options, project);
+/** Checks the types of the module, and runs it in Node to determine the plugin's exports. Module code must not call the host. */
+async function evaluate(esbuild, require, project, entry, scratch) {
   const file = path.join(scratch, "plugin.mjs");
+  const options = {
+    ...COMMON,
+    absWorkingDir: project,
+    entryPoints: [entry],
+    platform: "node",
+    banner: requireBanner(),
+    outfile: file,
+    sourcemap: "inline",
+    metafile: true,
+  };
+  const { outputFiles: [output], metafile } = await run(esbuild, options, project);
+  const { errors, warning } = await checkTypes(require, project, Object.keys(metafile.inputs), scratch);
+  if (errors !== "") throw new BuildError(`${errors}\nin ${project}`);
   await writeFile(file, output.text);
+  // Stack traces then name the project's files instead of the temporary one.
+  process.setSourceMapsEnabled(true);
   const module = await import(pathToFileURL(file).href).catch((error) => {
     throw new BuildError(`running the module failed: ${error.stack ?? error}`);
   });
@@ -74,7 +89,7 @@ async function evaluate(esbuild, project, entry, scratch) {
     const name = path.relative(project, entry);
     throw new BuildError(`${name}: the default export is not a plugin; write: export default definePlugin({ … })`);
   }
-  return module.default;
+  return { plugin: module.default, warnings: warning === undefined ? [] : [warning] };
 }
 
 /** Defines `require`, which bundled CommonJS packages call for Node's own modules. */

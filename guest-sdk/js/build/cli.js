@@ -11,7 +11,8 @@ const USAGE = "usage: pilothouse-js [PROJECT] -o FILE.wasm";
 try {
   const { positionals, values } = parseArgs({ allowPositionals: true, options: { output: { type: "string", short: "o" } } });
   if (values.output === undefined || positionals.length > 1) throw new BuildError(USAGE);
-  const { component } = await build(positionals[0] ?? ".");
+  const { component, warnings } = await build(positionals[0] ?? ".");
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   await writeFile(values.output, component);
 } catch (error) {
   const isOurs = error instanceof BuildError || error.code?.startsWith("ERR_PARSE_ARGS");

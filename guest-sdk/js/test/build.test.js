@@ -62,6 +62,58 @@ test("an error in the project is reported with its location", async () => {
   }
 });
 
+test("an error of the module's own code is reported with the file of the project", async () => {
+  const folder = await project({ "src/plugin.ts": `${PLUGIN}const none: { a?: { b: string } } = {};\nexport const text = none.a!.b;` });
+  await assert.rejects(build(folder), (error) => {
+    assert.ok(error instanceof BuildError);
+    assert.match(error.message, /running the module failed: [^]*src\/plugin\.ts:3/);
+    assert.doesNotMatch(error.message, /plugin\.mjs/);
+    return true;
+  });
+});
+
+/** A project in TypeScript with a type error, and the given files. */
+function mistyped(files = {}) {
+  const source = `${PLUGIN}export const count: number = "one";\nexport default definePlugin({ describe, reconcile() {} });\n`;
+  return project({ "src/plugin.ts": source, ...files });
+}
+
+/** Installs the SDK's TypeScript compiler into a project. */
+async function withCompiler(folder) {
+  await symlink(path.join(SDK, "test/node_modules/typescript"), path.join(folder, "node_modules/typescript"));
+  return folder;
+}
+
+test("a type error fails the build with its location", async () => {
+  for (const files of [{}, { "tsconfig.json": '{"compilerOptions":{"strict":true,"skipLibCheck":true},"include":["src"]}' }]) {
+    const folder = await withCompiler(await mistyped(files));
+    await assert.rejects(build(folder), (error) => {
+      assert.ok(error instanceof BuildError, error.stack);
+      assert.match(error.message, /^src\/plugin\.ts\(2,14\): error TS2322: [^]*\nin \//);
+      return true;
+    });
+  }
+});
+
+test("types that are right are checked without a warning, with the project's options", async () => {
+  const right = `${PLUGIN}export default definePlugin({ describe, reconcile() { console.info("ready"); } });\n`;
+  const { warnings } = await build(await withCompiler(await project({ "src/plugin.ts": right })));
+  assert.deepEqual(warnings, []);
+  // The project decides: without strict checks, a parameter may have no type.
+  const loose = `${PLUGIN}export const same = (value) => value;\nexport default definePlugin({ describe, reconcile() {} });\n`;
+  const options = { strict: false, skipLibCheck: true, module: "esnext", moduleResolution: "bundler", types: [] };
+  const config = JSON.stringify({ compilerOptions: options, include: ["src"] });
+  await build(await withCompiler(await project({ "src/plugin.ts": loose, "tsconfig.json": config })));
+});
+
+test("a project in TypeScript without a compiler is built with a warning, and one in JavaScript without", async () => {
+  const { warnings } = await build(await mistyped());
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0], /types are not checked[^]*npm install --save-dev --save-exact typescript/);
+  const plain = `${PLUGIN}export default definePlugin({ describe, reconcile() {} });`;
+  assert.deepEqual((await build(await project({ "src/plugin.js": plain }))).warnings, []);
+});
+
 test("a missing tool is reported with the command that installs it", async () => {
   const folder = await project({ "src/plugin.js": "" });
   await rm(path.join(folder, "node_modules/esbuild"));
