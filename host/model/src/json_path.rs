@@ -7,6 +7,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde_json::value::RawValue;
 
 use crate::Object;
+use crate::quoted::Quoted;
 
 /// A parsed path: `.spec.nodeName`, `{.spec.containers[*].image}`, `$.metadata.labels['a.b/c']`.
 ///
@@ -42,7 +43,8 @@ const NOT_SIMPLE: &str = "filters, slices, lists of names and .. are not evaluat
 /// Why a path was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{path:?} is not a JSONPath: {problem} at column {column}; write it like .spec.containers[*].image or .metadata.labels['a/b']"
+    "{} is not a JSONPath: {problem} at column {column}; write it like .spec.containers[*].image or .metadata.labels['a/b']",
+    Quoted(.path)
 )]
 pub struct JsonPathError {
     path: String,

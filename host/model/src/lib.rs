@@ -55,6 +55,7 @@ mod key;
 pub mod names;
 mod notification;
 mod object;
+mod quoted;
 mod resource;
 pub mod selector;
 mod version;

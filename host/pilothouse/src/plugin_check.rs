@@ -35,11 +35,8 @@ async fn load_and_check(
     review_permissions: bool,
     (grant_crds, grants): (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
-    if !file.is_file() {
-        return Err(CommandError::Usage(format!(
-            "{}: no such file; give the path of a .wasm file",
-            file.display()
-        )));
+    if let Some(problem) = wrong_path(file) {
+        return Err(CommandError::Usage(problem));
     }
     let cluster = match kubeconfig {
         Some(path) => Some(cluster::client(Some(path), None).await?),
@@ -59,6 +56,45 @@ async fn load_and_check(
         Err(_) => attempt(Compiler::Cranelift).await,
     };
     report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", file.display())))
+}
+
+/// The number of files in a directory that an error suggests.
+const MAX_SUGGESTED: usize = 3;
+
+/// Returns what is wrong with a path that leads to no file. `None` if it leads to one.
+fn wrong_path(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if path.is_dir() {
+        let plugins = plugins_in(path);
+        let remedy = match plugins.as_slice() {
+            [] => format!(
+                "give the path of a .wasm file; if it is a project, `pilothouse build {shown}` builds it and checks the result"
+            ),
+            plugins => format!("did you mean {}?", plugins.join(" or ")),
+        };
+        return Some(format!("{shown} is a directory; {remedy}"));
+    }
+    match (path.metadata(), path.read_link()) {
+        (Ok(_), _) => None,
+        (Err(error), Ok(target)) => Some(format!(
+            "{shown} is a symbolic link to {}, which cannot be read: {error}; give the path of a .wasm file",
+            target.display()
+        )),
+        (Err(_), Err(_)) => Some(format!("{shown}: no such file; give the path of a .wasm file")),
+    }
+}
+
+/// Returns the first .wasm files in a directory, in the order of their names.
+fn plugins_in(directory: &Path) -> Vec<String> {
+    let Ok(entries) = directory.read_dir() else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut plugins: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+        .map(|path| path.display().to_string())
+        .collect();
+    plugins.sort_unstable();
+    plugins.truncate(MAX_SUGGESTED);
+    plugins
 }
 
 /// Returns a client of a new embedded API server.

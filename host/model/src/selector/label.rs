@@ -351,12 +351,13 @@ impl<'a> Parser<'a> {
 fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
-        return Err(format!("the prefix of the label key {key:?} is not a DNS name"));
+        return Err(format!("the prefix of the label key {} is not a DNS name", Quoted(key)));
     }
     if name.is_empty() || !is_label_text(name) {
         return Err(format!(
-            "{key:?} is not a label key: its name must be 1 to 63 letters, digits, '-', '_' or '.', and begin and end \
-             with a letter or digit"
+            "{} is not a label key: its name must be 1 to 63 letters, digits, '-', '_' or '.', and begin and end \
+             with a letter or digit",
+            Quoted(key)
         ));
     }
     Ok(())
@@ -367,8 +368,9 @@ fn check_value(value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{value:?} is not a label value: it must be at most 63 letters, digits, '-', '_' or '.', and begin and end \
-         with a letter or digit"
+        "{} is not a label value: it must be at most 63 letters, digits, '-', '_' or '.', and begin and end \
+         with a letter or digit",
+        Quoted(value)
     ))
 }
 

@@ -41,9 +41,12 @@ pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     for line in output.stderr.lines() {
         job.print(line);
     }
-    let module = fs::read(&file).map_err(|error| job.error(format_args!("{}: {error}", file.display())))?;
+    let module = fs::read(&file)
+        .map_err(|error| job.error(format_args!("the compiler's output cannot be read: {error}")))?;
     if let Some(module) = strip_debug_sections(&module) {
-        fs::write(&file, module).map_err(|error| job.error(format_args!("{}: {error}", file.display())))?;
+        fs::write(&file, module).map_err(|error| {
+            job.error(format_args!("the plugin without debug sections cannot be written: {error}"))
+        })?;
     }
     Ok(Artifact { name: job.folder_name(), file })
 }

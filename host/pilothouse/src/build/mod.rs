@@ -124,19 +124,43 @@ async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<
     fs::create_dir_all(folder).map_err(write_error)?;
     let staging = tempfile::Builder::new().prefix(".pilothouse-").tempdir_in(folder).map_err(write_error)?;
     let staged = staging.path().join(target.file_name().unwrap_or_default());
-    fs::copy(artifact, &staged).map_err(|error| {
-        CommandError::Failure(format!(
-            "{}: {error}; the build tools should have created it",
-            artifact.display()
-        ))
-    })?;
+    fs::copy(artifact, &staged)
+        .map_err(|error| job.error(format_args!("the build tools have not written a plugin: {error}")))?;
     let sidecar = target.with_extension("yaml");
     if sidecar.is_file() {
         fs::copy(&sidecar, staged.with_extension("yaml")).map_err(write_error)?;
     }
-    let report = job.wait("check", require_runnable(&staged)).await??;
+    let names = FinalNames::new(staging.path(), target);
+    let report =
+        job.wait("check", require_runnable(&staged)).await?.map_err(|error| names.in_error(error))?;
     fs::rename(&staged, target).map_err(write_error)?;
-    Ok(report.warnings)
+    Ok(report.warnings.iter().map(|warning| names.in_text(warning)).collect())
+}
+
+/// Replaces the temporary folder in messages by the folder of the plugin, because users know only that one.
+struct FinalNames {
+    /// The temporary folder as messages write it, with a slash at the end.
+    staging: String,
+    /// The plugin's folder in the same form; "" for the current folder.
+    folder: String,
+}
+
+impl FinalNames {
+    fn new(staging: &Path, target: &Path) -> Self {
+        let folder = target.with_file_name("").display().to_string();
+        Self { staging: format!("{}/", staging.display()), folder }
+    }
+
+    fn in_text(&self, text: &str) -> String {
+        text.replace(&self.staging, &self.folder)
+    }
+
+    fn in_error(&self, error: CommandError) -> CommandError {
+        match error {
+            CommandError::Failure(text) => CommandError::Failure(self.in_text(&text)),
+            CommandError::Usage(text) => CommandError::Usage(self.in_text(&text)),
+        }
+    }
 }
 
 /// Checks a plugin file as the host would load it.
@@ -146,4 +170,23 @@ async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<
 async fn require_runnable(file: &Path) -> Result<CheckReport, CommandError> {
     let report = plugin_check::check_file(file, None).await?;
     if report.runs { Ok(report) } else { Err(plugin_check::problems_error(file, &report)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_plugins_folder_instead_of_the_temporary_one() {
+        for (staging, target, expected) in [
+            ("plugins/.pilothouse-x", "plugins/a.wasm", "plugins/a.wasm: the sidecar plugins/a.yaml: bad"),
+            ("/p/.pilothouse-x", "/p/a.wasm", "/p/a.wasm: the sidecar /p/a.yaml: bad"),
+            ("/home/me/.pilothouse-x", "a.wasm", "a.wasm: the sidecar a.yaml: bad"),
+        ] {
+            let names = FinalNames::new(Path::new(staging), Path::new(target));
+            let text = format!("{staging}/a.wasm: the sidecar {staging}/a.yaml: bad");
+            let error = names.in_error(CommandError::Failure(text));
+            assert!(matches!(&error, CommandError::Failure(text) if text == expected), "{error:?}");
+        }
+    }
 }

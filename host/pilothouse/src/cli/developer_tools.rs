@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
 use super::embedded_server::{Authorization, TestFaults};
-use super::{AllowedHosts, CacheFlags, DEFAULT_PLUGINS, Grants, TestHooks};
+use super::{AllowedHosts, CacheFlags, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
 #[derive(Debug, Subcommand)]
@@ -46,10 +46,22 @@ pub(crate) struct Dev {
     )]
     pub(crate) kubeconfig_out: PathBuf,
     /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "PILOTHOUSE_LISTEN",
+        default_value = "127.0.0.1:9464",
+        value_name = "ADDR",
+        value_parser = listen_address::parse
+    )]
     pub(crate) listen: SocketAddr,
     /// Address of the embedded API server; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "PILOTHOUSE_API_LISTEN",
+        default_value = "127.0.0.1:0",
+        value_name = "ADDR",
+        value_parser = listen_address::parse
+    )]
     pub(crate) api_listen: SocketAddr,
     /// Authorization mode of the embedded API server.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::AllowedHosts;
+use super::{AllowedHosts, listen_address};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Authorization {
@@ -18,7 +18,13 @@ pub(crate) enum Authorization {
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
     /// Address to listen on; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "PILOTHOUSE_LISTEN",
+        default_value = "127.0.0.1:0",
+        value_name = "ADDR",
+        value_parser = listen_address::parse
+    )]
     pub(crate) listen: SocketAddr,
     /// Write a kubeconfig for the embedded API server to this file.
     #[arg(

@@ -4,12 +4,13 @@
 pub(crate) mod developer_tools;
 #[cfg(feature = "embedded-server")]
 pub(crate) mod embedded_server;
+mod listen_address;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pilothouse_controller::GrantMode;
 use serde::Deserialize;
 
@@ -35,8 +36,24 @@ pub(crate) fn parse() -> Result<Cli, CommandError> {
             "this pilothouse was built without the command `{command}`, which needs the Cargo feature `{feature}`; use a build with the \
              default features"
         )),
-        None => error.exit(),
+        None => without_hidden_commands(error).exit(),
     })
+}
+
+/// Removes the commands that `--help` does not list from the suggestions of an error.
+fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::Strings(suggested)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return error;
+    };
+    let cli = Cli::command();
+    let is_hidden = |name: &str| cli.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let shown: Vec<String> = suggested.iter().filter(|name| !is_hidden(name)).cloned().collect();
+    if shown.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    } else {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+    }
+    error
 }
 
 /// Returns the subcommand that clap did not know and its feature, if other builds have it.
@@ -126,7 +143,13 @@ pub(crate) struct Run {
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
-    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "PILOTHOUSE_LISTEN",
+        default_value = "127.0.0.1:9464",
+        value_name = "ADDR",
+        value_parser = listen_address::parse
+    )]
     pub(crate) listen: SocketAddr,
     /// Default grants: what a plugin may access when its sidecar does not say. Overrides `grants` of --config.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
@@ -326,8 +349,6 @@ pub(crate) struct TestHooks {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -381,6 +402,21 @@ mod tests {
         for line in ["pilothouse fly", "pilothouse run dev", "pilothouse --dev"] {
             assert_eq!(left_out_command(&error_of(line)), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_hidden_command_is_not_suggested_for_a_misspelled_one() {
+        let error_of = |name: &str| Cli::try_parse_from(["pilothouse", name]).expect_err(name);
+        for name in ["complie", "compiel", "compil"] {
+            let error = error_of(name);
+            assert!(error.to_string().contains("'compile'"), "clap suggests it: {error}");
+            let text = without_hidden_commands(error).to_string();
+            assert!(text.contains(name) && !text.contains("'compile'"), "{text}");
+        }
+        let text = without_hidden_commands(error_of("statsu")).to_string();
+        assert!(text.contains("'status'"), "{text}");
+        let text = without_hidden_commands(error_of("qqqq")).to_string();
+        assert!(!text.contains("similar"), "{text}");
     }
 
     #[test]

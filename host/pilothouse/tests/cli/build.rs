@@ -77,6 +77,7 @@ fn a_failed_build_keeps_the_previous_plugin() {
     for (problem, source, expected) in broken {
         project::write(folder.path(), "steady", source);
         let output = assert_fails(folder.path(), &["build", "."], 1, &expected);
+        assert!(!output.stderr.contains(".pilothouse-"), "a temporary path: {output:#?}");
         assert_eq!(build_results(folder.path()), ["steady.wasm"], "{problem}: {output:#?}");
         assert!(fs::read(folder.path().join("steady.wasm")).expect("there") == good, "{problem}");
     }

@@ -103,6 +103,38 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
 }
 
 #[test]
+fn a_path_that_leads_to_no_file_is_refused_with_the_probable_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir_all(folder.path().join("project/src")).expect("created");
+    let check_fails = |path: &str, parts: &[&str]| {
+        for arguments in [["check", path], ["rbac", path]] {
+            assert_fails(folder.path(), &arguments, 2, parts);
+        }
+    };
+    check_fails("project", &["project is a directory", "`pilothouse build project`"]);
+    fs::write(folder.path().join("project/b.wasm"), "").expect("written");
+    check_fails("project", &["project is a directory; did you mean project/b.wasm?"]);
+    fs::write(folder.path().join("project/a.wasm"), "").expect("written");
+    check_fails("project", &["did you mean project/a.wasm or project/b.wasm?"]);
+    std::os::unix::fs::symlink("gone/p.wasm", folder.path().join("link.wasm")).expect("linked");
+    check_fails("link.wasm", &["link.wasm is a symbolic link to gone/p.wasm", "cannot be read"]);
+    check_fails("absent.wasm", &["absent.wasm: no such file"]);
+}
+
+#[test]
+fn the_quotes_of_a_refused_text_are_not_doubled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let index = json!([{"name": "i", "field": "{.a[?(@.b==\"c\")]}"}]);
+    for (members, part) in [
+        (watch(&json!({"indexes": index})), "`{.a[?(@.b==\"c\")]}` is not a JSONPath"),
+        (watch(&json!({"labelSelector": "a in (\"b\")"})), "`\"b\"` is not a label value"),
+    ] {
+        write_plugin(folder.path(), &members, &json!({}));
+        assert_fails(folder.path(), &["check", "plugin.wasm"], 1, &[part]);
+    }
+}
+
+#[test]
 fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let describe = r#"(export "pilothouse:controller/plugin@0.1.1#describe" (func 0))"#;
