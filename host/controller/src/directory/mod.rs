@@ -5,6 +5,7 @@
 //! creating it, is not loaded half-way. At the start, files that were last modified long before take effect at once.
 
 pub(crate) mod plugin_file;
+mod refused_file;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::name::{NameError, PluginName};
+use crate::name::PluginName;
+pub(crate) use refused_file::RefusedFile;
 pub(crate) use writers::Writers;
 
 /// The minimum age of a file that takes effect at once at the start. Must exceed the resolution of modification times, which is two seconds
@@ -94,8 +96,8 @@ impl PluginFiles {
 pub(crate) struct Scan {
     /// The plugins by name.
     pub plugins: BTreeMap<PluginName, PluginFiles>,
-    /// .wasm files whose names are not plugin names.
-    pub refused: Vec<NameError>,
+    /// .wasm files that cannot be plugins.
+    pub refused: Vec<RefusedFile>,
     /// Device and inode of the directory, which may have been replaced by another.
     pub folder: (u64, u64),
 }
@@ -113,8 +115,11 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
         if hidden || wasm.extension().is_none_or(|extension| extension != "wasm") {
             continue;
         }
-        // A file that was deleted after it was listed, and a dangling symlink, are absent files.
-        let Some(wasm_fingerprint) = fingerprint(&wasm) else { continue };
+        let Some(wasm_fingerprint) = fingerprint(&wasm) else {
+            // A file that was deleted after it was listed is absent, and a link that leads nowhere is reported.
+            scan.refused.extend(RefusedFile::dangling_link(&wasm));
+            continue;
+        };
         let sidecar = wasm.with_extension("yaml");
         let yml_fingerprint = fingerprint(&wasm.with_extension(YML));
         let sidecar_fingerprint = fingerprint(&sidecar);
@@ -124,7 +129,7 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
                     PluginFiles { wasm, sidecar, wasm_fingerprint, sidecar_fingerprint, yml_fingerprint };
                 scan.plugins.insert(name, files);
             }
-            Err(error) => scan.refused.push(error),
+            Err(error) => scan.refused.push(error.into()),
         }
     }
     Ok(scan)

@@ -131,6 +131,31 @@ fn a_scan_finds_plugins_and_reports_files_with_invalid_names() {
     assert!(scan(&folder.path().join("absent")).is_err());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_reported_with_its_target_until_it_is_mended() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let (link, target) = (folder.path().join("linked.wasm"), folder.path().join("build.out"));
+    symlink("build.out", &link).expect("linked");
+    symlink("loop.wasm", folder.path().join("loop.wasm")).expect("linked");
+    symlink(folder.path(), folder.path().join("directory.wasm")).expect("linked");
+    let found = scan(folder.path()).expect("readable");
+    assert!(found.plugins.is_empty(), "{:?}", found.plugins);
+    let mut refused: Vec<_> = found.refused.iter().map(|file| (file.stem(), file.to_string())).collect();
+    refused.sort_unstable();
+    let [(linked, text), (looping, _)] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!((*linked, *looping), ("linked", "loop"));
+    let start = format!("{} is a symbolic link to build.out, which cannot be read: ", link.display());
+    assert!(text.starts_with(&start) && text.ends_with("create that file, or remove the link"), "{text}");
+
+    std::fs::write(&target, "wasm").expect("written");
+    let found = scan(folder.path()).expect("readable");
+    assert_eq!(found.plugins.keys().map(PluginName::as_str).collect::<Vec<_>>(), ["linked"]);
+    assert!(found.refused.iter().all(|file| file.stem() != "linked"), "{:?}", found.refused);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_a_hundred_writes_is_one_load() {
     let (mut directory, start) = (Directory::new(SETTLE), Instant::now());

@@ -27,7 +27,7 @@ use crate::client::clients::Clients;
 use crate::client::{ApiClient, Discovery, EventRecorder};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
-use crate::directory::{Change, Directory, Scan, Writers, scan};
+use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{Lifecycle, PluginStatus, RecentErrors};
@@ -38,7 +38,7 @@ use crate::metrics::Metrics;
 use crate::metrics::compile::CompileCollector;
 use crate::metrics::guest::GuestMetrics;
 use crate::metrics::informers::InformerCollector;
-use crate::name::{NameError, PluginName};
+use crate::name::PluginName;
 use crate::outgoing::Tls;
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
@@ -112,7 +112,7 @@ struct Shared {
     /// Whether the API server has accepted the host's credentials.
     reached: AtomicBool,
     /// Files that cannot be plugins.
-    refused: RwLock<Vec<NameError>>,
+    refused: RwLock<Vec<RefusedFile>>,
 }
 
 impl PluginHost {
@@ -207,9 +207,10 @@ impl PluginHost {
     pub fn status(&self) -> Vec<PluginStatus> {
         let mut status: Vec<_> =
             self.shared.status_sources.read().values().map(|source| source.status()).collect();
-        status.extend(
-            self.shared.refused.read().iter().map(|error| PluginStatus::refused(error.stem(), error)),
-        );
+        let refused = self.shared.refused.read();
+        // A link whose target was removed is shown as such, and not as a plugin whose file was removed.
+        status.retain(|status| !status.removed || refused.iter().all(|file| file.stem() != status.name));
+        status.extend(refused.iter().map(|file| PluginStatus::refused(file.stem(), file)));
         status
     }
 

@@ -125,6 +125,14 @@ mod tests {
             "{text}"
         );
         std::fs::remove_file(&sidecar).expect("removed");
+        symlink("gone.yaml", &sidecar).expect("linked");
+        let found = scan(folder.path()).expect("readable").plugins;
+        let files = found.into_values().next().expect("a plugin is seen");
+        let dangling = sidecar_file::read(&files).await.expect_err("there is no file");
+        let text = dangling.to_string();
+        assert!(text.contains("p.yaml is a symbolic link to gone.yaml, which cannot be read"), "{text}");
+        assert!(dangling.is_transient(), "the file may be created");
+        std::fs::remove_file(&sidecar).expect("removed");
         std::fs::remove_file(&wasm).expect("removed");
         symlink("/dev/zero", &wasm).expect("linked");
         assert!(problem(folder.path()).await.contains("p.wasm is a device"));

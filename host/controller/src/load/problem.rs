@@ -23,6 +23,8 @@ const MAX_REFUSAL_SIZE: usize = 4 << 10;
 pub(crate) enum LoadProblem {
     #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
     Read { path: PathBuf, source: io::Error },
+    #[error("{} is a symbolic link to {}, which cannot be read: {source}; create that file, or remove the link", .path.display(), .target.display())]
+    DanglingLink { path: PathBuf, target: PathBuf, source: io::Error },
     #[error("{} has more than {limit} bytes, which are not read; put the plugin's own file there", .path.display())]
     TooLarge { path: PathBuf, limit: u64 },
     #[error("{} is {what}; only a regular file is read, so put the plugin's own file there", .path.display())]
@@ -112,7 +114,12 @@ impl LoadProblem {
     pub(crate) fn from_file(path: &Path, problem: FileProblem) -> Self {
         let path = path.to_owned();
         match problem {
-            FileProblem::Io(source) => Self::Read { path, source },
+            FileProblem::Io(source) => match std::fs::read_link(&path) {
+                Ok(target) if source.kind() == io::ErrorKind::NotFound => {
+                    Self::DanglingLink { path, target, source }
+                }
+                _ => Self::Read { path, source },
+            },
             FileProblem::NotRegular(what) => Self::NotRegular { path, what },
             FileProblem::Outside(target) => Self::Outside { path, target },
             FileProblem::TooLarge(limit) => Self::TooLarge { path, limit },
@@ -143,6 +150,8 @@ impl LoadProblem {
             Self::Read { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory)
             }
+            // The target may be created, which does not change the link.
+            Self::DanglingLink { .. } => true,
             // A busy machine makes a describe slow; any other fault will happen again.
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
             // Somebody may give up the fields, migrate the objects, or grant the host the permission.

@@ -80,6 +80,24 @@ async fn manifests_are_applied_at_the_start() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_leads_nowhere_is_a_failed_plugin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("plugins")).expect("created");
+    std::os::unix::fs::symlink("../out/p.wasm", folder.path().join("plugins/linked.wasm")).expect("linked");
+    let dev = Dev::start(folder.path(), &[]);
+    let failed = wait_for(
+        "the failed plugin",
+        || dev.log(),
+        || async { Some(plugin(&dev).await).filter(|plugin| plugin["name"] == "linked") },
+    )
+    .await;
+    assert_eq!(failed["state"], "failed");
+    let error = failed["error"].as_str().unwrap_or_default();
+    assert!(error.contains("plugins/linked.wasm is a symbolic link to ../out/p.wasm"), "{error}");
+    wait_for_log(&dev, "is a symbolic link to ../out/p.wasm").await;
+}
+
 #[test]
 fn manifests_that_cannot_be_read_are_a_usage_error() {
     let folder = tempfile::tempdir().expect("a folder");
