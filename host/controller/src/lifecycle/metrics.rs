@@ -12,9 +12,11 @@ use super::status::PluginState;
 use crate::metrics::registered;
 use crate::name::PluginName;
 
-/// Both labels have few values: the plugins, and their states.
+/// All labels have few values: the plugins, and their states. `controller` and `plugin` are both the plugin's name. All of the host's metrics
+/// about plugins have the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByState {
+    controller: Arc<str>,
     plugin: Arc<str>,
     state: &'static str,
 }
@@ -48,7 +50,8 @@ impl LifecycleMetrics {
 
     pub(crate) fn of(&self, plugin: &PluginName) -> StateMetrics {
         StateMetrics(PluginState::ALL.map(|state| {
-            let labels = ByState { plugin: plugin.to_shared(), state: state.as_str() };
+            let labels =
+                ByState { controller: plugin.to_shared(), plugin: plugin.to_shared(), state: state.as_str() };
             let gauge = self.states.get_or_create_owned(&labels);
             (state, gauge, self.transitions.get_or_create_owned(&labels))
         }))

@@ -349,7 +349,7 @@ mod tests {
         let mut text = String::new();
         encode(&mut text, &registry).expect("text");
         for (state, gauge, entered) in [("found", 0, 1), ("failed", 1, 1), ("running", 0, 0)] {
-            let labels = format!("{{plugin=\"p\",state=\"{state}\"}}");
+            let labels = format!("{{controller=\"p\",plugin=\"p\",state=\"{state}\"}}");
             for line in [
                 format!("pilothouse_plugin_state{labels} {gauge}\n"),
                 format!("pilothouse_plugin_transitions_total{labels} {entered}\n"),

@@ -7,12 +7,13 @@ mod repeats;
 mod text;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_plugin::{HostMemory, HostMemoryKind, LogLevel};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::Notify;
 
 use crate::name::PluginName;
@@ -26,7 +27,8 @@ pub use text::printable;
 pub struct PluginLogLine {
     /// The number of the line among those of all plugins since the host started, from 1.
     pub sequence: u64,
-    /// When the host received the line.
+    /// When the host received the line, to the microsecond.
+    #[serde(serialize_with = "serialize_time")]
     pub time: Timestamp,
     /// The plugin.
     pub plugin: String,
@@ -37,6 +39,20 @@ pub struct PluginLogLine {
     /// Key-value pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
+}
+
+fn serialize_time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&fixed_width(*time))
+}
+
+/// Returns the time without its nanoseconds, which the serialized form does not have.
+fn to_microsecond(time: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
+}
+
+/// Formats a time in RFC 3339 with six digits of the second, so that the columns after it are aligned.
+fn fixed_width(time: Timestamp) -> impl Display {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
 }
 
 /// The last log lines of all plugins. Cheap to clone.
@@ -106,6 +122,12 @@ impl Drop for PluginLines {
 }
 
 impl PluginLogLine {
+    /// Returns the time as text, which has the same width in every line.
+    #[must_use]
+    pub fn time_text(&self) -> String {
+        fixed_width(self.time).to_string()
+    }
+
     fn bytes(&self) -> usize {
         let fields =
             self.fields.iter().map(|(key, value)| size_of::<(String, String)>() + key.len() + value.len());
@@ -143,7 +165,7 @@ impl PluginLogs {
         lines.last += 1;
         let line = PluginLogLine {
             sequence: lines.last,
-            time: Timestamp::now(),
+            time: to_microsecond(Timestamp::now()),
             plugin: plugin.to_owned(),
             level: level.to_owned(),
             message: message.to_owned(),
@@ -222,6 +244,24 @@ mod tests {
         assert_eq!(logs.after(all[MAX_LINES].sequence, None), []);
         let two = logs.after(all[MAX_LINES].sequence - 2, None);
         assert_eq!(two, all[MAX_LINES - 1..]);
+    }
+
+    #[test]
+    fn every_time_has_the_same_width_and_survives_serialization() {
+        let logs = PluginLogs::default();
+        logs.push("p", LogLevel::Info, "a line", &[]);
+        let mut line = logs.after(0, None).remove(0);
+        for (time, text) in [
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000000Z"),
+            ("2026-01-02T03:04:05.6Z", "2026-01-02T03:04:05.600000Z"),
+            ("2026-01-02T03:04:05.678901234Z", "2026-01-02T03:04:05.678901Z"),
+        ] {
+            line.time = to_microsecond(time.parse().expect("a time"));
+            assert_eq!(line.time_text(), text);
+            let json = serde_json::to_value(&line).expect("JSON");
+            assert_eq!(json["time"], text);
+            assert_eq!(serde_json::from_value::<PluginLogLine>(json).expect("a line"), line);
+        }
     }
 
     #[test]

@@ -38,5 +38,5 @@ fn print(line: &[u8]) -> Result<bool, CommandError> {
         line.fields.iter().map(|(key, value)| format!(" {}={value:?}", printable(key))).collect();
     let level = printable(&line.level.to_uppercase()).to_string();
     let (plugin, message) = (printable(&line.plugin), printable(&line.message));
-    Ok(output::print_line(format_args!("{} {level:<5} {plugin}: {message}{fields}", line.time)))
+    Ok(output::print_line(format_args!("{} {level:<5} {plugin}: {message}{fields}", line.time_text())))
 }

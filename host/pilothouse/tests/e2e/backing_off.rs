@@ -28,10 +28,10 @@ async fn a_trapping_plugin_backs_off_alone_until_its_file_changes() {
     assert!(status.contains("backing-off since 2") && status.contains("faults in a row"), "{status}");
     let (_, metrics) = host.get("/metrics").await;
     for line in [
-        "pilothouse_plugin_state{plugin=\"faulty\",state=\"backing-off\"} 1",
-        "pilothouse_plugin_state{plugin=\"faulty\",state=\"running\"} 0",
-        "pilothouse_plugin_state{plugin=\"conformance\",state=\"running\"} 1",
-        "pilothouse_plugin_transitions_total{plugin=\"faulty\",state=\"backing-off\"} 1",
+        "pilothouse_plugin_state{controller=\"faulty\",plugin=\"faulty\",state=\"backing-off\"} 1",
+        "pilothouse_plugin_state{controller=\"faulty\",plugin=\"faulty\",state=\"running\"} 0",
+        "pilothouse_plugin_state{controller=\"conformance\",plugin=\"conformance\",state=\"running\"} 1",
+        "pilothouse_plugin_transitions_total{controller=\"faulty\",plugin=\"faulty\",state=\"backing-off\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
