@@ -13,7 +13,16 @@ use crate::{CommandError, cluster};
 /// Errors if the file cannot be loaded; the text names the file, the position in it and what to do. A plugin that loads but
 /// would not run is not an error: the report lists its problems.
 pub(crate) async fn check_file(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, CommandError> {
-    load_and_check(file, kubeconfig, true, (false, GrantMode::Declared)).await
+    load_and_check(None, file, kubeconfig, true, (false, GrantMode::Declared)).await
+}
+
+/// Checks a plugin file like [`check_file`], but with the engine of a host, whose cache has the compiled code afterwards.
+///
+/// # Errors
+/// See [`check_file`]. Also errors if only another compiler than the engine's supports the plugin.
+#[cfg(feature = "developer-tools")]
+pub(crate) async fn check_file_with(engine: &Engine, file: &Path) -> Result<CheckReport, CommandError> {
+    load_and_check(Some(engine), file, None, true, (false, GrantMode::Declared)).await
 }
 
 /// Checks a plugin file like [`check_file`], but does not review the permissions of the kubeconfig's user. `host` holds the
@@ -26,10 +35,11 @@ pub(crate) async fn check_file_without_review(
     kubeconfig: Option<&Path>,
     host: (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
-    load_and_check(file, kubeconfig, false, host).await
+    load_and_check(None, file, kubeconfig, false, host).await
 }
 
 async fn load_and_check(
+    engine: Option<&Engine>,
     file: &Path,
     kubeconfig: Option<&Path>,
     review_permissions: bool,
@@ -42,20 +52,45 @@ async fn load_and_check(
         Some(path) => Some(cluster::client(Some(path), None).await?),
         None => None,
     };
-    let attempt = async |compiler: Compiler| {
-        let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
-        let engine = engine.map_err(|error| format!("cannot start the wasm engine: {error}"))?;
-        let (embedded, cluster) = (embedded_server(), cluster.clone());
-        let servers = CheckServers { embedded, cluster, review_permissions, grant_crds, grants };
-        // Boxed because the future of a load is large.
-        Box::pin(check(&engine, file, servers)).await
-    };
-    // Winch compiles faster, which is enough to inspect a plugin. A rejection is repeated with Cranelift, which the host runs.
-    let report = match attempt(Compiler::Winch).await {
-        Ok(report) => Ok(report),
-        Err(_) => attempt(Compiler::Cranelift).await,
+    let attempt = CheckAttempt { file, cluster, review_permissions, grant_crds, grants };
+    let report = match engine {
+        Some(engine) => attempt.run(engine).await,
+        // The quickest compiler is enough to inspect a plugin. A rejection is repeated with the one of `run`.
+        None => match attempt.run_with_compiler(Compiler::QUICKEST).await {
+            Ok(report) => Ok(report),
+            Err(_) => attempt.run_with_compiler(Compiler::Cranelift).await,
+        },
     };
     report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", file.display())))
+}
+
+/// A check that can be made with several engines.
+struct CheckAttempt<'a> {
+    file: &'a Path,
+    cluster: Option<kube::Client>,
+    review_permissions: bool,
+    grant_crds: bool,
+    grants: GrantMode,
+}
+
+impl CheckAttempt<'_> {
+    async fn run(&self, engine: &Engine) -> Result<CheckReport, String> {
+        let servers = CheckServers {
+            embedded: embedded_server(),
+            cluster: self.cluster.clone(),
+            review_permissions: self.review_permissions,
+            grant_crds: self.grant_crds,
+            grants: self.grants,
+        };
+        // Boxed because the future of a load is large.
+        Box::pin(check(engine, self.file, servers)).await
+    }
+
+    async fn run_with_compiler(&self, compiler: Compiler) -> Result<CheckReport, String> {
+        let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() })
+            .map_err(|error| format!("cannot start the wasm engine: {error}"))?;
+        self.run(&engine).await
+    }
 }
 
 /// The number of files in a directory that an error suggests.

@@ -63,6 +63,8 @@ pub(crate) struct Metadata {
     pub(crate) package_version: String,
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Exports,
+    /// How long compiling took; `None` for code from the cache.
+    pub(crate) compile_time: Option<Duration>,
 }
 
 /// The form of a plugin's file.
@@ -96,6 +98,20 @@ impl CompiledPlugin {
     #[must_use]
     pub fn size(&self) -> usize {
         self.inner.metadata.size
+    }
+
+    /// Returns how long compiling the plugin took, with linking and the wait for other large plugins. `None` if the code was in the cache.
+    #[must_use]
+    pub fn compile_time(&self) -> Option<Duration> {
+        self.inner.metadata.compile_time
+    }
+
+    /// Records how long compiling took. To be called before the plugin is cloned.
+    pub(crate) fn with_compile_time(mut self, time: Duration) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.metadata.compile_time = Some(time);
+        }
+        self
     }
 
     /// Returns whether the file was a component or a core module.

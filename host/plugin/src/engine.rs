@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wasmtime::component::Linker;
-use wasmtime::{Config, Strategy, WasmBacktraceDetails};
+use wasmtime::{Config, OptLevel, Strategy, WasmBacktraceDetails};
 
 use crate::compile::{CacheDirectory, CompilePipeline, CompilerProcess};
 use crate::crash_marker::{self, CrashMarker, PreviousCrash};
@@ -14,12 +14,14 @@ use crate::sandbox::GuestState;
 use crate::ticker::Ticker;
 use crate::{functions, load};
 
-/// Stack that a guest may use in one call, in bytes. The size is a property of the engine, so it is the same for all plugins; language
-/// interpreters need half of it.
-pub(crate) const GUEST_STACK: usize = 512 << 10;
-/// Stack of one call, in bytes: the guest's frames and those of the host functions that it calls. This is reserved address space; only
-/// touched pages take memory.
-const CALL_STACK: usize = 2 << 20;
+/// Stack that optimised code of a guest may use in one call, in bytes. The size is a property of the engine, so it is the same for all plugins;
+/// language interpreters need half of it.
+const GUEST_STACK: usize = 512 << 10;
+/// Stack that other code may use. Its frames are larger, because it keeps more values in memory.
+const UNOPTIMIZED_GUEST_STACK: usize = 2 * GUEST_STACK;
+/// Stack for the host functions that a guest calls, in bytes. With the guest's, this is reserved address space; only touched pages take
+/// memory.
+const HOST_STACK: usize = 1536 << 10;
 
 /// How plugins are compiled and interrupted.
 #[derive(Clone, Debug)]
@@ -58,8 +60,25 @@ pub enum Compiler {
     /// The optimising compiler.
     #[default]
     Cranelift,
-    /// The baseline compiler: it compiles four to five times faster, to slower code.
+    /// The optimising compiler without optimisation.
+    UnoptimizedCranelift,
+    /// The baseline compiler: it compiles four to five times faster, to slower code. It refuses tail calls, exceptions and some SIMD
+    /// instructions.
     Winch,
+}
+
+impl Compiler {
+    /// The compiler that takes the least time. On other architectures than x86-64, Winch is not as well supported.
+    pub const QUICKEST: Self =
+        if cfg!(target_arch = "x86_64") { Self::Winch } else { Self::UnoptimizedCranelift };
+
+    /// Returns the stack that code of this compiler may use in one call, in bytes.
+    pub(crate) const fn guest_stack(self) -> usize {
+        match self {
+            Self::Cranelift => GUEST_STACK,
+            Self::UnoptimizedCranelift | Self::Winch => UNOPTIMIZED_GUEST_STACK,
+        }
+    }
 }
 
 /// Why the engine could not be set up. The cause is the host or its platform, never a plugin.
@@ -150,19 +169,24 @@ fn setup_error(error: &wasmtime::Error) -> EngineError {
 
 fn config(options: &EngineOptions) -> Config {
     let mut config = Config::new();
+    let guest_stack = options.compiler.guest_stack();
     config
         .wasm_component_model(true)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
         .epoch_interruption(true)
         // Only native debuggers and profilers would use it. With many plugins these tables take memory for nothing.
         .native_unwind_info(cfg!(windows))
-        .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(CALL_STACK)
-        .parallel_compilation(options.parallel_compilation)
-        .strategy(match options.compiler {
-            Compiler::Cranelift => Strategy::Cranelift,
-            Compiler::Winch => Strategy::Winch,
-        });
+        .max_wasm_stack(guest_stack)
+        .async_stack_size(guest_stack + HOST_STACK)
+        .parallel_compilation(options.parallel_compilation);
+    // All of this is part of the hash that tells which engine may run the code.
+    match options.compiler {
+        Compiler::Cranelift => config.strategy(Strategy::Cranelift),
+        Compiler::UnoptimizedCranelift => {
+            config.strategy(Strategy::Cranelift).cranelift_opt_level(OptLevel::None)
+        }
+        Compiler::Winch => config.strategy(Strategy::Winch),
+    };
     config
 }
 

@@ -9,7 +9,6 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::engine::GUEST_STACK;
 use crate::load::one_line;
 use crate::sandbox::{GuestState, StopReason};
 use crate::{HostMemoryExceeded, Misuse};
@@ -247,7 +246,7 @@ pub(crate) fn describe_error(
     let frames = error.downcast_ref::<WasmBacktrace>().map(frames).unwrap_or_default();
     let trap = error.downcast_ref::<Trap>();
     if trap == Some(&Trap::StackOverflow) {
-        return FaultKind::Stack { allowed: GUEST_STACK, frames };
+        return FaultKind::Stack { allowed: guest.stack, frames };
     }
     let message = trap.map_or(root, ToString::to_string);
     FaultKind::Trap { message: one_line(&message), frames }

@@ -76,7 +76,7 @@ impl Instance {
     ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
         let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
-        let mut store = GuestState::store(&shared.wasmtime, cpu, host, limits);
+        let mut store = GuestState::store(shared, cpu, host, limits);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
         let linked = code.map().await.map_err(|error| {
             let kind = FaultKind::CodeNotMapped(error.to_string());

@@ -118,6 +118,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         },
         size: code.size(),
         digest: code.digest().to_owned(),
+        compile_time: code.compile_time(),
         contract: code.package_version().to_owned(),
         world: world(code.exports()),
         exports: exports(code.exports()),

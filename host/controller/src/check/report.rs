@@ -37,6 +37,9 @@ pub struct CheckReport {
     pub size: usize,
     /// SHA-256 of the file, in hex.
     pub digest: String,
+    /// How long compiling the plugin took; `None` if the engine had the code in its cache. Not part of the JSON.
+    #[serde(skip)]
+    pub compile_time: Option<Duration>,
     /// The version of `pilothouse:controller` that the plugin was built for.
     pub contract: String,
     /// The world that matches its exports: `reconciler`, `observer`, `controller`, or `mixed`.

@@ -20,8 +20,10 @@ mod source_watcher;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pilothouse_controller::{CheckReport, PluginName};
+use pilothouse_plugin::Engine;
 use pilothouse_toolchain::Language;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +61,8 @@ pub(crate) struct BuiltPlugin {
     pub(crate) size: u64,
     /// Warnings of the check.
     pub(crate) warnings: Vec<String>,
+    /// How long the check took to compile it to machine code; `None` if the code was in the cache.
+    pub(crate) compile_time: Option<Duration>,
 }
 
 /// Builds the project in `folder`. Replaces the file at the destination only if the result is a plugin that the host would run.
@@ -68,6 +72,31 @@ pub(crate) struct BuiltPlugin {
 /// # Errors
 /// Errors if the language cannot be detected, a tool is missing or fails, or the host would not run the result.
 pub(crate) async fn build(
+    folder: &Path,
+    destination: &Destination,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<BuiltPlugin, CommandError> {
+    build_with(None, folder, destination, progress, stop).await
+}
+
+/// Builds like [`build`], and checks the result with the engine of the host that is going to run it: the host then finds the compiled code in
+/// the engine's cache.
+///
+/// # Errors
+/// See [`build`].
+pub(crate) async fn build_for_host(
+    engine: &Engine,
+    folder: &Path,
+    destination: &Destination,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<BuiltPlugin, CommandError> {
+    build_with(Some(engine), folder, destination, progress, stop).await
+}
+
+async fn build_with(
+    engine: Option<&Engine>,
     folder: &Path,
     destination: &Destination,
     progress: &Progress,
@@ -95,14 +124,20 @@ pub(crate) async fn build(
         // A slash in the name would select another folder. With a dot instead, the name check below rejects it.
         Destination::Folder(folder) => folder.join(format!("{}.wasm", artifact.name.replace('/', "."))),
     };
-    let warnings = check_and_install(&job, &artifact.file, &target).await?;
+    let CheckReport { warnings, compile_time, .. } =
+        check_and_install(&job, engine, &artifact.file, &target).await?;
     let size = fs::metadata(&target).map(|metadata| metadata.len()).unwrap_or_default();
-    Ok(BuiltPlugin { language, file: target, size, warnings })
+    Ok(BuiltPlugin { language, file: target, size, warnings, compile_time })
 }
 
 /// Checks the artifact in a temporary folder next to `target`, under its final name and with the sidecar at `target`, then
-/// renames it to `target`. Returns the warnings of the check.
-async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<Vec<String>, CommandError> {
+/// renames it to `target`. Returns the report of the check.
+async fn check_and_install(
+    job: &Job,
+    engine: Option<&Engine>,
+    artifact: &Path,
+    target: &Path,
+) -> Result<CheckReport, CommandError> {
     if target.extension().is_none_or(|extension| extension != "wasm") {
         return Err(CommandError::Usage(format!(
             "-o {}: the name of a plugin file must end in .wasm",
@@ -131,10 +166,13 @@ async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<
         fs::copy(&sidecar, staged.with_extension("yaml")).map_err(write_error)?;
     }
     let names = FinalNames::new(staging.path(), target);
-    let report =
-        job.wait("check", require_runnable(&staged)).await?.map_err(|error| names.in_error(error))?;
+    let checked = job.wait("compile and check", require_runnable(engine, &staged)).await?;
+    let mut report = checked.map_err(|error| names.in_error(error))?;
     fs::rename(&staged, target).map_err(write_error)?;
-    Ok(report.warnings.iter().map(|warning| names.in_text(warning)).collect())
+    for warning in &mut report.warnings {
+        *warning = names.in_text(warning);
+    }
+    Ok(report)
 }
 
 /// Replaces the temporary folder in messages by the folder of the plugin, because users know only that one.
@@ -163,12 +201,15 @@ impl FinalNames {
     }
 }
 
-/// Checks a plugin file as the host would load it.
+/// Checks a plugin file as the host would load it, with this engine or a new one.
 ///
 /// # Errors
 /// Errors if the file cannot be loaded or the plugin would not run.
-async fn require_runnable(file: &Path) -> Result<CheckReport, CommandError> {
-    let report = plugin_check::check_file(file, None).await?;
+async fn require_runnable(engine: Option<&Engine>, file: &Path) -> Result<CheckReport, CommandError> {
+    let report = match engine {
+        Some(engine) => plugin_check::check_file_with(engine, file).await?,
+        None => plugin_check::check_file(file, None).await?,
+    };
     if report.runs { Ok(report) } else { Err(plugin_check::problems_error(file, &report)) }
 }
 

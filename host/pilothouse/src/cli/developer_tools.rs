@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
 use super::embedded_server::{Authorization, TestFaults};
-use super::{AllowedHosts, CacheFlags, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
+use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
 #[derive(Debug, Subcommand)]
@@ -76,6 +76,9 @@ pub(crate) struct Dev {
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
+    /// Compiler of plugins.
+    #[arg(long, env = "PILOTHOUSE_COMPILER", value_enum, value_name = "MODE", default_value = "quick")]
+    pub(crate) compiler: CompilerMode,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pilothouse_controller::GrantMode;
+use pilothouse_plugin::Compiler;
 use serde::Deserialize;
 
 use crate::CommandError;
@@ -328,10 +329,41 @@ pub(crate) enum CacheCompression {
     Zstd,
 }
 
+/// Compiler of plugins to machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompilerMode {
+    /// Compile in the least time, to slower code.
+    Quick,
+    /// Compile to the fastest code, as `run` does.
+    Optimizing,
+}
+
+impl CompilerMode {
+    /// Returns the name that the command line uses.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Optimizing => "optimizing",
+        }
+    }
+}
+
+impl From<CompilerMode> for Compiler {
+    fn from(mode: CompilerMode) -> Self {
+        match mode {
+            CompilerMode::Quick => Self::QUICKEST,
+            CompilerMode::Optimizing => Self::Cranelift,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
     /// Memory limit in bytes.
     pub(crate) memory: u64,
+    /// Compiler to use.
+    #[arg(value_enum)]
+    pub(crate) compiler: CompilerMode,
     /// Size of the plugin in bytes.
     pub(crate) size: usize,
 }
@@ -364,6 +396,13 @@ mod tests {
                 let name = format!("PILOTHOUSE_{}", flag.get_id().as_str().to_uppercase());
                 assert_eq!(flag.get_env(), Some(name.as_ref()), "{}", command.get_name());
             }
+        }
+    }
+
+    #[test]
+    fn compiler_modes_have_the_names_that_the_command_line_accepts() {
+        for mode in CompilerMode::value_variants() {
+            assert_eq!(CompilerMode::from_str(mode.name(), false), Ok(*mode));
         }
     }
 
@@ -428,7 +467,7 @@ mod tests {
         };
         for line in [
             "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
-             --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
+             --authorization rbac --grants declared --cache-dir c --compiler quick --insecure-http --allowed-hosts a.example,b.example",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compile;
 use super::ingest::IngestThread;
-use crate::cli::{CacheCompression, TestHooks};
+use crate::cli::{CacheCompression, CompilerMode, TestHooks};
 use crate::shutdown::GRACE_PERIOD;
 use crate::{CommandError, CommandResult, http};
 
@@ -30,8 +30,8 @@ pub(crate) struct HostFlags {
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
-    /// Directory for compiled plugins; `None` for the default.
-    pub(crate) cache_dir: Option<PathBuf>,
+    /// The [`engine`] that compiles and runs the plugins.
+    pub(crate) engine: Engine,
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
@@ -46,8 +46,6 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> CommandResult {
     compile::raise_open_file_limit();
-    let engine = Engine::new(compile::engine_options(flags.cache_dir))
-        .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))?;
     let ingest = IngestThread::start().map_err(|error| {
         CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
     })?;
@@ -71,7 +69,7 @@ pub(crate) async fn run(
         streaming_lists: flags.streaming_lists,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
-    let host = PluginHost::new(options, clients, engine, metrics);
+    let host = PluginHost::new(options, clients, flags.engine, metrics);
     host.register_collectors(&mut registry);
     let state = http::AppState::new(host.clone(), registry);
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
@@ -93,6 +91,15 @@ pub(crate) async fn run(
     serving.abort();
     drop(ingest);
     Ok(())
+}
+
+/// Creates the engine of a host. `cache_dir` is the directory for compiled plugins; `None` for the default.
+///
+/// # Errors
+/// Errors if wasm cannot run on this machine.
+pub(crate) fn engine(cache_dir: Option<PathBuf>, compiler: CompilerMode) -> Result<Engine, CommandError> {
+    Engine::new(compile::engine_options(cache_dir, compiler))
+        .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))
 }
 
 /// Checks that the plugins directory exists. One that is created because of a misspelled path would run nothing, without an error.

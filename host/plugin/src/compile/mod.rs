@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 pub use process::{COMPILER_MEMORY_PREFIX, CompilerProcess};
 
@@ -273,6 +274,7 @@ impl Engine {
         self.check_size(bytes.len())?;
         let pipeline = &self.shared.pipeline;
         pipeline.compiled.fetch_add(1, Ordering::Relaxed);
+        let started = Instant::now();
         let _large_permit = match bytes.len() >= LARGE_PLUGIN {
             // An error would mean that the semaphore was closed, which nobody does.
             true => pipeline.large_permit.acquire().await.ok(),
@@ -288,7 +290,7 @@ impl Engine {
             None => blocking(move || compile_in_process(&engine, &bytes, &key)).await,
         };
         drop(permit);
-        code
+        code.map(|code| code.with_compile_time(started.elapsed()))
     }
 }
 
@@ -311,7 +313,7 @@ fn write(
 ) -> Result<(), WriteError> {
     let prepared = load::prepare(options.max_code_size, bytes)?;
     let image = wasm.precompile_component(&prepared.component);
-    let image = image.map_err(|error| LoadError::compile(&error))?;
+    let image = image.map_err(|error| LoadError::compile(options.compiler, &error))?;
     Ok(artifact::write(out, &image, key, &prepared.info)?)
 }
 
@@ -321,7 +323,7 @@ fn compile_in_process(engine: &Engine, bytes: &[u8], key: &ArtifactKey) -> Resul
     if !shared.pipeline.uses_files() {
         let prepared = load::prepare(shared.options.max_code_size, bytes)?;
         let component = wasmtime::component::Component::new(&shared.wasmtime, &prepared.component)
-            .map_err(|error| LoadError::compile(&error))?;
+            .map_err(|error| LoadError::compile(shared.options.compiler, &error))?;
         let linked = load::link(engine, &component, &prepared.info)?;
         return Ok(load::compiled_plugin(engine, linked, &prepared.info, key, bytes.len(), None));
     }
@@ -370,7 +372,7 @@ pub(crate) struct CodeSource {
 impl CodeSource {
     /// Maps and links the code. Blocks.
     pub(crate) fn link(&self, engine: &Engine) -> Result<Arc<LinkedCode>, LoadError> {
-        let component = self.file.map(&engine.shared.wasmtime).map_err(|error| LoadError::compile(&error))?;
+        let component = self.file.map(&engine.shared.wasmtime).map_err(|error| LoadError::map(&error))?;
         load::link(engine, &component, &self.info).map(Arc::new)
     }
 }

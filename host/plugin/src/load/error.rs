@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::Compiler;
 use crate::contract::VERSION;
 
 /// Why a file cannot be loaded. The display text is one line: what was found, what was expected, and what to do.
@@ -125,6 +126,14 @@ pub enum LoadError {
         /// What the compiler says.
         message: String,
     },
+    /// The baseline compiler failed. The optimising one may succeed.
+    #[error(
+        "the quick compiler can't compile the WebAssembly: {message}: it lacks tail calls, exceptions and some SIMD instructions; build the plugin without them, or use the compiler that `run` uses: --compiler optimizing"
+    )]
+    QuickCompile {
+        /// What the compiler says.
+        message: String,
+    },
     /// A compiler process refused the file, with the text of one of the other errors.
     #[error("{0}")]
     Refused(String),
@@ -152,7 +161,17 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    pub(crate) fn compile(error: &wasmtime::Error) -> Self {
+    /// The failure of this compiler.
+    pub(crate) fn compile(compiler: Compiler, error: &wasmtime::Error) -> Self {
+        let message = one_line(&format!("{error:#}"));
+        match compiler {
+            Compiler::Winch => Self::QuickCompile { message },
+            Compiler::Cranelift | Compiler::UnoptimizedCranelift => Self::Compile { message },
+        }
+    }
+
+    /// Compiled code cannot be mapped.
+    pub(crate) fn map(error: &wasmtime::Error) -> Self {
         Self::Compile { message: one_line(&format!("{error:#}")) }
     }
 

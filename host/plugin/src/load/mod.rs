@@ -118,6 +118,7 @@ pub(crate) fn compiled_plugin(
             observe: is_exported(Interface::Observe),
             index: is_exported(Interface::Index),
         },
+        compile_time: None,
     };
     let state = Mutex::new(State { linked: Some(Arc::new(linked)), last_used: Instant::now() });
     CompiledPlugin { inner: Arc::new(Inner { engine: engine.clone(), metadata, source, state }) }

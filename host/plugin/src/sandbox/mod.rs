@@ -24,6 +24,7 @@ pub(crate) use handles::Handles;
 pub use handles::{BatchHandle, ObjectHandle};
 pub(crate) use memory::MemoryLimiter;
 
+use crate::engine::Shared;
 use crate::{Call, Host, HostMemoryExceeded, InstanceLimits, Misuse};
 
 /// Why the host stops a guest. Wasmtime passes it through as the error of a trap.
@@ -55,6 +56,8 @@ pub(crate) struct GuestState {
     pub(crate) console: SharedConsole,
     /// The import in which the guest waits, for the message of a timeout.
     pub(crate) waiting_in: Option<&'static str>,
+    /// The stack that the guest may use in one call, in bytes. The engine enforces it.
+    pub(crate) stack: usize,
     /// `limits.messageSize`: bytes that one call may carry. The engine enforces the same limit on what the guest sends.
     pub(crate) message_size: usize,
     /// `limits.objectSize`: bytes of a manifest that the guest sends.
@@ -69,7 +72,7 @@ pub(crate) struct GuestState {
 impl GuestState {
     /// Creates an empty store with all limits set, ready for an instance.
     pub(crate) fn store(
-        engine: &wasmtime::Engine,
+        engine: &Shared,
         cpu: CpuMeter,
         host: Arc<dyn Host>,
         limits: &InstanceLimits,
@@ -87,12 +90,13 @@ impl GuestState {
             cpu,
             console,
             waiting_in: None,
+            stack: engine.options.compiler.guest_stack(),
             message_size: limits.message_size,
             object_size: limits.object_size,
             refused_metrics: HashSet::new(),
             wasi_table,
         };
-        let mut store = Store::new(engine, state);
+        let mut store = Store::new(&engine.wasmtime, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(limits.message_size);
         // This counts handles of every kind, also of resource types that the guest defines: the engine keeps them all in the host's memory.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Compiler, Engine, EngineOptions, Exports, Form, InstanceLimits, LoadError, Outcome};
+use pilothouse_plugin::{Engine, EngineOptions, Exports, Form, InstanceLimits, LoadError, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, contract_version, engine, module_of, request, wat_built_against, wat_of};
@@ -82,16 +82,6 @@ fn with_component_type_of(module: &[u8], version: &str) -> Vec<u8> {
     )
     .expect("a section");
     module
-}
-
-#[tokio::test]
-async fn winch_runs_the_same_plugins() {
-    let options = EngineOptions { compiler: Compiler::Winch, ..EngineOptions::default() };
-    let engine = Engine::new(options).expect("an engine");
-    let code = engine.load(module_of("wish")).await.expect("a plugin");
-    let host = Arc::new(FakeHost::default());
-    let mut instance = code.instantiate(host, &InstanceLimits::default()).await.expect("an instance");
-    assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod aliases;
 mod cache_reads;
 mod compile_cache;
+mod compilers;
 mod corrupt_files;
 mod describe_and_reconcile;
 mod fake_host;

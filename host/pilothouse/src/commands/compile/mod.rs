@@ -13,7 +13,7 @@ use pilothouse_plugin::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
-use crate::cli::Compile;
+use crate::cli::{Compile, CompilerMode};
 use crate::{CommandError, CommandResult};
 
 /// Maximum size of the compilation cache on disk: enough for a few hundred large plugins.
@@ -26,7 +26,7 @@ const MAX_MEMORY: u64 = 8 << 30;
 const NICENESS: i32 = 5;
 
 /// Returns the engine options of a host: it compiles plugins in separate processes and caches the result.
-pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
+pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode) -> EngineOptions {
     let cache = cache_dir.or_else(default_cache_dir);
     if cache.is_none() {
         tracing::warn!(
@@ -35,7 +35,7 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
     }
     let compiler_process = this_executable().map(|program| CompilerProcess {
         program,
-        arguments: ["compile".into(), MAX_MEMORY.to_string().into()]
+        arguments: ["compile".into(), MAX_MEMORY.to_string().into(), compiler.name().into()]
             .map(|argument: OsString| argument)
             .into(),
         timeout: TIMEOUT,
@@ -43,13 +43,13 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
     EngineOptions {
         cache: cache.map(|path| CacheDirectory { path: path.join("compiled"), max_bytes: MAX_CACHE_BYTES }),
         compiler_process,
-        ..common_options()
+        ..common_options(compiler)
     }
 }
 
 /// Returns the options that the host and its compiler processes must share. The host rejects code that was compiled with other options.
-fn common_options() -> EngineOptions {
-    EngineOptions::default()
+fn common_options(compiler: CompilerMode) -> EngineOptions {
+    EngineOptions { compiler: compiler.into(), ..EngineOptions::default() }
 }
 
 fn default_cache_dir() -> Option<PathBuf> {
@@ -92,6 +92,6 @@ pub(crate) fn run(flags: &Compile) -> CommandResult {
             std::process::exit(1);
         }
     });
-    write_compiled(&common_options(), &bytes, &mut stdout().lock())
+    write_compiled(&common_options(flags.compiler), &bytes, &mut stdout().lock())
         .map_err(|error| CommandError::Failure(error.to_string()))
 }

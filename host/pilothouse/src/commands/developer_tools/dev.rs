@@ -8,7 +8,7 @@ use super::apply::Manifests;
 use super::rebuild::Rebuilder;
 use crate::cli::DEFAULT_PLUGINS;
 use crate::cli::developer_tools::Dev;
-use crate::commands::host::{HostFlags, require_directory, run as run_host};
+use crate::commands::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
 use crate::{CommandError, CommandResult, output, shutdown};
 
@@ -19,8 +19,9 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         require_directory(&flags.plugins)?;
     }
     let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
+    let engine = host_engine(flags.cache.cache_dir, flags.compiler)?;
     let rebuilder = match flags.build {
-        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone())?),
+        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone())?),
         None => None,
     };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
@@ -52,7 +53,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         api_server: address.to_string(),
         grant_crds: true,
         grants: flags.grants.map(GrantMode::from).unwrap_or_default(),
-        cache_dir: flags.cache.cache_dir,
+        engine,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
         test: flags.test,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pilothouse_plugin::Engine;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
-use crate::build::{Destination, Progress, SourceWatcher, build, detect_language};
+use crate::build::{BuiltPlugin, Destination, Progress, SourceWatcher, build_for_host, detect_language};
 
 /// How often the sources are polled. A build starts after a poll that found no further changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -16,6 +17,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct Rebuilder {
     project: PathBuf,
     plugins: PathBuf,
+    /// The host's engine. It compiles a plugin for the check, and the host finds the code in its cache.
+    engine: Engine,
     sources: SourceWatcher,
 }
 
@@ -24,10 +27,10 @@ impl Rebuilder {
     ///
     /// # Errors
     /// Errors if the language of the project cannot be detected.
-    pub(crate) fn new(project: PathBuf, plugins: PathBuf) -> Result<Self, CommandError> {
+    pub(crate) fn new(project: PathBuf, plugins: PathBuf, engine: Engine) -> Result<Self, CommandError> {
         detect_language(&project)?;
         let sources = SourceWatcher::new(&project, &plugins);
-        Ok(Self { project, plugins, sources })
+        Ok(Self { project, plugins, engine, sources })
     }
 
     /// Builds at once and after each change, until `stop` is cancelled. Changes during a build lead to one more build. A build that
@@ -38,13 +41,12 @@ impl Rebuilder {
         while !stop.is_cancelled() {
             progress.print(&format!("building {}", self.project.display()));
             let started = Instant::now();
-            match build(&self.project, &output, &progress, &stop).await {
+            match build_for_host(&self.engine, &self.project, &output, &progress, &stop).await {
                 Ok(built) => {
                     for warning in &built.warnings {
                         progress.print(&format!("warning: {warning}"));
                     }
-                    let (file, seconds) = (built.file.display(), started.elapsed().as_secs());
-                    progress.print(&format!("built {file} in {seconds} s"));
+                    progress.print(&built_line(&built, started.elapsed()));
                 }
                 Err(_) if stop.is_cancelled() => return,
                 Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {
@@ -70,5 +72,38 @@ impl Rebuilder {
                 return;
             }
         }
+    }
+}
+
+/// Returns the line about a build: how long it took, and how much of that was the compilation to machine code.
+fn built_line(built: &BuiltPlugin, elapsed: Duration) -> String {
+    let compiling = match built.compile_time {
+        Some(time) => format!(", {:.1} s of it compiling to machine code", time.as_secs_f64()),
+        None => ", with machine code from the cache".to_owned(),
+    };
+    format!("built {} in {} s{compiling}", built.file.display(), elapsed.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_toolchain::Language;
+
+    use super::*;
+
+    #[test]
+    fn the_line_about_a_build_says_how_long_compiling_took() {
+        let built = |compile_time| BuiltPlugin {
+            language: Language::Go,
+            file: "plugins/a.wasm".into(),
+            size: 1,
+            warnings: Vec::new(),
+            compile_time,
+        };
+        let line = |compile_time| built_line(&built(compile_time), Duration::from_millis(3900));
+        assert_eq!(
+            line(Some(Duration::from_millis(1300))),
+            "built plugins/a.wasm in 3 s, 1.3 s of it compiling to machine code"
+        );
+        assert_eq!(line(None), "built plugins/a.wasm in 3 s, with machine code from the cache");
     }
 }
