@@ -12,7 +12,11 @@ impl Display for Quoted<'_> {
         f.write_char(quote)?;
         for character in self.0.chars() {
             let is_plain = matches!(character, '"' | '\'' | '\\') && character != quote;
-            if is_plain { f.write_char(character)? } else { write!(f, "{}", character.escape_debug())? }
+            if is_plain {
+                f.write_char(character)?;
+            } else {
+                write!(f, "{}", character.escape_debug())?;
+            }
         }
         f.write_char(quote)
     }

@@ -10,6 +10,7 @@ pub(crate) fn state(plugin: &PluginStatus) -> &'static str {
     match plugin {
         PluginStatus { removed: true, .. } => "removed",
         PluginStatus { paused: true, .. } => "paused",
+        PluginStatus { compiling_since: Some(_), .. } => "compiling",
         PluginStatus { failing: true, .. } => "failing",
         _ => plugin.state.as_str(),
     }
@@ -82,6 +83,8 @@ mod tests {
         assert_eq!(state(&json!({"failing": true})), "failing");
         assert_eq!(state(&json!({"failing": true, "paused": true})), "paused");
         assert_eq!(state(&json!({"state": "stopped", "removed": true})), "removed");
+        let compiling = json!({"failing": true, "compilingSince": "2026-01-02T03:04:05Z"});
+        assert_eq!(state(&compiling), "compiling");
         assert_eq!(state(&json!({"state": "backing-off"})), "backing-off");
     }
 

@@ -11,8 +11,8 @@ use crate::client::EventRecorder;
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
-use crate::lifecycle::RecentErrors;
 use crate::lifecycle::task_panics::TaskPanics;
+use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
 use crate::metrics::PluginMetrics;
 use crate::metrics::guest::GuestMetrics;
@@ -44,6 +44,8 @@ pub(crate) struct GuestServices {
     pub(crate) paused: Arc<Mutex<bool>>,
     /// The calls of its guests that failed.
     pub(crate) recent_errors: RecentErrors,
+    /// Whether its code is being compiled.
+    pub(crate) compile_status: CompileStatus,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -127,6 +129,7 @@ impl GuestServices {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            compile_status: CompileStatus::default(),
             started: Instant::now(),
             name,
         }

@@ -30,7 +30,7 @@ use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
-use crate::lifecycle::{Lifecycle, PluginStatus, RecentErrors};
+use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors};
 use crate::load::LoadServices;
 use crate::load::speculative_compile::SpeculativeCompiler;
 use crate::logs::PluginLogs;
@@ -411,6 +411,7 @@ impl PluginHost {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            compile_status: CompileStatus::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

@@ -2,9 +2,11 @@
 //!
 //! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
 //! holds the state machine of one plugin and reports its transitions by metrics and Events. [`RecentErrors`]
-//! distinguishes a plugin that works from one whose calls all fail.
+//! distinguishes a plugin that works from one whose calls all fail, and [`CompileStatus`] shows a
+//! compilation.
 
 pub(crate) mod backoff;
+mod compile_status;
 mod fault_counter;
 mod health;
 mod metrics;
@@ -14,6 +16,7 @@ mod state_machine;
 mod status;
 pub(crate) mod task_panics;
 mod waiting_for;
+pub(crate) use compile_status::CompileStatus;
 pub(crate) use fault_counter::{Activity, DynHash};
 pub(crate) use health::Health;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};

@@ -137,6 +137,7 @@ impl Lifecycle {
             host_memory: HostMemoryStatus::default(),
             counters: std::collections::BTreeMap::new(),
             since: rfc_3339(machine.since),
+            compiling_since: None,
             next_try: machine.next_try().map(rfc_3339),
             version: machine.version,
             digest: machine.digest,

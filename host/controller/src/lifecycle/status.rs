@@ -85,6 +85,10 @@ pub struct PluginStatus {
     /// When the plugin entered its state, in RFC 3339; "" for a file that cannot be a plugin.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub since: String,
+    /// Since when code of the plugin is being compiled, in RFC 3339; absent if none is. A version that runs
+    /// continues meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiling_since: Option<String>,
     /// When a plugin that backs off, or a changed file that could not be loaded yet, is tried again, in RFC
     /// 3339; absent if no retry is due. `error` says so, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +178,7 @@ impl PluginStatus {
             host_memory: HostMemoryStatus::default(),
             counters: BTreeMap::new(),
             since: String::new(),
+            compiling_since: None,
             next_try: None,
             ready: false,
             failing: false,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_plugin::{CompiledPlugin, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
@@ -155,7 +156,7 @@ pub(crate) async fn load(
         return Ok(LoadOutcome::Unchanged);
     }
     let running_code = running.map(|running| running.pool.code());
-    let code = code(&services.engine, running_code, speculative, &files.wasm, &read, &report).await?;
+    let code = code(&services.engine, &guest, running_code, speculative, &files.wasm, &read, &report).await?;
     drop(load_permit);
 
     report(LoadStep::Describing);
@@ -213,9 +214,11 @@ pub(crate) async fn load(
     })))
 }
 
-/// Returns the code of the file: that of the running version if only the sidecar changed.
+/// Returns the code of the file: that of the running version if only the sidecar changed. The plugin's log and status show a
+/// compilation.
 async fn code(
     engine: &Engine,
+    guest: &GuestServices,
     running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
     path: &Path,
@@ -226,17 +229,31 @@ async fn code(
         return Ok(code.clone());
     }
     report(LoadStep::Compiling);
-    if let Some(speculative) = speculative
-        && let Some(code) = speculative.code(read.sum).await
-    {
-        return Ok(code?);
+    let begin = || {
+        guest.log.host(LogLevel::Info, format_args!("compiling"), &[]);
+        guest.compile_status.begin(Timestamp::now())
+    };
+    let mut code = None;
+    if let Some(speculative) = speculative {
+        let _compiling = (!speculative.has_ended()).then(begin);
+        code = speculative.code(read.sum).await.transpose()?;
     }
-    if let Some(code) = engine.load_cached(read.sum, read.size).await? {
-        return Ok(code);
+    if code.is_none() {
+        code = engine.load_cached(read.sum, read.size).await?;
     }
-    let wasm = wasm(path, read.sum).await?;
-    let compile_permit = engine.acquire_compile_permit().await;
-    Ok(engine.compile(wasm, read.sum, compile_permit).await?)
+    let code = match code {
+        Some(code) => code,
+        None => {
+            let wasm = wasm(path, read.sum).await?;
+            let _compiling = begin();
+            let compile_permit = engine.acquire_compile_permit().await;
+            engine.compile(wasm, read.sum, compile_permit).await?
+        }
+    };
+    if let Some(time) = code.compile_time() {
+        guest.log.host(LogLevel::Info, format_args!("compiled in {time:.1?}"), &[]);
+    }
+    Ok(code)
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
@@ -376,9 +393,43 @@ mod tests {
         FileInfo { sum, size, digest: hex(&sum), sidecar_text: String::new() }
     }
 
+    fn guest() -> GuestServices {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        GuestServices::for_test("p", kube::Client::new(service, "default"))
+    }
+
+    fn log_of(guest: &GuestServices) -> Vec<String> {
+        guest.log.all().after(0, None).into_iter().map(|line| line.message).collect()
+    }
+
+    #[tokio::test]
+    async fn a_compilation_is_logged_with_its_duration_and_cached_code_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache =
+            pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+        let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let path = folder.path().join("p.wasm");
+        let read = written(&path, &wasm);
+        let compiled = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        assert!(compiled.compile_time().is_some());
+        let log = log_of(&guest);
+        let [first, second] = &log[..] else { panic!("{log:?}") };
+        assert!(first == "compiling" && second.starts_with("compiled in "), "{log:?}");
+        assert_eq!(guest.compile_status.since(), None, "it is over");
+        let cached = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((cached.compile_time(), log_of(&guest).len()), (None, 2));
+    }
+
     #[tokio::test]
     async fn a_change_of_only_the_sidecar_compiles_nothing() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let guest = guest();
         let compiled = Arc::new(AtomicU32::new(0));
         let report: Report = Arc::new({
             let compiled = Arc::clone(&compiled);
@@ -391,18 +442,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let running = code(&engine, None, None, &path, &read, &report).await.expect("a plugin");
+        let running = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         // If these bytes were read, they would be refused.
         let other = written(&path, b"no wasm");
-        let again = code(&engine, Some(&running), None, &path, &read, &report).await;
+        let again = code(&engine, &guest, Some(&running), None, &path, &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        let refused = code(&engine, Some(&running), None, &path, &other, &report).await.err();
+        let refused = code(&engine, &guest, Some(&running), None, &path, &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
         // A file is not compiled under the SHA-256 of another.
-        let refused = code(&engine, None, None, &path, &read, &report).await.err();
+        let refused = code(&engine, &guest, None, None, &path, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }
 }

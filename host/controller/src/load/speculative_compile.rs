@@ -59,6 +59,11 @@ impl SpeculativeCompiler {
 }
 
 impl SpeculativeCompile {
+    /// Returns whether the compile has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.outcome.is_finished()
+    }
+
     /// Waits for the code of the file with this SHA-256. Returns `None` if the compile did not run or read
     /// other bytes.
     ///

@@ -185,6 +185,7 @@ impl PluginStatusSource {
         let queue = self.guest.queue.snapshot();
         (status.queue_depth, status.keys_in_backoff) = (queue.depth, queue.backing_off);
         status.host_memory = HostMemoryStatus::of(&self.guest.host_memory);
+        status.compiling_since = self.guest.compile_status.since();
         let errors = &self.guest.recent_errors;
         (status.consecutive_errors, status.last_error) = (errors.in_a_row(), errors.last());
         let is_running = status.state == PluginState::Running;
@@ -275,6 +276,21 @@ mod tests {
         );
         status_source.running_status.set_crd_problem(None);
         assert!(status_source.status().ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_compilation_is_shown_while_a_version_runs() {
+        let status_source = status_source();
+        let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+        status_source.lifecycle.apply(&step(PluginState::Describing));
+        status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!(status_source.status().compiling_since, None);
+        let compiling = status_source.guest.compile_status.begin(jiff::Timestamp::UNIX_EPOCH);
+        let status = status_source.status();
+        assert_eq!(status.compiling_since.as_deref(), Some("1970-01-01T00:00:00Z"));
+        assert_eq!((status.state, status.ready), (PluginState::Running, true), "the running version works");
+        drop(compiling);
+        assert_eq!(status_source.status().compiling_since, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binary::{assert_fails, names, wait_for};
+use crate::check::write_plugin;
 use crate::host::Dev;
 use crate::project;
 
@@ -36,7 +37,7 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().join("project");
     project::write(&project, "saved", &project::source("1"));
-    let mut dev = Dev::start(folder.path(), &["--build", "project"]);
+    let mut dev = Dev::start(folder.path(), &["--build", "project", "--cache-dir", "cache"]);
     wait_for_running(&dev, "1").await;
     assert_eq!(names(&folder.path().join("plugins")), ["saved.wasm"]);
     wait_for_log(&dev, "described as 1").await;
@@ -55,6 +56,12 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     let rebuilt = wait_for_running(&dev, "2").await;
     assert_eq!(rebuilt["generation"], 2);
     wait_for_log(&dev, "described as 2").await;
+
+    // The check of each build compiles, and the host finds the result.
+    assert_eq!(dev.log().matches(" of it compiling to machine code").count(), 2, "{}", dev.log());
+    let metrics = dev.get("/metrics").await.expect("a response").body;
+    let line = r#"pilothouse_plugin_code_total{outcome="compiled"} 2"#;
+    assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
 
     assert!(Command::new("kill").arg(dev.child.id().to_string()).status().expect("kill runs").success());
     assert!(dev.child.wait().expect("it ends").success());
@@ -77,6 +84,22 @@ async fn manifests_are_applied_at_the_start() {
         "to be served: Foo later from manifests/all.yaml",
     ] {
         wait_for_log(&dev, line).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_compiler_is_selected_by_a_flag_and_compiling_is_logged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("plugins")).expect("created");
+    write_plugin(&folder.path().join("plugins"), &json!({"version": "1"}), &json!({}));
+    // Each compiler finds only its own code in the cache.
+    for (compiler, is_cached) in
+        [("quick", false), ("optimizing", false), ("quick", true), ("optimizing", true)]
+    {
+        let dev = Dev::start(folder.path(), &["--cache-dir", "cache", "--compiler", compiler]);
+        wait_for_running(&dev, "1").await;
+        let log = dev.log();
+        assert_eq!(log.contains("compiled in "), !is_cached, "{compiler}: {log}");
     }
 }
 
