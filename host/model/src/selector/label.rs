@@ -6,6 +6,7 @@ use std::fmt;
 use super::SelectorError;
 use crate::Object;
 use crate::names::is_dns_subdomain;
+use crate::quoted::Quoted;
 
 /// A label selector: requirements that must all hold.
 ///
