@@ -62,7 +62,7 @@ pub enum Compiler {
     Cranelift,
     /// The optimising compiler without optimisation.
     UnoptimizedCranelift,
-    /// The baseline compiler: it compiles four to five times faster, to slower code. It refuses tail calls, exceptions and some SIMD
+    /// The baseline compiler: it compiles four to five times faster, to slower code. It refuses tail calls and some SIMD
     /// instructions.
     Winch,
 }

@@ -128,7 +128,7 @@ pub enum LoadError {
     },
     /// The baseline compiler failed. The optimising one may succeed.
     #[error(
-        "the quick compiler can't compile the WebAssembly: {message}: it lacks tail calls, exceptions and some SIMD instructions; build the plugin without them, or use the compiler that `run` uses: --compiler optimizing"
+        "the quick compiler can't compile the WebAssembly: {message}: it lacks tail calls and some SIMD instructions; build the plugin without them, or use the compiler that `run` uses: --compiler optimizing"
     )]
     QuickCompile {
         /// What the compiler says.
