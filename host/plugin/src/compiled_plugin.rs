@@ -63,6 +63,7 @@ pub(crate) struct Metadata {
     pub(crate) package_version: String,
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Exports,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The form of a plugin's file.
@@ -114,6 +115,12 @@ impl CompiledPlugin {
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.inner.metadata.imports
+    }
+
+    /// Returns what is allowed in the file but probably a mistake, such as a misspelt export; one line each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.inner.metadata.warnings
     }
 
     /// Returns the version of `pilothouse:controller` that the plugin was built for.

@@ -2,12 +2,20 @@
 //!
 //! [`detect`] recognises the format of the file, [`inspect`] reads what it imports and exports, and [`encode`] turns a core module into a
 //! component. [`compile`](crate::compile) compiles the result, and this file links it.
+//!
+//! [`features`], [`import_check`], [`export_check`] and [`missing_functions`] refuse what the host cannot run, with a remedy. [`similar`] finds
+//! the name that a misspelt one was meant to be.
 
 mod detect;
 mod encode;
 mod error;
+mod export_check;
+mod features;
+mod import_check;
 mod inspect;
 mod missing_functions;
+mod similar;
+mod start_section;
 mod wasi;
 
 use std::borrow::Cow;
@@ -20,6 +28,7 @@ use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lowe
 
 pub(crate) use encode::ADAPTER;
 pub use error::LoadError;
+use error::name_text;
 pub(crate) use error::one_line;
 
 use crate::artifact::ArtifactKey;
@@ -45,6 +54,8 @@ pub(crate) struct ModuleInfo {
     pub(crate) package_version: String,
     /// The interfaces of the contract that the file exports.
     pub(crate) interfaces: Vec<Interface>,
+    /// What is allowed but probably a mistake, one line each.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Checks a file and encodes it to a component if it is a core module. Blocks.
@@ -60,13 +71,15 @@ pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<PreparedComponent<'_
         Form::CoreModule => {
             let functions = summary.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
             missing_functions::check_functions(functions)?;
-            Cow::Owned(encode::encode(bytes, &summary)?)
+            let module = start_section::run_as_initialize(bytes);
+            Cow::Owned(encode::encode(&module, &summary)?)
         }
     };
     let info = ModuleInfo {
         form,
         package_version: summary.package_version().to_owned(),
         interfaces: Interface::ALL.into_iter().filter(|interface| summary.exports(*interface)).collect(),
+        warnings: export_check::warnings(&summary),
     };
     Ok(PreparedComponent { component, info })
 }
@@ -109,6 +122,7 @@ pub(crate) fn compiled_plugin(
             observe: is_exported(Interface::Observe),
             index: is_exported(Interface::Index),
         },
+        warnings: info.warnings.clone(),
     };
     let state = Mutex::new(State { linked: Some(Arc::new(linked)), last_used: Instant::now() });
     CompiledPlugin { inner: Arc::new(Inner { engine: engine.clone(), metadata, source, state }) }
