@@ -58,9 +58,9 @@ pub(super) struct BinarySummary {
     /// Module and name of the memory that a core module imports.
     pub(super) imported_memory: Option<(String, String)>,
     /// Whether each memory of a core module has 64-bit addresses.
-    memories_64: Vec<bool>,
+    pub(super) memories_64: Vec<bool>,
     /// Whether the memory that a core module exports for the contract's functions has 64-bit addresses.
-    has_64_bit_memory: bool,
+    pub(super) has_64_bit_memory: bool,
     /// Whether a core module has a start function.
     pub(super) has_start_function: bool,
     /// The names of the exports.
