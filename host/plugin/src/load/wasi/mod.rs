@@ -87,7 +87,7 @@ pub(super) fn packages(imports: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Returns the versions of the packages that are needed.
-fn versions<'a>(imports: &'a BTreeSet<String>) -> BTreeMap<&'static str, &'a str> {
+fn versions(imports: &BTreeSet<String>) -> BTreeMap<&'static str, &str> {
     let named = |package: &str| {
         imports.iter().find_map(|import| import.strip_prefix(package)?.strip_prefix('/')?.split_once('@'))
     };
