@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 #define PH_PRINTF(text, arguments) __attribute__((format(printf, text, arguments)))
+#define PH_NORETURN __attribute__((noreturn))
 
 /* ---- Plain data ---- */
 
@@ -30,12 +31,26 @@ typedef struct { const ph_pair *items; size_t count; } ph_pairs;
 typedef struct { const char *const *items; size_t count; } ph_strings;
 typedef struct { const ph_key *items; size_t count; } ph_keys;
 
-/* A list of labels or log fields: PH_PAIRS({"node", node}, {"phase", phase}), or PH_NO_PAIRS. */
+/* A list of labels or log fields: PH_PAIRS({"node", node}, {"phase", phase}), or PH_NO_PAIRS.
+ * A list of strings that ends in NULL: PH_LIST("get", "list").
+ * In C++, both end with the expression that they are in: pass them to functions, and give a static constant a static array instead. */
+#ifdef __cplusplus
+extern "C++" {
+template <size_t count> inline ph_pairs ph_pairs_of_(const ph_pair (&items)[count]) {
+  ph_pairs pairs = {items, count};
+  return pairs;
+}
+template <size_t count> inline const char *const *ph_list_of_(const char *const (&items)[count]) { return items; }
+}
+#define PH_PAIRS(...) ph_pairs_of_({__VA_ARGS__})
+#define PH_NO_PAIRS (ph_pairs{NULL, 0})
+#define PH_LIST(...) ph_list_of_({__VA_ARGS__, NULL})
+#else
 #define PH_PAIRS(...) \
   ((ph_pairs){(const ph_pair[]){__VA_ARGS__}, sizeof((const ph_pair[]){__VA_ARGS__}) / sizeof(ph_pair)})
 #define PH_NO_PAIRS ((ph_pairs){NULL, 0})
-/* A list of strings that ends in NULL: PH_LIST("get", "list"). */
 #define PH_LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#endif
 
 /* Returns "namespace/name", or "name" for a cluster-scoped object. */
 const char *ph_key_text(ph_key key);
@@ -63,7 +78,7 @@ ph_mark ph_mark_here(void);
 void ph_release(ph_mark mark);
 
 /* Logs the text as an error and traps; for violated invariants. The instance ends, and a new instance retries the work. */
-_Noreturn void ph_panic(const char *format, ...) PH_PRINTF(1, 2);
+void ph_panic(const char *format, ...) PH_PRINTF(1, 2) PH_NORETURN;
 
 /* ---- JSON ---- */
 
@@ -299,8 +314,8 @@ typedef struct ph_values ph_values;
 void ph_value(ph_values *values, const char *value);
 
 /* The descriptor, a constant at file scope. Arrays end in {0}. */
-typedef struct { enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL, PH_FIELD, PH_INDEXED, PH_NAMESPACE } kind; const char *watch, *at, *ns_path; }
-  ph_trigger;
+typedef enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL, PH_FIELD, PH_INDEXED, PH_NAMESPACE } ph_trigger_kind;
+typedef struct { ph_trigger_kind kind; const char *watch, *at, *ns_path; } ph_trigger;
 #define PH_TRIGGERS_ITSELF {PH_SELF, NULL, NULL, NULL}
 #define PH_TRIGGERS_OWNER(watch) {PH_OWNER, watch, NULL, NULL}
 #define PH_TRIGGERS_ANY_OWNER(watch) {PH_OWNER_ANY, watch, NULL, NULL}

@@ -53,6 +53,36 @@ fn the_fake_host_passes_the_cases_of_the_fake_cluster() {
     assert_c_tests_pass("guest-sdk/c", &["tests/cases.c", "testing/host.c", "pilothouse.c"]);
 }
 
+/// Returns whether there is a C++ compiler. The project needs only one for C.
+fn has_cpp_compiler() -> bool {
+    Command::new("c++").arg("--version").output().is_ok_and(|version| version.status.success())
+}
+
+#[test]
+fn a_plugin_in_cpp_compiles_with_the_headers_and_passes_its_test() {
+    if !has_cpp_compiler() {
+        eprintln!("skipped: this machine has no C++ compiler");
+        return;
+    }
+    let folder = root().join("guest-sdk/c");
+    let output_folder = tempfile::tempdir().expect("a folder");
+    let run = |command: &mut Command| {
+        let output = command.current_dir(&folder).output().expect("the program starts");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // The SDK is C: a C++ compiler would read its sources as C++.
+    let objects = ["pilothouse", "host"].map(|name| output_folder.path().join(name).with_extension("o"));
+    for (source, object) in ["pilothouse.c", "testing/host.c"].into_iter().zip(&objects) {
+        run(Command::new("cc").args(["-std=c11", "-c", source, "-o"]).arg(object));
+    }
+    let program = output_folder.path().join("test");
+    let flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "tests/plugin.cpp"];
+    run(Command::new("c++").args(flags).args(&objects).arg("-o").arg(&program));
+    let stdout = run(&mut Command::new(&program));
+    assert!(stdout.contains("ok "), "no test ran: {stdout}");
+}
+
 /// Runs the tests of a plugin, given the path from its folder to the SDK.
 fn assert_plugin_tests_pass(folder: &str, sdk: &str) {
     let sources = [

@@ -14,12 +14,19 @@
 #define PH_NAMED_(name)
 #endif
 
+/* The exports have C linkage, also in a plugin that is written in C++. */
+#ifdef __cplusplus
+#define PH_LINKAGE_ extern "C"
+#else
+#define PH_LINKAGE_
+#endif
+
 /* The canonical name of an exported function, which includes the version of the contract. */
 #define PH_CONTRACT_(interface, name) "pilothouse:controller/" interface "@" PILOTHOUSE_CONTRACT_VERSION "#" name
 
 #define PH_EXPORT_(name, function, parameters, arguments)                                                      \
-  PH_NAMED_(name) void *ph_export_##function parameters { return ph_run_##function arguments; }                 \
-  PH_NAMED_("cabi_post_" name) void ph_post_##function(void *result) {                                          \
+  PH_LINKAGE_ PH_NAMED_(name) void *ph_export_##function parameters { return ph_run_##function arguments; }     \
+  PH_LINKAGE_ PH_NAMED_("cabi_post_" name) void ph_post_##function(void *result) {                              \
     (void)result;                                                                                              \
     ph_end_call_();                                                                                            \
   }

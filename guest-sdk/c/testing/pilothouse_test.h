@@ -15,6 +15,10 @@
 
 #include "../pilothouse.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Starts a test: resets the host, and frees the memory of the previous call. */
 void ph_test_begin(void);
 /* Gives the host the plugin's descriptor. Before this, the host knows no watch and denies every request. */
@@ -78,4 +82,7 @@ enum { PH_TEST_CHANGES = 256, PH_TEST_FAILURES = 32 };
   } while (0)
 void ph_test_text(const char *file, int line, const char *expression, const char *found, const char *wanted);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

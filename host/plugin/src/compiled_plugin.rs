@@ -65,6 +65,7 @@ pub(crate) struct Metadata {
     pub(crate) exports: Exports,
     /// How long compiling took; `None` for code from the cache.
     pub(crate) compile_time: Option<Duration>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The form of a plugin's file.
@@ -130,6 +131,12 @@ impl CompiledPlugin {
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.inner.metadata.imports
+    }
+
+    /// Returns what is allowed in the file but probably a mistake, such as a misspelt export; one line each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.inner.metadata.warnings
     }
 
     /// Returns the version of `pilothouse:controller` that the plugin was built for.

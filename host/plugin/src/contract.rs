@@ -42,6 +42,19 @@ pub(crate) fn is_served(version: &str) -> bool {
     is_compatible(version, VERSION)
 }
 
+/// Returns the beginning that all versions have in common that this host serves, such as "0.1". Names in the standard naming of core
+/// modules have it as their version.
+pub(crate) fn compatible_versions() -> String {
+    numbers(VERSION).map_or_else(|| VERSION.to_owned(), track)
+}
+
+/// Returns whether a text has the form of a version, or of the beginning that compatible versions have in common.
+pub(crate) fn is_version(text: &str) -> bool {
+    let numbers = text.split_once(['-', '+']).map_or(text, |(numbers, _)| numbers);
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.split('.').all(is_number) && numbers.split('.').count() <= 3
+}
+
 fn is_compatible(wanted: &str, offered: &str) -> bool {
     let Some(offered) = numbers(offered) else { return false };
     match numbers(wanted) {
@@ -108,6 +121,17 @@ mod tests {
             .filter(|name| name.ends_with(".wit"))
             .collect();
         assert_eq!(files, FILES.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    #[test]
+    fn versions_have_up_to_three_numbers() {
+        for version in ["0", "0.1", "0.1.1", "10.0.3", "0.1.1-rc.1", "0.1.1+build.5"] {
+            assert!(is_version(version), "{version}");
+        }
+        for other in ["", "0.1.", ".1", "0.1.1.0", "0.1.1.describe", "0.1.1/x", "v1", "latest"] {
+            assert!(!is_version(other), "{other}");
+        }
+        assert!(VERSION.starts_with(&compatible_versions()));
     }
 
     #[test]

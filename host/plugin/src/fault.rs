@@ -9,9 +9,10 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use crate::contract::PACKAGE;
 use crate::load::one_line;
 use crate::sandbox::{GuestState, StopReason};
-use crate::{HostMemoryExceeded, Misuse};
+use crate::{Call, HostMemoryExceeded, Misuse};
 
 /// Maximum number of a guest's stack frames in a fault.
 const MAX_FRAMES: usize = 20;
@@ -243,13 +244,56 @@ pub(crate) fn describe_error(
             problem: one_line(problem),
         };
     }
-    let frames = error.downcast_ref::<WasmBacktrace>().map(frames).unwrap_or_default();
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let frames = backtrace.map(frames).unwrap_or_default();
     let trap = error.downcast_ref::<Trap>();
     if trap == Some(&Trap::StackOverflow) {
         return FaultKind::Stack { allowed: guest.stack, frames };
     }
-    let message = trap.map_or(root, ToString::to_string);
+    let message = match trap {
+        Some(trap) => trap.to_string(),
+        None => with_location(&root, backtrace, &guest.call),
+    };
     FaultKind::Trap { message: one_line(&message), frames }
+}
+
+/// Returns the text of an error that no instruction of the guest caused, with the import or the result in which the host found it: a bad
+/// pointer, discriminant, text or handle.
+fn with_location(problem: &str, backtrace: Option<&WasmBacktrace>, call: &Call) -> String {
+    let innermost = backtrace.and_then(|backtrace| backtrace.frames().first());
+    let Some(innermost) = innermost else {
+        // The guest is not running: it has returned, or its allocator has.
+        return match call {
+            Call::Instantiate => problem.to_owned(),
+            _ if problem.starts_with(BAD_ALLOCATION) => {
+                format!("cabi_realloc returned a bad address for an argument of the call: {problem}")
+            }
+            _ => format!("the result is invalid: {problem}"),
+        };
+    };
+    let shim = innermost.func_name().filter(|_| innermost.module().name() == Some(SHIM));
+    match shim.and_then(import_of_shim) {
+        Some(import) => format!("in the import {import}: {problem}"),
+        None if problem.starts_with(UNKNOWN_HANDLE) => {
+            format!("an import was given a handle that is not open: {problem}")
+        }
+        None => problem.to_owned(),
+    }
+}
+
+/// Returns the import that a function of the encoder's module [`SHIM`] calls. Imports of the contract have the names that other messages
+/// give them, such as `cache.list` and `object.text`.
+fn import_of_shim(function: &str) -> Option<String> {
+    let import = function.strip_prefix("indirect-")?;
+    let (interface, rest) = import.split_once('@')?;
+    let (_version, function) = rest.split_once('-')?;
+    let Some(interface) = interface.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix('/')) else {
+        return Some(format!("{interface}#{function}"));
+    };
+    Some(match function.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((_, method)) => method.to_owned(),
+        None => format!("{interface}.{function}"),
+    })
 }
 
 // Texts of errors for which the engine has no type. The tests fail if a version of the engine changes them.
@@ -262,6 +306,13 @@ const RANDOM_TOO_LARGE: &str = "requested len";
 const HANDLES_EXHAUSTED: &str = "store handle limit exceeded";
 /// A component consists of more instances, memories or tables than the limiter allows.
 const COUNT_EXCEEDED: &str = "resource limit exceeded: ";
+/// The guest's allocator returned a bad address.
+const BAD_ALLOCATION: &str = "realloc return";
+/// The guest passed the index of a handle that it does not have.
+const UNKNOWN_HANDLE: &str = "unknown handle index";
+
+/// The module in which the encoder calls the imports that read or write the guest's memory.
+const SHIM: &str = "wit-component:shim";
 
 fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     backtrace.frames().iter().filter(|frame| is_guest_frame(frame)).take(MAX_FRAMES).map(frame).collect()
@@ -281,4 +332,23 @@ fn frame(frame: &FrameInfo) -> String {
 fn is_guest_frame(frame: &FrameInfo) -> bool {
     // The encoder that turns a core module into a component adds modules with such names.
     !frame.module().name().is_some_and(|name| name.starts_with("wit-component:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_encoders_shim_name_their_import() {
+        for (function, import) in [
+            ("indirect-pilothouse:controller/cache@0.1.1-list-fields", Some("cache.list-fields")),
+            ("indirect-pilothouse:controller/objects@0.1.1-[method]object.text", Some("object.text")),
+            ("indirect-wasi:http/outgoing-handler@0.2.6-handle", Some("wasi:http/outgoing-handler#handle")),
+            ("adapt-wasi_snapshot_preview1-fd_write", None),
+            ("indirect-cache-get", None),
+            ("", None),
+        ] {
+            assert_eq!(import_of_shim(function).as_deref(), import, "{function}");
+        }
+    }
 }

@@ -101,6 +101,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     }
     warnings.extend(scopes.warnings(&descriptor, &sidecar));
     warnings.extend(limits.clipped.iter().cloned());
+    warnings.extend(code.warnings().iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(warnings::http_warning(code.imports(), &descriptor, &sidecar));
     warnings.extend(watches.iter().flat_map(warnings::watch_warnings));

@@ -37,7 +37,7 @@ pub(super) async fn describe(
         );
         guest.log.host(LogLevel::Warn, text, &[]);
     }
-    for warning in unused_exports(&descriptor, code.exports()) {
+    for warning in code.warnings().iter().cloned().chain(unused_exports(&descriptor, code.exports())) {
         guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     Ok(descriptor)

@@ -1,5 +1,7 @@
 //! `pilothouse check`: loads a plugin without running it and reports what it is and needs.
 
+use std::collections::BTreeSet;
+
 use pilothouse_controller::descriptor::{Index, Rule, Trigger};
 use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, RequiredPermission, Verdict, printable};
 use serde_json::json;
@@ -103,16 +105,28 @@ fn describe_crd_grant(granted: Option<bool>) -> &'static str {
     }
 }
 
-/// Returns the imports, with the contract's own interfaces shortened to their names.
+/// Returns the imports in one line: the contract's interfaces, then the packages of WASI, of which language runtimes import every interface.
 fn describe_imports(imports: &[String]) -> String {
-    let shorten = |name: &String| match name.strip_prefix("pilothouse:controller/") {
-        Some(rest) => rest.split('@').next().unwrap_or(rest).to_owned(),
-        None => name.clone(),
-    };
-    if imports.is_empty() {
-        "none".to_owned()
-    } else {
-        imports.iter().map(shorten).collect::<Vec<_>>().join(", ")
+    let mut names = Vec::new();
+    let mut packages = BTreeSet::new();
+    for import in imports {
+        let without_version = import.split('@').next().unwrap_or(import);
+        if let Some(interface) = without_version.strip_prefix("pilothouse:controller/") {
+            names.push(interface);
+        } else if let Some((package, _)) =
+            without_version.strip_prefix("wasi:").and_then(|name| name.split_once('/'))
+        {
+            packages.insert(package);
+        } else {
+            names.push(import);
+        }
+    }
+    let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
+    match (names.is_empty(), packages.is_empty()) {
+        (true, true) => "none".to_owned(),
+        (false, true) => names.join(", "),
+        (true, false) => format!("WASI ({packages})"),
+        (false, false) => format!("{}, WASI ({packages})", names.join(", ")),
     }
 }
 
@@ -210,6 +224,19 @@ mod tests {
             verbs: owned(verbs),
             namespaces: owned(namespaces),
         }
+    }
+
+    #[test]
+    fn the_imports_are_one_line_with_the_packages_of_wasi() {
+        let line = |imports: &[&str]| {
+            describe_imports(&imports.iter().map(|&import| import.to_owned()).collect::<Vec<_>>())
+        };
+        let contract = ["pilothouse:controller/cache@0.1.1", "pilothouse:controller/log@0.1.1"];
+        let wasi = ["wasi:cli/stderr@0.2.6", "wasi:cli/stdout@0.2.6", "wasi:io/streams@0.2.6"];
+        assert_eq!(line(&[]), "none");
+        assert_eq!(line(&contract), "cache, log");
+        assert_eq!(line(&wasi), "WASI (cli, io)");
+        assert_eq!(line(&[&contract[..], &wasi].concat()), "cache, log, WASI (cli, io)");
     }
 
     #[test]

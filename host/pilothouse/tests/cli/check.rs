@@ -135,6 +135,25 @@ fn the_quotes_of_a_refused_text_are_not_doubled() {
 }
 
 #[test]
+fn an_export_that_has_no_effect_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_plugin(folder.path(), &json!({}), &json!({}));
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/echo.wat");
+    let text = fs::read_to_string(guest).expect("the guest");
+    let realloc = r#"(func (export "cabi_realloc")"#;
+    assert!(text.contains(realloc));
+    let post = r#"(func (export "cabi_post_pilothouse:controller/plugin@0.1.1#descibe") (param i32))"#;
+    let text = text.replace(realloc, &format!(r#"(func (export "_start")) {post} {realloc}"#));
+    fs::write(folder.path().join("plugin.wasm"), wat::parse_str(text).expect("a module")).expect("written");
+    let warnings = report(folder.path())["warnings"].to_string();
+    assert!(warnings.contains("_start, which the host never calls"), "{warnings}");
+    assert!(
+        warnings.contains("did you mean cabi_post_pilothouse:controller/plugin@0.1.1#describe?"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let describe = r#"(export "pilothouse:controller/plugin@0.1.1#describe" (func 0))"#;

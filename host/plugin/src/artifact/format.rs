@@ -113,13 +113,21 @@ fn text(key: &ArtifactKey, info: &ModuleInfo) -> String {
     };
     let interfaces: Vec<_> = info.interfaces.iter().map(|interface| interface.name()).collect();
     let ArtifactKey { engine, plugin } = key;
-    format!("{engine}\n{plugin}\n{form}\n{}\n{}\n", info.package_version, interfaces.join(" "))
+    let mut text =
+        format!("{engine}\n{plugin}\n{form}\n{}\n{}\n", info.package_version, interfaces.join(" "));
+    for warning in &info.warnings {
+        text.push_str(warning);
+        text.push('\n');
+    }
+    text
 }
 
 fn parse(text: &str, key: &ArtifactKey) -> Result<ModuleInfo, ArtifactError> {
     const OTHER: ArtifactError = ArtifactError::Mismatch("of another format");
     let lines: Vec<_> = text.lines().collect();
-    let [engine, plugin, form, package_version, interfaces] = lines[..] else { return Err(OTHER) };
+    let [engine, plugin, form, package_version, interfaces, warnings @ ..] = &lines[..] else {
+        return Err(OTHER);
+    };
     let is = |line: &str, sum: &Sha256Sum| line == sum.to_string();
     if !is(engine, &key.engine) {
         return Err(ArtifactError::Mismatch("for another version of the engine"));
@@ -127,14 +135,19 @@ fn parse(text: &str, key: &ArtifactKey) -> Result<ModuleInfo, ArtifactError> {
     if !is(plugin, &key.plugin) {
         return Err(ArtifactError::Mismatch("another plugin's"));
     }
-    let form = match form {
+    let form = match *form {
         "component" => Form::Component,
         "module" => Form::CoreModule,
         _ => return Err(OTHER),
     };
     let named = |name: &str| Interface::ALL.into_iter().find(|interface| interface.name() == name);
     let interfaces: Option<Vec<_>> = interfaces.split_whitespace().map(named).collect();
-    Ok(ModuleInfo { form, package_version: package_version.to_owned(), interfaces: interfaces.ok_or(OTHER)? })
+    Ok(ModuleInfo {
+        form,
+        package_version: (*package_version).to_owned(),
+        interfaces: interfaces.ok_or(OTHER)?,
+        warnings: warnings.iter().map(|warning| (*warning).to_owned()).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -150,6 +163,7 @@ mod tests {
             form: Form::CoreModule,
             package_version: "0.1.3".to_owned(),
             interfaces: vec![Interface::Plugin, Interface::Observe],
+            warnings: vec!["the first warning".to_owned(), "another".to_owned()],
         }
     }
 

@@ -26,7 +26,7 @@ use crate::contract;
 use crate::load::{ADAPTER, ModuleInfo};
 
 /// To be raised when a change affects how a file is encoded as a component, or what is stored beside the code.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -55,21 +55,40 @@ pub enum LoadError {
         /// What the validator says.
         message: String,
     },
-    /// The file does not export `plugin`.
-    #[error(
-        "exports {found}, expected pilothouse:controller/plugin@{VERSION} (world reconciler, observer or controller): {remedy}"
-    )]
-    NotAPlugin {
-        /// What it exports.
-        found: String,
+    /// The WebAssembly uses a feature that the engine does not have.
+    #[error("uses {found}, which this host doesn't have: {remedy}")]
+    UnsupportedFeature {
+        /// What the file uses.
+        found: &'static str,
         /// What to do.
         remedy: &'static str,
     },
+    /// The file does not export `plugin`.
+    #[error("exports {found}, expected {wanted} (world reconciler, observer or controller): {remedy}")]
+    NotAPlugin {
+        /// What it exports.
+        found: String,
+        /// The export that every plugin has.
+        wanted: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The file exports `plugin`, but nothing that the host could call afterwards.
-    #[error(
-        "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@{VERSION}"
-    )]
-    NoCallableExport,
+    #[error("exports plugin, but none of reconcile, observe, index: {remedy}")]
+    NoCallableExport {
+        /// What to do.
+        remedy: String,
+    },
+    /// The core module exports another function of an interface than the contract has.
+    #[error("exports {found}, which the contract doesn't have, expected {wanted}: {remedy}")]
+    MisspeltExport {
+        /// What it exports.
+        found: String,
+        /// The export that it lacks.
+        wanted: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The plugin was built against an incompatible version of the contract.
     #[error(
         "built against pilothouse:controller@{wanted}, this host has {offered}: update the host, or rebuild the plugin with an SDK for {offered}"
@@ -211,9 +230,31 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Maximum length of a name in a message, in bytes. The longest name of the contract has about 60.
+const MAX_NAME: usize = 120;
+
+/// Converts a name from a file to a part of one line, and cuts a very long one.
+pub(super) fn name_text(name: &str) -> String {
+    let mut text = one_line(&name[..name.floor_char_boundary(MAX_LINE)]);
+    if text.len() > MAX_NAME {
+        text.truncate(text.floor_char_boundary(MAX_NAME));
+        text.push('…');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_name_is_cut() {
+        assert_eq!(
+            name_text("pilothouse:controller/plugin@0.1.1#describe"),
+            "pilothouse:controller/plugin@0.1.1#describe"
+        );
+        assert!(name_text(&"ü".repeat(100_000)).len() < MAX_NAME + 10);
+    }
 
     #[test]
     fn foreign_text_becomes_one_line() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use wasmparser::{BinaryReaderError, Encoding, Parser, Payload, Validator};
+use wasmparser::{BinaryReaderError, Encoding, ExternalKind, Parser, Payload, TypeRef, Validator};
 
-use super::{LoadError, one_line};
+use super::{LoadError, export_check, features, import_check, one_line};
 use crate::contract::{self, PACKAGE};
 
 /// The interfaces that a plugin may export.
@@ -20,7 +20,7 @@ impl Interface {
     pub(crate) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
 
     /// The interfaces that the host calls while a plugin runs. A plugin that exports none of them could do nothing.
-    const CALLABLE: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
+    pub(super) const CALLABLE: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -28,6 +28,16 @@ impl Interface {
             Self::Reconcile => "reconcile",
             Self::Observe => "observe",
             Self::Index => "index",
+        }
+    }
+
+    /// Returns the function of the interface.
+    pub(super) fn function(self) -> &'static str {
+        match self {
+            Self::Plugin => "describe",
+            Self::Reconcile => "reconcile",
+            Self::Observe => "observe",
+            Self::Index => "values",
         }
     }
 
@@ -39,10 +49,20 @@ impl Interface {
 /// The imports and exports of a binary.
 #[derive(Debug, Default)]
 pub(super) struct BinarySummary {
+    /// Whether this is a component, not a core module.
+    pub(super) is_component: bool,
     /// A component's imports, or the modules that a core module imports from.
     pub(super) imports: BTreeSet<String>,
     /// Module and name of each import of a core module.
     pub(super) functions: Vec<(String, String)>,
+    /// Module and name of the memory that a core module imports.
+    pub(super) imported_memory: Option<(String, String)>,
+    /// Whether each memory of a core module has 64-bit addresses.
+    pub(super) memories_64: Vec<bool>,
+    /// Whether the memory that a core module exports for the contract's functions has 64-bit addresses.
+    pub(super) has_64_bit_memory: bool,
+    /// Whether a core module has a start function.
+    pub(super) has_start_function: bool,
     /// The names of the exports.
     pub(super) exports: BTreeSet<String>,
     /// Whether a core module has a custom section with its component type.
@@ -58,6 +78,9 @@ const MAX_DEPTH: u32 = 100;
 /// KiB for each function, however short it is.
 pub(super) const MAX_FUNCTIONS: u32 = 100_000;
 
+/// The names of the memory that the contract's functions use, in the two namings of core modules.
+const MEMORY_NAMES: [&str; 2] = ["memory", "cm32p2_memory"];
+
 /// Reads the binary's imports and exports, and validates it.
 pub(super) fn inspect(bytes: &[u8]) -> Result<BinarySummary, LoadError> {
     let mut summary = BinarySummary::default();
@@ -66,8 +89,11 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<BinarySummary, LoadError> {
     let (mut functions, mut code) = (0_u32, 0_u32);
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| invalid(bytes, &error))? {
-            Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => {
+            Payload::Version { encoding, .. } => {
                 depth += 1;
+                if depth == 1 {
+                    summary.is_component = encoding == Encoding::Component;
+                }
                 if depth > MAX_DEPTH {
                     return Err(LoadError::Invalid {
                         message: format!("modules or components are nested more than {MAX_DEPTH} deep"),
@@ -85,13 +111,10 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<BinarySummary, LoadError> {
             return Err(LoadError::TooManyFunctions { limit: MAX_FUNCTIONS });
         }
     }
-    Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
+    Validator::new_with_features(features::accepted())
+        .validate_all(bytes)
+        .map_err(|error| features::refusal(&error).unwrap_or_else(|| invalid(bytes, &error)))?;
     Ok(summary)
-}
-
-fn features() -> wasmparser::WasmFeatures {
-    // All features that the parser knows: the engine refuses those that it lacks, with a more precise message.
-    wasmparser::WasmFeatures::all()
 }
 
 fn invalid(bytes: &[u8], error: &BinaryReaderError) -> LoadError {
@@ -109,15 +132,31 @@ impl BinarySummary {
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
                     let import = import?;
+                    let name = (import.module.to_owned(), import.name.to_owned());
+                    if let TypeRef::Memory(memory) = import.ty {
+                        self.memories_64.push(memory.memory64);
+                        self.imported_memory.get_or_insert_with(|| name.clone());
+                    }
                     self.imports.insert(import.module.to_owned());
-                    self.functions.push((import.module.to_owned(), import.name.to_owned()));
+                    self.functions.push(name);
                 }
             }
             Payload::ExportSection(section) => {
                 for export in section {
-                    self.exports.insert(export?.name.to_owned());
+                    let export = export?;
+                    if export.kind == ExternalKind::Memory && MEMORY_NAMES.contains(&export.name) {
+                        let index = usize::try_from(export.index).unwrap_or(usize::MAX);
+                        self.has_64_bit_memory |= self.memories_64.get(index).is_some_and(|is_64| *is_64);
+                    }
+                    self.exports.insert(export.name.to_owned());
                 }
             }
+            Payload::MemorySection(section) => {
+                for memory in section {
+                    self.memories_64.push(memory?.memory64);
+                }
+            }
+            Payload::StartSection { .. } => self.has_start_function = true,
             Payload::ComponentImportSection(section) => {
                 for import in section {
                     self.imports.insert(import?.name.name.to_owned());
@@ -151,14 +190,31 @@ impl BinarySummary {
     }
 }
 
-/// Returns interface and version of a name in the contract's package: `pilothouse:controller/INTERFACE@VERSION`. In a core module
-/// `#FUNCTION` may follow, or the name is `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
+/// A name in the contract's package: `pilothouse:controller/INTERFACE@VERSION`. In a core module `#FUNCTION` may follow, or the name is
+/// `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
+pub(super) struct ContractName<'a> {
+    pub(super) interface: &'a str,
+    pub(super) version: &'a str,
+    pub(super) function: Option<&'a str>,
+}
+
+impl<'a> ContractName<'a> {
+    /// Returns `None` if the name is in another package, or does not have this form.
+    pub(super) fn parse(name: &'a str) -> Option<Self> {
+        let name = name.strip_prefix("cm32p2|").unwrap_or(name);
+        let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
+        let (interface, rest) = rest.split_once('@')?;
+        let (version, function) = match rest.split_once(['#', '|']) {
+            Some((version, function)) => (version, Some(function)),
+            None => (rest, None),
+        };
+        contract::is_version(version).then_some(Self { interface, version, function })
+    }
+}
+
+/// Returns interface and version of a name in the contract's package.
 pub(super) fn contract_name(name: &str) -> Option<(&str, &str)> {
-    let name = name.strip_prefix("cm32p2|").unwrap_or(name);
-    let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
-    let (interface, version) = rest.split_once('@')?;
-    let version = version.split(['#', '|']).next().unwrap_or(version);
-    Some((interface, version))
+    ContractName::parse(name).map(|name| (name.interface, name.version))
 }
 
 /// Errors if a binary with these imports and exports cannot be a plugin of this host.
@@ -174,97 +230,36 @@ pub(super) fn check(summary: &BinarySummary) -> Result<(), LoadError> {
     if let Some(version) = versions.find(|version| !contract::is_served(version)) {
         return Err(LoadError::WrongVersion { wanted: one_line(version), offered: contract::VERSION });
     }
-    if !summary.exports(Interface::Plugin) {
-        return Err(not_a_plugin(summary));
+    if summary.has_64_bit_memory {
+        return Err(features::memory_64());
     }
-    if !Interface::CALLABLE.iter().any(|interface| summary.exports(*interface)) {
-        return Err(LoadError::NoCallableExport);
-    }
-    check_imports(summary)
-}
-
-fn not_a_plugin(summary: &BinarySummary) -> LoadError {
-    const SHOWN: usize = 5;
-    let remedy = if summary.exports.contains("_start")
-        || summary.exports.iter().any(|name| name.starts_with("wasi:cli/run"))
-    {
-        "this is a command with a main function; a plugin is a library (in Rust, crate-type cdylib)"
-    } else if summary.exports.iter().any(|name| name.starts_with("wasi:http/incoming-handler")) {
-        "this is an HTTP handler"
-    } else {
-        "build it with an SDK of this project, or for that world"
-    };
-    let mut names: Vec<_> = summary.exports.iter().take(SHOWN).map(|name| one_line(name)).collect();
-    if summary.exports.len() > SHOWN {
-        names.push(format!("and {} more", summary.exports.len() - SHOWN));
-    }
-    let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-    LoadError::NotAPlugin { found, remedy }
-}
-
-/// The interfaces of the contract that plugins may import.
-const INTERFACES: [&str; 10] =
-    ["cache", "client", "config", "queue", "events", "log", "metrics", "objects", "changes", "types"];
-
-fn check_imports(summary: &BinarySummary) -> Result<(), LoadError> {
-    let is_offered = |name: &str| match contract_name(name) {
-        Some((interface, _)) => INTERFACES.contains(&interface),
-        None => {
-            let name = name.strip_prefix("cm32p2|").unwrap_or(name);
-            ["wasi:io/", "wasi:clocks/", "wasi:random/", "wasi:cli/", "wasi:filesystem/", "wasi:sockets/"]
-                .iter()
-                .any(|package| name.starts_with(package))
-                || name.starts_with("wasi:http/types@")
-                || name.starts_with("wasi:http/outgoing-handler@")
-                || is_provided_by_encoder(name)
-        }
-    };
-    let missing: Vec<_> =
-        summary.imports.iter().filter(|name| !is_offered(name)).map(|name| one_line(name)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let has = |prefix: &str| missing.iter().any(|name| name.starts_with(prefix));
-    let remedy = if has("wasi:http") {
-        "a plugin sends HTTP requests by wasi:http/outgoing-handler of WASI 0.2 and receives none"
-    } else if has("env") || has("wbg") || has("__wbindgen") {
-        "the code expects a browser or another host: build it without wasm-bindgen, Emscripten and the like"
-    } else if has("wasi_unstable") || has("wasi:") {
-        "rebuild it with tools that target WASI 0.2 or preview 1"
-    } else {
-        "remove the dependency that needs it"
-    };
-    Err(LoadError::UnsupportedImports {
-        imports: missing.join(", "),
-        offered: offered(),
-        remedy: remedy.to_owned(),
-    })
-}
-
-/// Returns the imports that the linker offers, for error messages.
-fn offered() -> String {
-    format!(
-        "{PACKAGE}@{} with {}; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets, and http/types and http/outgoing-handler",
-        contract::VERSION,
-        INTERFACES.join(", ")
-    )
-}
-
-/// Returns whether a core module's imports from this module are provided by the encoder: the preview 1 adapter, intrinsics of exported
-/// resources, and the root of the world.
-fn is_provided_by_encoder(module: &str) -> bool {
-    module == "wasi_snapshot_preview1"
-        || module == "$root"
-        || module.is_empty()
-        || module.starts_with("[export]")
-        || module == "cm32p2"
+    export_check::check(summary)?;
+    import_check::check(summary)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    #[test]
+    fn a_name_of_the_contract_has_a_version() {
+        let parse =
+            |name| ContractName::parse(name).map(|name| (name.interface, name.version, name.function));
+        assert_eq!(parse("pilothouse:controller/cache@0.1.1"), Some(("cache", "0.1.1", None)));
+        let export = "pilothouse:controller/plugin@0.2.0-rc.1#describe";
+        assert_eq!(parse(export), Some(("plugin", "0.2.0-rc.1", Some("describe"))));
+        let standard = "cm32p2|pilothouse:controller/plugin@0.1|describe";
+        assert_eq!(parse(standard), Some(("plugin", "0.1", Some("describe"))));
+        for name in [
+            "pilothouse:controller/plugin@0.1.1.describe",
+            "pilothouse:controller/plugin@0.1.1/describe",
+            "pilothouse:controller/plugin@describe",
+            "pilothouse:controller/plugin",
+            "pilothouse:other/plugin@0.1.1",
+        ] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn a_module_with_too_many_functions_is_refused_before_it_is_compiled() {
@@ -295,16 +290,5 @@ mod tests {
         let refused = inspect(&module(MAX_FUNCTIONS + 1)).expect_err("too many");
         assert_eq!(refused, LoadError::TooManyFunctions { limit: MAX_FUNCTIONS });
         assert!(refused.to_string().contains("more than 100000 functions"), "{refused}");
-    }
-
-    #[test]
-    fn every_import_of_the_world_is_offered() {
-        let (resolve, package) = super::super::encode::parse_contract().expect("the contract");
-        let world = &resolve.worlds[resolve.packages[package].worlds["imports"]];
-        let names = world.imports.keys().map(|key| resolve.name_world_key(key));
-        let imported: BTreeSet<_> = names
-            .filter_map(|name| contract_name(&name).map(|(interface, _)| interface.to_owned()))
-            .collect();
-        assert_eq!(imported, INTERFACES.map(str::to_owned).into());
     }
 }

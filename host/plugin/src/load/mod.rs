@@ -3,13 +3,21 @@
 //! [`detect`] recognises the format of the file, [`inspect`] reads what it imports and exports, [`aliases`] replaces identifiers that stand
 //! for names of the contract, and [`encode`] turns a core module into a component. [`compile`](crate::compile) compiles the result, and this
 //! file links it.
+//!
+//! [`features`], [`import_check`], [`export_check`] and [`missing_functions`] refuse what the host cannot run, with a remedy. [`similar`] finds
+//! the name that a misspelt one was meant to be.
 
 mod aliases;
 mod detect;
 mod encode;
 mod error;
+mod export_check;
+mod features;
+mod import_check;
 mod inspect;
 mod missing_functions;
+mod similar;
+mod start_section;
 mod wasi;
 
 use std::borrow::Cow;
@@ -22,6 +30,7 @@ use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lowe
 
 pub(crate) use encode::{ADAPTER, parse_contract};
 pub use error::LoadError;
+use error::name_text;
 pub(crate) use error::one_line;
 
 use crate::artifact::ArtifactKey;
@@ -47,6 +56,8 @@ pub(crate) struct ModuleInfo {
     pub(crate) package_version: String,
     /// The interfaces of the contract that the file exports.
     pub(crate) interfaces: Vec<Interface>,
+    /// What is allowed but probably a mistake, one line each.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Checks a file and encodes it to a component if it is a core module. Blocks.
@@ -69,13 +80,15 @@ pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<PreparedComponent<'_
         Form::CoreModule => {
             let functions = summary.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
             missing_functions::check_functions(functions)?;
-            Cow::Owned(encode::encode(renamed.as_deref().unwrap_or(bytes), &summary)?)
+            let module = start_section::run_as_initialize(renamed.as_deref().unwrap_or(bytes));
+            Cow::Owned(encode::encode(&module, &summary)?)
         }
     };
     let info = ModuleInfo {
         form,
         package_version: summary.package_version().to_owned(),
         interfaces: Interface::ALL.into_iter().filter(|interface| summary.exports(*interface)).collect(),
+        warnings: export_check::warnings(&summary),
     };
     Ok(PreparedComponent { component, info })
 }
@@ -119,6 +132,7 @@ pub(crate) fn compiled_plugin(
             index: is_exported(Interface::Index),
         },
         compile_time: None,
+        warnings: info.warnings.clone(),
     };
     let state = Mutex::new(State { linked: Some(Arc::new(linked)), last_used: Instant::now() });
     CompiledPlugin { inner: Arc::new(Inner { engine: engine.clone(), metadata, source, state }) }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Engine, EngineOptions, Exports, Form, InstanceLimits, LoadError, Outcome};
+use pilothouse_plugin::{
+    CacheDirectory, Engine, EngineOptions, Exports, Form, InstanceLimits, LoadError, Outcome,
+};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, contract_version, engine, module_of, request, wat_built_against, wat_of};
@@ -289,6 +291,33 @@ async fn the_error_for_a_function_that_the_contract_lacks_says_to_update_the_hos
         let expected = format!("imports pilothouse:controller/log@{version}#log-binary, which this host");
         assert!(error.starts_with(&expected), "{error}");
         assert!(error.contains("update the host"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_with_exports_that_have_no_effect_loads_with_warnings() {
+    let realloc = "(func (export \"cabi_realloc\")";
+    let wat = wat_of("done");
+    assert!(
+        wat.contains(realloc) && engine().load(assemble(&wat)).await.expect("a plugin").warnings().is_empty()
+    );
+    let post = format!("cabi_post_pilothouse:controller/plugin@{}#descibe", contract_version());
+    let useless = format!("(func (export \"_start\")) (func (export \"{post}\") (param i32)) {realloc}");
+    let module = assemble(&wat.replace(realloc, &useless));
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = CacheDirectory { path: folder.path().join("compiled"), max_bytes: 64 << 20 };
+    // With a cache, the warnings are kept with the compiled code.
+    for options in
+        [EngineOptions::default(), EngineOptions { cache: Some(cache), ..EngineOptions::default() }]
+    {
+        let engine = Engine::new(options).expect("an engine");
+        for _ in 0..2 {
+            let code = engine.load(module.clone()).await.expect("a plugin");
+            let warnings = code.warnings();
+            assert_eq!(warnings.len(), 2, "{warnings:?}");
+            assert!(warnings[0].contains("_start, which the host never calls"), "{warnings:?}");
+            assert!(warnings[1].contains("#descibe") && warnings[1].ends_with("#describe?"), "{warnings:?}");
+        }
     }
 }
 

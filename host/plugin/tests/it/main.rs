@@ -1,6 +1,7 @@
 //! Integration tests: guests of `tests/guests/` in the real sandbox, with a fake host that records its calls.
 
 mod aliases;
+mod abi_mistakes;
 mod cache_reads;
 mod compile_cache;
 mod compilers;
@@ -13,6 +14,7 @@ mod instance_pool;
 mod isolation;
 mod limits;
 mod loading;
+mod module_start;
 mod observe_and_index;
 mod released_contracts;
 mod wasi_output;

@@ -1,11 +1,11 @@
-//! What guests print and do through WASI preview 1.
+//! What guests print and do through WASI preview 1, and print through WASI 0.2.
 
 use std::sync::Arc;
 
 use pilothouse_plugin::{FaultKind, InstanceLimits, LogLevel, LogSource, Outcome, Request};
 
 use crate::fake_host::FakeHost;
-use crate::{fault, instance_of, request};
+use crate::{assemble, engine, fault, instance_of, request, wat_of};
 
 #[tokio::test]
 async fn a_module_for_preview_1_has_clocks_and_randomness_and_nothing_else() {
@@ -13,6 +13,26 @@ async fn a_module_for_preview_1_has_clocks_and_randomness_and_nothing_else() {
     let mut instance = instance_of("stderr", &host, &InstanceLimits::default()).await;
     assert_eq!(instance.reconcile(Request { attempt: 2, ..request("a") }).await, Ok(Outcome::Done));
     assert_eq!(host.messages(LogSource::Stdout), ["out 1", "out 2"]);
+}
+
+#[tokio::test]
+async fn a_module_without_a_component_type_can_import_standard_output_by_name() {
+    let imports = r#"(module
+  (import "wasi:cli/stdout@0.2.6" "get-stdout" (func $stdout (result i32)))
+  (import "wasi:io/streams@0.2.6" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+  (import "wasi:io/streams@0.2.6" "[resource-drop]output-stream" (func $drop (param i32)))
+  (data (i32.const 512) "by name\n")"#;
+    let print = "(local $stream i32)
+    (local.set $stream (call $stdout))
+    (call $write (local.get $stream) (i32.const 512) (i32.const 8) (i32.const 768))
+    (call $drop (local.get $stream))
+    (call $reset)";
+    let wat = wat_of("done").replacen("(module", imports, 1).replace("    (call $reset)", print);
+    let code = engine().load(assemble(&wat)).await.unwrap_or_else(|error| panic!("{error}"));
+    let host = Arc::new(FakeHost::default());
+    let mut instance = code.instantiate(host.clone(), &InstanceLimits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    assert_eq!(host.messages(LogSource::Stdout), ["by name"]);
 }
 
 #[tokio::test]

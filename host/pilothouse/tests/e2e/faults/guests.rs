@@ -124,7 +124,13 @@ pub(super) const FAILING: [Faulty; 19] = [
         ", memory: 16Mi",
         "exceeds limits.objectSize of 3 MiB",
     ),
-    faulty("bad-text", FaultyExport::Reconcile, "$speaks-no-text", "", "reconcile trapped: invalid utf-8"),
+    faulty(
+        "bad-text",
+        FaultyExport::Reconcile,
+        "$speaks-no-text",
+        "",
+        "reconcile trapped: in the import log.log: invalid utf-8",
+    ),
     faulty(
         "storm-on-cache",
         FaultyExport::Reconcile,
