@@ -19,7 +19,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("controller", &["cel", "model", "informer", "plugin"]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
-    ("pilothouse", &["model", "informer", "listen", "apiserver", "plugin", "controller", "toolchain"]),
+    ("pilothouse", &["cel", "model", "informer", "listen", "apiserver", "plugin", "controller", "toolchain"]),
 ];
 
 /// Dependencies that a crate must not have.
