@@ -124,10 +124,10 @@ impl Execution<'_> {
     /// Waits until the plugin runs, and until the remaining objects are applied.
     async fn prepare(&mut self, scenario: &Scenario, pending: &[&Manifest]) -> Result<(), Problem> {
         if !scenario.starts_without_plugin() {
-            self.wait_until_running(scenario.timeout).await?;
+            self.wait_until_running(scenario.start_timeout).await?;
         }
         for manifest in pending {
-            self.reach(&Goal::Applied(manifest), scenario.timeout).await?;
+            self.reach(&Goal::Applied(manifest), scenario.start_timeout).await?;
         }
         Ok(())
     }

@@ -28,8 +28,9 @@ const FILE: &str = "file";
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) file: PathBuf,
-    /// How long a plugin may wait for something before the first step.
-    pub(super) timeout: Duration,
+    /// How long the plugin may wait for something before the first step: the scenario's timeout, but at least the default, because the
+    /// start takes a while on a busy machine.
+    pub(super) start_timeout: Duration,
     /// What is applied before the plugin starts: CRDs first, then Namespaces.
     pub(super) objects: Vec<Manifest>,
     pub(super) steps: Vec<Step>,
@@ -153,7 +154,8 @@ impl Scenario {
             return Err(located("it has no steps; add a step that expects something".to_owned()));
         }
         let name = document.name.unwrap_or_else(|| stem(file));
-        Ok(Self { name, file: file.to_owned(), timeout, objects, steps })
+        let start_timeout = timeout.max(DEFAULT_TIMEOUT);
+        Ok(Self { name, file: file.to_owned(), start_timeout, objects, steps })
     }
 }
 
@@ -478,7 +480,7 @@ mod tests {
              - expectPlugin: {{state: backing-off, error: denied}}\n- expectLog: hello\n"
         ))
         .expect("valid");
-        assert_eq!((scenario.name.as_str(), scenario.timeout), ("first", Duration::from_secs(3)));
+        assert_eq!((scenario.name.as_str(), scenario.start_timeout), ("first", DEFAULT_TIMEOUT));
         let objects: Vec<_> = scenario.objects.iter().map(Manifest::short_name).collect();
         assert_eq!(objects, ["Namespace/shop", "Foo/a"], "what others need comes first");
         let steps: Vec<_> = scenario.steps.iter().map(|step| (step.line, step.title.as_str())).collect();

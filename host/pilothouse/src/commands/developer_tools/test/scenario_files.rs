@@ -17,7 +17,8 @@ const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 /// # Errors
 /// Returns a usage error if there is none.
 pub(super) fn find(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    let folder = folder.join(FOLDER);
+    // Without `./` in front, messages are easier to read.
+    let folder = if folder == Path::new(".") { PathBuf::from(FOLDER) } else { folder.join(FOLDER) };
     let remedy = "write a scenario to NAME.yaml in that folder, or name one with --scenario FILE";
     let usage_error =
         |problem: String| CommandError::Usage(format!("{}: {problem}; {remedy}", folder.display()));
