@@ -43,7 +43,7 @@ pub(super) enum Attempt {
     /// A later attempt may succeed.
     NotYet(Problem),
     /// No later attempt will succeed.
-    Impossible(Problem),
+    Failed(Problem),
 }
 
 /// Why a goal was not reached.
@@ -107,27 +107,27 @@ impl Goal<'_> {
             Self::Patched(patch) => match cluster.patch(patch).await {
                 Ok(true) => Attempt::Reached,
                 Ok(false) => not_served(&patch.object),
-                Err(problem) => Attempt::Impossible(Problem::new(problem)),
+                Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Gone { object, uid } => match cluster.get(object).await {
                 Ok(Lookup::Found(found)) if found["metadata"]["uid"] == **uid => still_there(found),
                 Ok(_) => Attempt::Reached,
-                Err(problem) => Attempt::Impossible(Problem::new(problem)),
+                Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Absent(object) => match cluster.get(object).await {
                 Ok(Lookup::Found(found)) => still_there(found),
                 Ok(Lookup::Absent | Lookup::NotServed) => Attempt::Reached,
-                Err(problem) => Attempt::Impossible(Problem::new(problem)),
+                Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Object(expectation) => match cluster.get(&expectation.object).await {
                 Ok(Lookup::Found(found)) => check_object(expectation, found),
                 Ok(Lookup::Absent) => Attempt::NotYet(Problem::new("there is no such object".to_owned())),
                 Ok(Lookup::NotServed) => not_served(&expectation.object),
-                Err(problem) => Attempt::Impossible(Problem::new(problem)),
+                Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Event(expectation) => match check_events(expectation, cluster).await {
                 Ok(attempt) => attempt,
-                Err(problem) => Attempt::Impossible(Problem::new(problem)),
+                Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Plugin(expectation) => check_plugin(expectation, host, plugin),
             Self::Log(text) => check_log(text, host, plugin),
@@ -142,7 +142,7 @@ fn written(purpose: &str, result: Result<bool, kube::Error>) -> Attempt {
         Ok(false) => {
             Attempt::NotYet(Problem::new(format!("{purpose}: the API server does not serve its kind")))
         }
-        Err(error) => Attempt::Impossible(Problem::new(format!("{purpose}: {}", describe(&error)))),
+        Err(error) => Attempt::Failed(Problem::new(format!("{purpose}: {}", describe(&error)))),
     }
 }
 

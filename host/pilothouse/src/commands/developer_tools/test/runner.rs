@@ -180,7 +180,7 @@ impl Execution<'_> {
         loop {
             match goal.attempt(&mut self.cluster, &self.host, &self.plugin).await {
                 Attempt::Reached => return Ok(()),
-                Attempt::Impossible(problem) => return Err(problem),
+                Attempt::Failed(problem) => return Err(problem),
                 Attempt::NotYet(problem) if Instant::now() >= deadline => return Err(problem.after(timeout)),
                 Attempt::NotYet(_) => self.pause().await?,
             }

@@ -380,7 +380,8 @@ fn parse_document(text: &str) -> Result<Document, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let text = error.to_string();
         // The parser shows the place in the lines below the first, which also names the line.
-        printable(text.lines().next().unwrap_or_default()).to_string()
+        let line = text.lines().next().unwrap_or_default();
+        printable(line.strip_prefix("error: ").unwrap_or(line)).to_string()
     })
 }
 
