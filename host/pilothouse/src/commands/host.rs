@@ -22,7 +22,7 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// How often service accounts' read permissions are re-checked.
 const ACCESS_REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The settings that differ between `dev` and `run`.
+/// The settings that differ between `dev`, `run` and `test`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// DNS names that the status server accepts in the `Host` header.
@@ -31,8 +31,8 @@ pub(crate) struct HostFlags {
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
-    /// Directory for compiled plugins; `None` for the default.
-    pub(crate) cache_dir: Option<PathBuf>,
+    /// The [`engine`] that compiles and runs the plugins.
+    pub(crate) engine: Engine,
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
@@ -46,9 +46,8 @@ pub(crate) async fn run(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> CommandResult {
-    let engine = start_engine(flags.cache_dir.clone())?;
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
-    let (running, registry) = RunningHost::start(flags, engine, clients, shutdown.clone())?;
+    let (running, registry) = RunningHost::start(flags, clients, shutdown.clone())?;
     let state = http::AppState::new(running.host().clone(), registry);
     let serving = tokio::spawn(http::serve(listener, state, guard, shutdown));
     let result = running.wait().await;
@@ -56,12 +55,11 @@ pub(crate) async fn run(
     result
 }
 
-/// Starts the engine that compiles and runs plugins. `cache_dir` is the directory for compiled plugins; `None` for the default.
+/// Creates the engine of a host. `cache_dir` is the directory for compiled plugins; `None` for the default.
 ///
 /// # Errors
-/// Errors if this machine cannot run it.
-pub(crate) fn start_engine(cache_dir: Option<PathBuf>) -> Result<Engine, CommandError> {
-    compile::raise_open_file_limit();
+/// Errors if wasm cannot run on this machine.
+pub(crate) fn engine(cache_dir: Option<PathBuf>) -> Result<Engine, CommandError> {
     Engine::new(compile::engine_options(cache_dir))
         .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))
 }
@@ -75,17 +73,17 @@ pub(crate) struct RunningHost {
 }
 
 impl RunningHost {
-    /// Starts a host, which runs until `shutdown` is cancelled. Returns it with the registry of its metrics. The directory for compiled
-    /// plugins and the names that the status server accepts are not used.
+    /// Starts a host, which runs until `shutdown` is cancelled. Returns it with the registry of its metrics. Serves nothing, so the names
+    /// that the status server accepts are not used.
     ///
     /// # Errors
     /// Errors if the operating system starts no thread.
     pub(crate) fn start(
         flags: HostFlags,
-        engine: Engine,
         clients: impl Into<Clients>,
         shutdown: CancellationToken,
     ) -> Result<(Self, Registry), CommandError> {
+        compile::raise_open_file_limit();
         let ingest = IngestThread::start().map_err(|error| {
             CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
         })?;
@@ -109,7 +107,7 @@ impl RunningHost {
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
         };
-        let host = PluginHost::new(options, clients, engine, metrics);
+        let host = PluginHost::new(options, clients, flags.engine, metrics);
         host.register_collectors(&mut registry);
         let task = tokio::spawn({
             let (host, shutdown) = (host.clone(), shutdown.clone());
@@ -129,6 +127,7 @@ impl RunningHost {
     /// Errors if the host panicked.
     pub(crate) async fn wait(self) -> CommandResult {
         self.shutdown.cancelled().await;
+        let abort = self.task.abort_handle();
         match tokio::time::timeout(GRACE_PERIOD, self.task).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -136,6 +135,7 @@ impl RunningHost {
             }
             Err(_) => {
                 tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
+                abort.abort();
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use pilothouse_controller::GrantMode;
 use serde::Deserialize;
 
-use super::host::{HostFlags, require_directory, run as run_host};
+use super::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use super::listen;
 use crate::cli::{CacheCompression, Run};
 use crate::{CommandError, CommandResult, cluster, output, shutdown};
@@ -63,7 +63,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         api_server,
         grant_crds: config.grant_crds,
         grants: flags.grants.map_or(config.grants, GrantMode::from),
-        cache_dir: flags.cache.cache_dir,
+        engine: host_engine(flags.cache.cache_dir)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
         test: flags.test,

@@ -8,7 +8,7 @@ use super::apply::Manifests;
 use super::rebuild::Rebuilder;
 use crate::cli::DEFAULT_PLUGINS;
 use crate::cli::developer_tools::Dev;
-use crate::commands::host::{HostFlags, require_directory, run as run_host};
+use crate::commands::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
 use crate::{CommandError, CommandResult, output, shutdown};
 
@@ -52,7 +52,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         api_server: address.to_string(),
         grant_crds: true,
         grants: flags.grants.map(GrantMode::from).unwrap_or_default(),
-        cache_dir: flags.cache.cache_dir,
+        engine: host_engine(flags.cache.cache_dir)?,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
         test: flags.test,

@@ -17,7 +17,7 @@ mod staged_plugin;
 use std::path::Path;
 
 use crate::cli::developer_tools::{Test, TestOutput};
-use crate::commands::host::start_engine;
+use crate::commands::host::engine as host_engine;
 use crate::{CommandError, CommandResult, output, shutdown};
 use scenario::Scenario;
 use staged_plugin::StagedPlugin;
@@ -32,7 +32,7 @@ pub(super) async fn run(flags: Test) -> CommandResult {
     let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = selected(scenarios, flags.run.as_deref())?;
     let plugin = Box::pin(StagedPlugin::new(&flags.plugin, &stop)).await?;
-    let engine = start_engine(flags.cache_dir)?;
+    let engine = host_engine(flags.cache_dir)?;
     let mut results = Vec::new();
     for scenario in &scenarios {
         let result = Box::pin(runner::run(scenario, &plugin, &engine, &stop)).await?;

@@ -45,12 +45,8 @@ pub(super) async fn run(
         }
         Ok(pending) => {
             let host_shutdown = shutdown.child_token();
-            let (running, _metrics) = RunningHost::start(
-                host_flags(plugin),
-                engine.clone(),
-                client.clone(),
-                host_shutdown.clone(),
-            )?;
+            let (running, _metrics) =
+                RunningHost::start(host_flags(plugin, engine), client.clone(), host_shutdown.clone())?;
             let (host, name) = (running.host().clone(), plugin.name().clone());
             let mut execution = Execution { cluster: Cluster::new(client), host, plugin: name, stop };
             let failure = Box::pin(execution.run(scenario, &pending)).await;
@@ -84,14 +80,14 @@ async fn apply_served<'a>(
 }
 
 /// Returns the settings of a host that runs the plugin as `pilothouse dev` would.
-fn host_flags(plugin: &StagedPlugin) -> HostFlags {
+fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
         allowed_hosts: Vec::new(),
         api_server: "embedded".to_owned(),
         grant_crds: true,
         grants: GrantMode::default(),
-        cache_dir: None,
+        engine: engine.clone(),
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
