@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit_code(Err(error)),
     };
-    logging::start(cli.log_format, &cli.log_level);
+    logging::start(cli.log_format, cli.log_filter());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

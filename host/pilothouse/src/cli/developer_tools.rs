@@ -19,6 +19,8 @@ pub(crate) enum DeveloperCommand {
     New(New),
     /// Build a project in any supported language into a plugin.
     Build(Build),
+    /// Run a plugin's scenarios, each against an embedded API server of its own.
+    Test(Test),
     /// Manage a project's copy of the SDK.
     #[command(subcommand)]
     Sdk(Sdk),
@@ -120,6 +122,34 @@ pub(crate) struct Build {
     /// File to write the plugin to. By default, DIR/NAME.wasm with the project's name.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// Folder of the project, which is built, or the plugin's .wasm file. A sidecar next to the plugin is applied.
+    #[arg(value_name = "DIR|FILE.wasm", default_value = ".")]
+    pub(crate) plugin: PathBuf,
+    /// Run this scenario; can be repeated. By default, those in the folder `scenarios` of the project or beside the plugin.
+    #[arg(long, env = "PILOTHOUSE_SCENARIO", value_name = "FILE")]
+    pub(crate) scenario: Vec<PathBuf>,
+    /// Run only the scenarios of this name. `*` stands for any text.
+    #[arg(long, env = "PILOTHOUSE_RUN", value_name = "NAME")]
+    pub(crate) run: Option<String>,
+    /// Format of the results.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output: TestOutput,
+    /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+/// The format of the results of `test`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TestOutput {
+    /// A line for each scenario, and the reasons of failures.
+    Text,
+    /// An XML document for CI systems.
+    Junit,
 }
 
 #[derive(Debug, Subcommand)]

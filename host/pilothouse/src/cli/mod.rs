@@ -18,10 +18,11 @@ use serde::Deserialize;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-const OPTIONAL_COMMANDS: [(&str, &str); 6] = [
+const OPTIONAL_COMMANDS: [(&str, &str); 7] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
+    ("test", "developer-tools"),
     ("sdk", "developer-tools"),
     ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),
@@ -78,16 +79,28 @@ pub(crate) struct Cli {
     /// Format of log lines.
     #[arg(long, global = true, env = "PILOTHOUSE_LOG_FORMAT", value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
-    /// Log filter: a level (error, warn, info, debug, trace), or directives such as `info,plugin=debug`.
+    /// Log filter: a level (error, warn, info, debug, trace), or directives such as `info,plugin=debug`. By default `info`, and `off` for
+    /// `test`, which prints the log of a plugin whose scenario fails.
     #[arg(
         long,
         global = true,
         env = "PILOTHOUSE_LOG_LEVEL",
-        default_value = "info",
         value_name = "FILTER",
         value_parser = crate::logging::parse_filter
     )]
-    pub(crate) log_level: String,
+    log_level: Option<String>,
+}
+
+impl Cli {
+    /// Returns the log filter: the flag's, or else the command's default.
+    pub(crate) fn log_filter(&self) -> &str {
+        let default = match self.command {
+            #[cfg(feature = "developer-tools")]
+            Command::DeveloperTools(developer_tools::DeveloperCommand::Test(_)) => "off",
+            _ => "info",
+        };
+        self.log_level.as_deref().unwrap_or(default)
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -414,6 +427,18 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "developer-tools")]
+    #[test]
+    fn test_is_quiet_unless_a_log_level_is_given() {
+        let filter = |line: &str| {
+            let cli = Cli::try_parse_from(line.split(' ')).expect(line);
+            cli.log_filter().to_owned()
+        };
+        assert_eq!(filter("pilothouse test"), "off");
+        assert_eq!(filter("pilothouse test --log-level info"), "info");
+        assert_eq!(filter("pilothouse dev"), "info");
+    }
+
     #[test]
     fn an_optional_command_exists_if_its_feature_is_enabled() {
         for (command, feature) in OPTIONAL_COMMANDS {
@@ -475,6 +500,7 @@ mod tests {
             "pilothouse sdk update d",
             "pilothouse abi --format c",
             "pilothouse build d -o a.wasm",
+            "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",

@@ -8,6 +8,7 @@ use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
@@ -21,7 +22,7 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// How often service accounts' read permissions are re-checked.
 const ACCESS_REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The settings that differ between `dev` and `run`.
+/// The settings that differ between `dev`, `run` and `test`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// DNS names that the status server accepts in the `Host` header.
@@ -45,52 +46,91 @@ pub(crate) async fn run(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> CommandResult {
-    compile::raise_open_file_limit();
-    let ingest = IngestThread::start().map_err(|error| {
-        CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
-    })?;
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let options = HostOptions {
-        plugins: flags.plugins,
-        api_server: flags.api_server,
-        grant_crds: flags.grant_crds,
-        grants: flags.grants,
-        instance: instance(),
-        namespace: namespace(),
-        settle: SETTLE_TIME,
-        file_events: true,
-        access_review_interval: flags
-            .test
-            .test_review_every
-            .map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
-        informer_runtime: Some(ingest.runtime()),
-        compress_caches: flags.cache_compression == CacheCompression::Zstd,
-        streaming_lists: flags.streaming_lists,
-        requeue_on_reload: !flags.test.test_no_requeue_on_reload,
-    };
-    let host = PluginHost::new(options, clients, flags.engine, metrics);
-    host.register_collectors(&mut registry);
-    let state = http::AppState::new(host.clone(), registry);
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
-    let serving = tokio::spawn(http::serve(listener, state, guard, shutdown.clone()));
-    let running = tokio::spawn({
-        let (host, shutdown) = (host.clone(), shutdown.clone());
-        async move { host.run(shutdown).await }
-    });
-    shutdown.cancelled().await;
-    match tokio::time::timeout(GRACE_PERIOD, running).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            return Err(CommandError::Failure(format!("the plugin host stopped unexpectedly: {error}")));
-        }
-        Err(_) => {
-            tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
-        }
-    }
+    let (running, registry) = RunningHost::start(flags, clients, shutdown.clone())?;
+    let state = http::AppState::new(running.host().clone(), registry);
+    let serving = tokio::spawn(http::serve(listener, state, guard, shutdown));
+    let result = running.wait().await;
     serving.abort();
-    drop(ingest);
-    Ok(())
+    result
+}
+
+/// A plugin host that runs in the background, without a status server.
+pub(crate) struct RunningHost {
+    host: PluginHost,
+    task: JoinHandle<()>,
+    shutdown: CancellationToken,
+    _ingest: IngestThread,
+}
+
+impl RunningHost {
+    /// Starts a host, which runs until `shutdown` is cancelled. Returns it with the registry of its metrics. Serves nothing, so the names
+    /// that the status server accepts are not used.
+    ///
+    /// # Errors
+    /// Errors if the operating system starts no thread.
+    pub(crate) fn start(
+        flags: HostFlags,
+        clients: impl Into<Clients>,
+        shutdown: CancellationToken,
+    ) -> Result<(Self, Registry), CommandError> {
+        compile::raise_open_file_limit();
+        let ingest = IngestThread::start().map_err(|error| {
+            CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
+        })?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let options = HostOptions {
+            plugins: flags.plugins,
+            api_server: flags.api_server,
+            grant_crds: flags.grant_crds,
+            grants: flags.grants,
+            instance: instance(),
+            namespace: namespace(),
+            settle: SETTLE_TIME,
+            file_events: true,
+            access_review_interval: flags
+                .test
+                .test_review_every
+                .map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
+            informer_runtime: Some(ingest.runtime()),
+            compress_caches: flags.cache_compression == CacheCompression::Zstd,
+            streaming_lists: flags.streaming_lists,
+            requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+        };
+        let host = PluginHost::new(options, clients, flags.engine, metrics);
+        host.register_collectors(&mut registry);
+        let task = tokio::spawn({
+            let (host, shutdown) = (host.clone(), shutdown.clone());
+            async move { host.run(shutdown).await }
+        });
+        Ok((Self { host, task, shutdown, _ingest: ingest }, registry))
+    }
+
+    /// Returns the host.
+    pub(crate) fn host(&self) -> &PluginHost {
+        &self.host
+    }
+
+    /// Waits until the host is shut down, and then at most [`GRACE_PERIOD`] until its plugins have stopped.
+    ///
+    /// # Errors
+    /// Errors if the host panicked.
+    pub(crate) async fn wait(self) -> CommandResult {
+        self.shutdown.cancelled().await;
+        let abort = self.task.abort_handle();
+        match tokio::time::timeout(GRACE_PERIOD, self.task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                return Err(CommandError::Failure(format!("the plugin host stopped unexpectedly: {error}")));
+            }
+            Err(_) => {
+                tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
+                abort.abort();
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Creates the engine of a host. `cache_dir` is the directory for compiled plugins; `None` for the default.

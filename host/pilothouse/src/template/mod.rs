@@ -43,8 +43,8 @@ const SOURCE_ENDINGS: [&str; 5] = [".rs", ".js", ".py", ".go", ".c"];
 /// Lock files. They contain hashes, in which no name is replaced but the plugin's.
 const LOCK_FILES: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 
-/// The folder with the example of the custom resource.
-const MANIFESTS: &str = "manifests/";
+/// The folders with the example of the custom resource, and with scenarios about it.
+const FOLDERS_OF_RESOURCE: [&str; 2] = ["manifests/", "scenarios/"];
 
 /// An embedded file of a project, with the text that stands for the plugin's name.
 struct Source {
@@ -110,7 +110,9 @@ fn sources(project: &Project<'_>) -> Option<Vec<Source>> {
         }
     } else {
         all.extend(of_template(of_language(embedded::EMPTY, language)?));
-        all.extend(of_template(template).filter(|source| !source.path.starts_with(MANIFESTS)));
+        let is_about_resource =
+            |source: &Source| FOLDERS_OF_RESOURCE.iter().any(|folder| source.path.starts_with(folder));
+        all.extend(of_template(template).filter(|source| !is_about_resource(source)));
     }
     let mut paths = BTreeSet::new();
     all.retain(|source| paths.insert(source.path));
@@ -353,7 +355,20 @@ mod tests {
         for language in Language::ALL {
             let files = empty(language);
             for (path, content) in own_files(&files) {
-                assert!(!content.contains("Foo") && !path.starts_with(MANIFESTS), "{language:?}: {path}");
+                let is_manifest = path.starts_with("manifests/");
+                assert!(!content.contains("Foo") && !is_manifest, "{language:?}: {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_project_has_a_scenario_and_a_readme_that_names_its_command() {
+        for language in Language::ALL {
+            for (files, scenario) in [(controller(language), "deployment"), (empty(language), "hello")] {
+                let scenarios = files.iter().filter(|file| file.path.starts_with("scenarios/"));
+                let scenarios: Vec<_> = scenarios.map(|file| file.path.as_str()).collect();
+                assert_eq!(scenarios, [format!("scenarios/{scenario}.yaml")], "{language:?}");
+                assert!(text(&files, "README.md").contains("pilothouse test ."), "{language:?}");
             }
         }
     }

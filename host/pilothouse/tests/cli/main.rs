@@ -1,4 +1,4 @@
-//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, abi, dev --build. `surfaces` compares the
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build. `surfaces` compares the
 //! public surfaces with `tests/snapshots`.
 //!
 //! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
@@ -13,5 +13,6 @@ mod host;
 mod new;
 mod project;
 mod rbac;
+mod scenarios;
 mod snapshot;
 mod surfaces;

@@ -13,14 +13,16 @@ fn each_language_has_a_complete_template() {
         let folder = tempfile::tempdir().expect("a folder");
         let output = assert_succeeds(folder.path(), &["new", "greeter", "--lang", language]);
         assert!(
-            output.stdout.ends_with("  pilothouse build greeter\n  pilothouse dev --build greeter\n"),
+            output.stdout.ends_with(
+                "  pilothouse build greeter\n  pilothouse test greeter\n  pilothouse dev --build greeter\n"
+            ),
             "{output:#?}"
         );
         assert_eq!(names(folder.path()), ["greeter"], "{language}: nothing else is left");
         let project = folder.path().join("greeter");
         let readme = fs::read_to_string(project.join("README.md")).expect("a README");
         assert!(readme.starts_with("# greeter\n"), "{language}: {readme}");
-        for file in [".gitignore", "manifests/foo.yaml", "sdk/README.md"] {
+        for file in [".gitignore", "manifests/foo.yaml", "scenarios/deployment.yaml", "sdk/README.md"] {
             assert!(project.join(file).is_file(), "{language}: no {file}");
         }
         let example = fs::read_to_string(project.join("manifests/foo.yaml")).expect("an example");
@@ -37,7 +39,7 @@ fn each_language_has_a_template_without_a_custom_resource() {
         assert_succeeds(folder.path(), &["new", "greeter", "--lang", language, "--empty"]);
         let project = folder.path().join("greeter");
         assert!(!project.join("manifests").exists(), "{language}");
-        for file in [".gitignore", "README.md", "sdk/README.md"] {
+        for file in [".gitignore", "README.md", "scenarios/hello.yaml", "sdk/README.md"] {
             assert!(project.join(file).is_file(), "{language}: no {file}");
         }
     }
@@ -60,7 +62,10 @@ fn a_project_can_be_created_in_the_current_folder() {
     let project = folder.path().join("my-plugin");
     fs::create_dir_all(project.join(".git/refs")).expect("made");
     let output = assert_succeeds(&project, &["new", ".", "--lang", "go"]);
-    assert!(output.stdout.ends_with("  pilothouse build .\n  pilothouse dev --build .\n"), "{output:#?}");
+    assert!(
+        output.stdout.ends_with("  pilothouse build .\n  pilothouse test .\n  pilothouse dev --build .\n"),
+        "{output:#?}"
+    );
     let readme = fs::read_to_string(project.join("README.md")).expect("a README");
     assert!(readme.starts_with("# my-plugin\n"), "{readme}");
     assert!(project.join(".git/refs").is_dir());

@@ -67,6 +67,8 @@ fn exit_codes_match_their_snapshot() {
         "run --config absent",
         "run --kubeconfig absent",
         "status --server ftp://localhost",
+        "test absent",
+        "test plugin.wasm",
     ]
     .map(|line| {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -97,6 +99,18 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         write("config.yaml", config);
         let output = run(folder.path(), &["run", "--config", "config.yaml"]);
         text += &format!("--config{place}: {}\n", accepted_members(&output.stderr));
+    }
+    for (place, step) in [
+        ("", "unknown: 1"),
+        (" steps[]", "steps: [{unknown: 1}]"),
+        (" steps[].patch", "steps: [{patch: {unknown: 1}}]"),
+        (" steps[].expect", "steps: [{expect: {unknown: 1}}]"),
+        (" steps[].expectEvent", "steps: [{expectEvent: {unknown: 1}}]"),
+        (" steps[].expectPlugin", "steps: [{expectPlugin: {unknown: 1}}]"),
+    ] {
+        write("scenario.yaml", step);
+        let output = run(folder.path(), &["test", "plugin.wasm", "--scenario", "scenario.yaml"]);
+        text += &format!("scenario{place}: {}\n", accepted_members(&output.stderr));
     }
     write("pilothouse.yaml", "unknown: 1");
     let output = run(folder.path(), &["build", "."]);

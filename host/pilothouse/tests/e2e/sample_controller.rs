@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Guest, Host};
+use crate::harness::{CACHE, Guest, Host, binary};
 
 const PLUGIN: &str = "sample-controller";
 
@@ -14,6 +14,11 @@ macro_rules! in_languages {
             #[tokio::test(flavor = "multi_thread")]
             async fn creates_and_repairs_the_deployment_of_a_foo() {
                 super::creates_and_repairs_the_deployment_of_a_foo(Guest::$guest).await;
+            }
+
+            #[test]
+            fn passes_its_scenario() {
+                super::passes_its_scenario(Guest::$guest);
             }
 
             #[tokio::test(flavor = "multi_thread")]
@@ -42,6 +47,34 @@ fn every_sample_controller_is_tested() {
             !name.starts_with("sample-controller") || FOLDERS.contains(&name.as_str()),
             "{name} has no entry"
         );
+    }
+}
+
+/// Runs `pilothouse test`, and again with another size in the scenario, which must fail.
+fn passes_its_scenario(guest: Guest) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("sample-controller.wasm"), guest.wasm()).expect("written");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sample-controller");
+    let test = |scenario: &str| {
+        let arguments = ["test", "sample-controller.wasm", "--scenario", scenario, "--cache-dir", CACHE];
+        let output = binary().current_dir(folder.path()).args(arguments).output().expect("it runs");
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let path = format!("{sample}/scenarios/deployment.yaml");
+    let (code, stdout, stderr) = test(&path);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+
+    let scenario = std::fs::read_to_string(&path).expect("a scenario");
+    let scenario = scenario.replace("spec: {replicas: 1}", "spec: {replicas: 2}");
+    let scenario = scenario.replace("../manifests/foo.yaml", &format!("{sample}/manifests/foo.yaml"));
+    std::fs::write(folder.path().join("wrong.yaml"), format!("timeout: 3s\n{scenario}")).expect("written");
+    let (code, stdout, stderr) = test("wrong.yaml");
+    assert_eq!(code, Some(1), "{stdout}{stderr}");
+    for part in
+        ["FAIL  wrong", "spec.replicas: expected 2, but it is 1", "the plugin is running", "info synced"]
+    {
+        assert!(stdout.contains(part), "{part}: {stdout}{stderr}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The template of each language: `new`, `build`, `check`, then the behaviour that its README describes, tested with kubectl.
+//! The template of each language: `new`, `build`, `check`, `test`, then the behaviour that its README describes, tested with kubectl.
 //!
 //! All templates behave the same (templates/README.md), so they share one test. The tools of each language must be installed.
 
@@ -8,7 +8,7 @@ use std::process::Output;
 use pilothouse_toolchain::Language;
 use serde_json::Value;
 
-use crate::harness::{Host, binary};
+use crate::harness::{CACHE, Host, binary};
 
 /// Runs the binary in a folder and asserts that it succeeds. Rust projects share the examples' target directory.
 fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
@@ -21,7 +21,7 @@ fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Creates, builds and checks a project. Returns the path of its .wasm file, and the names of its CRDs.
+/// Creates, builds, checks and tests a project. Returns the path of its .wasm file, and the names of its CRDs.
 fn build_template(folder: &Path, language: &str, name: &str, flags: &[&str]) -> (PathBuf, Value) {
     pilothouse(folder, &[&["new", name, "--lang", language][..], flags].concat());
     pilothouse(folder, &["build", name]);
@@ -29,6 +29,7 @@ fn build_template(folder: &Path, language: &str, name: &str, flags: &[&str]) -> 
     let report = pilothouse(folder, &["check", &wasm, "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["runs"], true, "{language}: {report:#}");
+    pilothouse(folder, &["test", &wasm, "--cache-dir", CACHE]);
     (folder.join(wasm), report["crds"].clone())
 }
 

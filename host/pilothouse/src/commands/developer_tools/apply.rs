@@ -26,8 +26,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq)]
 pub(crate) struct Manifests(Vec<Manifest>);
 
+/// The manifest of one object.
 #[derive(Debug, PartialEq)]
-struct Manifest {
+pub(crate) struct Manifest {
     /// The file.
     source: PathBuf,
     api_version: String,
@@ -121,7 +122,10 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Parses the documents of a file. A `List` stands for its items.
-fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, String> {
+///
+/// # Errors
+/// Errors with one line if the text is not YAML, or a document is not a manifest.
+pub(crate) fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, String> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
     let mut manifests = Vec::new();
@@ -140,7 +144,11 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, String> {
 }
 
 impl Manifest {
-    fn new(file: &Path, object: Value) -> Result<Self, String> {
+    /// Returns the manifest of an object in this file.
+    ///
+    /// # Errors
+    /// Errors with one line if a field is missing that every object has.
+    pub(crate) fn new(file: &Path, object: Value) -> Result<Self, String> {
         let text =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let manifest = Self {
@@ -168,7 +176,14 @@ impl Manifest {
         Ok(Self { object, ..manifest })
     }
 
-    fn rank(&self) -> u8 {
+    /// Returns the object as `KIND/NAME`, or `KIND/NAMESPACE/NAME` if the manifest names a namespace.
+    pub(crate) fn short_name(&self) -> String {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        format!("{}/{}{slash}{}", self.kind, self.namespace, self.name)
+    }
+
+    /// Returns the position of the object's kind in the order of application: a CRD and a Namespace come before what needs them.
+    pub(crate) fn rank(&self) -> u8 {
         match (self.api_version.as_str(), self.kind.as_str()) {
             ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => 0,
             ("v1", "Namespace") => 1,
@@ -186,24 +201,47 @@ impl Manifest {
     }
 
     /// Applies the manifest by server-side apply. Returns whether its kind is served.
-    async fn try_apply(&self, client: &kube::Client) -> Result<bool, kube::Error> {
-        let root = match self.api_version.contains('/') {
-            true => format!("/apis/{}", self.api_version),
-            false => format!("/api/{}", self.api_version),
-        };
-        let request = Request::get(&root).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let resources: Value = match client.request(request).await {
-            Ok(resources) => resources,
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let Some(path) = self.path(&root, &resources) else { return Ok(false) };
+    ///
+    /// # Errors
+    /// Errors if the API server refuses the request or does not respond.
+    pub(crate) async fn try_apply(&self, client: &kube::Client) -> Result<bool, kube::Error> {
+        let Some(path) = self.find_path(client).await? else { return Ok(false) };
         let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}&force=true"))
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .body(self.object.to_string().into_bytes())
             .map_err(kube::Error::HttpError)?;
         client.request::<Value>(request).await?;
         Ok(true)
+    }
+
+    /// Creates the object. Returns whether its kind is served.
+    ///
+    /// # Errors
+    /// Errors if the API server refuses the request, for example because the object exists, or does not respond.
+    pub(crate) async fn try_create(&self, client: &kube::Client) -> Result<bool, kube::Error> {
+        let Some(path) = self.find_path(client).await? else { return Ok(false) };
+        // The name is percent-encoded, so the last slash precedes it.
+        let collection = path.rsplit_once('/').map_or(path.as_str(), |(collection, _)| collection);
+        let request = Request::post(format!("{collection}?fieldManager={FIELD_MANAGER}"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(self.object.to_string().into_bytes())
+            .map_err(kube::Error::HttpError)?;
+        client.request::<Value>(request).await?;
+        Ok(true)
+    }
+
+    /// Returns the path of the object; `None` if its kind is not served.
+    async fn find_path(&self, client: &kube::Client) -> Result<Option<String>, kube::Error> {
+        let root = match self.api_version.contains('/') {
+            true => format!("/apis/{}", self.api_version),
+            false => format!("/api/{}", self.api_version),
+        };
+        let request = Request::get(&root).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        match client.request::<Value>(request).await {
+            Ok(resources) => Ok(self.path(&root, &resources)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the path of the object, given the resources that are served below `root`; `None` if its kind is not among them.

@@ -116,6 +116,7 @@ fn print_next_steps(flags: &New, files: &[TemplateFile]) {
         "the SDK is in {name}/sdk/; {name}/README.md explains how to test the plugin; next:"
     ));
     output::print_line(format_args!("  pilothouse build {name}"));
+    output::print_line(format_args!("  pilothouse test {name}"));
     output::print_line(format_args!("  pilothouse dev --build {name}"));
 }
 

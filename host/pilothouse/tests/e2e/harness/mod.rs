@@ -54,7 +54,7 @@ pub(crate) struct Options {
 }
 
 /// The shared directory for compiled plugins, so that each guest is compiled once rather than once per test.
-const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
+pub(crate) const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
 
 /// Returns a command that runs the binary under test with a clean environment.
 pub(crate) fn binary() -> Command {

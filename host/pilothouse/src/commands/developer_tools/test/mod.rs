@@ -1,0 +1,94 @@
+//! `pilothouse test`: runs a plugin's scenarios in the real host, each against an embedded API server of its own.
+
+mod attempt;
+mod cluster;
+mod condition;
+mod event;
+mod failure_details;
+mod name_pattern;
+mod object_reference;
+mod partial_match;
+mod report;
+mod runner;
+mod scenario;
+mod scenario_files;
+mod staged_plugin;
+
+use std::path::Path;
+
+use crate::cli::CompilerMode;
+use crate::cli::developer_tools::{Test, TestOutput};
+use crate::commands::host::engine as host_engine;
+use crate::{CommandError, CommandResult, output, shutdown};
+use scenario::Scenario;
+use staged_plugin::StagedPlugin;
+
+pub(super) async fn run(flags: Test) -> CommandResult {
+    let stop = shutdown::on_signal()?;
+    let folder = folder_of(&flags.plugin)?;
+    let files = match flags.scenario.as_slice() {
+        [] => scenario_files::find(folder)?,
+        files => files.to_owned(),
+    };
+    let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
+    let scenarios = selected(scenarios, flags.run.as_deref())?;
+    let plugin = Box::pin(StagedPlugin::new(&flags.plugin, &stop)).await?;
+    let engine = host_engine(flags.cache_dir, CompilerMode::Optimizing)?;
+    let mut results = Vec::new();
+    for scenario in &scenarios {
+        let result = Box::pin(runner::run(scenario, &plugin, &engine, &stop)).await?;
+        if flags.output == TestOutput::Text {
+            for line in report::text_of(&result) {
+                output::print_line(line);
+            }
+        }
+        results.push(result);
+    }
+    match flags.output {
+        TestOutput::Text => output::print_line(report::summary_of(&results)),
+        TestOutput::Junit => output::print_line(report::junit(plugin.name().as_str(), &results)),
+    };
+    match report::failures(&results) {
+        0 => Ok(()),
+        failed => Err(CommandError::Failure(format!("{failed} of {} scenarios failed", results.len()))),
+    }
+}
+
+/// Returns the folder of the project, or that of the plugin's file.
+///
+/// # Errors
+/// Returns a usage error if the path is neither a folder nor a .wasm file.
+fn folder_of(plugin: &Path) -> Result<&Path, CommandError> {
+    let usage_error = |problem: &dyn std::fmt::Display| {
+        let remedy = "give the folder of a project, or a plugin's .wasm file";
+        CommandError::Usage(format!("{}: {problem}; {remedy}", plugin.display()))
+    };
+    let found = std::fs::metadata(plugin).map_err(|error| usage_error(&error))?;
+    if found.is_dir() {
+        return Ok(plugin);
+    }
+    if !found.is_file() || plugin.extension().is_none_or(|extension| extension != "wasm") {
+        return Err(usage_error(&"it is neither"));
+    }
+    match plugin.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => Ok(folder),
+        _ => Ok(Path::new(".")),
+    }
+}
+
+/// Returns the scenarios whose name matches the pattern.
+///
+/// # Errors
+/// Returns a usage error if there is none.
+fn selected(mut scenarios: Vec<Scenario>, pattern: Option<&str>) -> Result<Vec<Scenario>, CommandError> {
+    let Some(pattern) = pattern else { return Ok(scenarios) };
+    let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name.clone()).collect();
+    scenarios.retain(|scenario| name_pattern::matches(pattern, &scenario.name));
+    if scenarios.is_empty() {
+        return Err(CommandError::Usage(format!(
+            "--run {pattern}: no scenario has this name; there are {}; * stands for any text",
+            names.join(", ")
+        )));
+    }
+    Ok(scenarios)
+}

@@ -1,0 +1,150 @@
+//! Renders the results of scenarios: as text for people, or as JUnit's XML. Pure.
+
+use std::time::Duration;
+
+use pilothouse_controller::printable;
+
+/// The result of a scenario.
+#[derive(Debug)]
+pub(super) struct ScenarioResult {
+    pub(super) name: String,
+    pub(super) duration: Duration,
+    /// `None` if the scenario passed.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Why a scenario failed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Failure {
+    /// Where, and what, on one line.
+    pub(super) summary: String,
+    /// Further lines.
+    pub(super) details: Vec<String>,
+}
+
+/// Returns the lines about a scenario.
+pub(super) fn text_of(result: &ScenarioResult) -> Vec<String> {
+    let seconds = result.duration.as_secs_f64();
+    let word = if result.failure.is_none() { "pass" } else { "FAIL" };
+    let mut lines = vec![format!("{word}  {} ({seconds:.1} s)", printable(&result.name))];
+    if let Some(failure) = &result.failure {
+        lines.push(format!("      {}", printable(&failure.summary)));
+        lines.extend(
+            failure.details.iter().map(|line| format!("      {}", printable(line)).trim_end().to_owned()),
+        );
+    }
+    lines
+}
+
+/// Returns the line about all scenarios.
+pub(super) fn summary_of(results: &[ScenarioResult]) -> String {
+    let failed = failures(results);
+    let passed = results.len() - failed;
+    let plural = if results.len() == 1 { "" } else { "s" };
+    format!("{} scenario{plural}: {passed} passed, {failed} failed", results.len())
+}
+
+/// Returns the number of scenarios that failed.
+pub(super) fn failures(results: &[ScenarioResult]) -> usize {
+    results.iter().filter(|result| result.failure.is_some()).count()
+}
+
+/// Returns the results as a JUnit document with one test suite.
+pub(super) fn junit(plugin: &str, results: &[ScenarioResult]) -> String {
+    let total: Duration = results.iter().map(|result| result.duration).sum();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" time=\"{:.3}\"",
+        results.len(),
+        failures(results),
+        total.as_secs_f64()
+    );
+    let suite = escaped(plugin);
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{suite}\" {counts}>\n"
+    );
+    for result in results {
+        let (name, seconds) = (escaped(&result.name), result.duration.as_secs_f64());
+        text.push_str(&format!("    <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\""));
+        match &result.failure {
+            None => text.push_str("/>\n"),
+            Some(failure) => {
+                let (summary, details) = (escaped(&failure.summary), escaped(&failure.details.join("\n")));
+                text.push_str(&format!(
+                    ">\n      <failure message=\"{summary}\">{details}</failure>\n    </testcase>\n"
+                ));
+            }
+        }
+    }
+    text.push_str("  </testsuite>\n</testsuites>");
+    text
+}
+
+/// Escapes text for XML. Characters that XML cannot contain are replaced.
+fn escaped(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => result.push_str("&amp;"),
+            '<' => result.push_str("&lt;"),
+            '>' => result.push_str("&gt;"),
+            '"' => result.push_str("&quot;"),
+            '\n' | '\t' => result.push(char),
+            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
+                result.push(char::REPLACEMENT_CHARACTER);
+            }
+            char => result.push(char),
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> [ScenarioResult; 2] {
+        let failure = Failure {
+            summary: "line 3, expect Foo/a: <not> as expected".to_owned(),
+            details: vec!["spec: \"x\" & \u{1b}[31m".to_owned(), String::new()],
+        };
+        [
+            ScenarioResult { name: "good".to_owned(), duration: Duration::from_millis(1230), failure: None },
+            ScenarioResult {
+                name: "bad".to_owned(),
+                duration: Duration::from_millis(20),
+                failure: Some(failure),
+            },
+        ]
+    }
+
+    #[test]
+    fn each_scenario_has_a_line_and_a_failure_its_reason() {
+        let results = results();
+        assert_eq!(text_of(&results[0]), ["pass  good (1.2 s)"]);
+        assert_eq!(
+            text_of(&results[1]),
+            [
+                "FAIL  bad (0.0 s)",
+                "      line 3, expect Foo/a: <not> as expected",
+                "      spec: \"x\" & \\u{1b}[31m",
+                "",
+            ]
+        );
+        assert_eq!(summary_of(&results), "2 scenarios: 1 passed, 1 failed");
+        assert_eq!(summary_of(&results[..1]), "1 scenario: 1 passed, 0 failed");
+    }
+
+    #[test]
+    fn junit_is_well_formed_xml() {
+        assert_eq!(
+            junit("a&b", &results()),
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <testsuites tests=\"2\" failures=\"1\" time=\"1.250\">\n  \
+             <testsuite name=\"a&amp;b\" tests=\"2\" failures=\"1\" time=\"1.250\">\n    \
+             <testcase classname=\"a&amp;b\" name=\"good\" time=\"1.230\"/>\n    \
+             <testcase classname=\"a&amp;b\" name=\"bad\" time=\"0.020\">\n      \
+             <failure message=\"line 3, expect Foo/a: &lt;not&gt; as expected\">spec: &quot;x&quot; &amp; \u{fffd}[31m\n</failure>\n    \
+             </testcase>\n  </testsuite>\n</testsuites>"
+        );
+    }
+}
