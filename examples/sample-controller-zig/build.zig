@@ -15,6 +15,8 @@ pub fn build(b: *std.Build) void {
     plugin.root_module.addCSourceFiles(.{ .root = b.path(sdk), .files = &.{"bindings/bindings.c"}, .flags = &flags });
     // A plugin has no `main`: the host calls its exports.
     plugin.wasi_exec_model = .reactor;
+    // Each instance has a stack of its own.
+    plugin.stack_size = 256 << 10;
     b.installArtifact(plugin);
 
     // Native tests, with the SDK's in-memory host.

@@ -29,5 +29,7 @@ pub fn build(b: *std.Build) void {
     const plugin = b.addExecutable(.{ .name = "plugin", .root_module = module });
     // A plugin has no `main`: the host calls its exports.
     plugin.wasi_exec_model = .reactor;
+    // Each instance has a stack of its own.
+    plugin.stack_size = 256 << 10;
     b.installArtifact(plugin);
 }
