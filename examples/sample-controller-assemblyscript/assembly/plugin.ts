@@ -9,7 +9,12 @@ import {
 } from "./pilothouse";
 import * as client from "./pilothouse/client";
 
-export { cabi_realloc, endCall } from "./pilothouse";
+// The host calls these, too: `cabi_realloc` for memory, and the others when it has read the result of an export.
+export {
+  cabi_realloc,
+  endCall as cabi_post_ph_describe,
+  endCall as cabi_post_ph_reconcile,
+} from "./pilothouse";
 
 /** The image that every Deployment runs. Change it and build again: the new version of the plugin rolls it out to every Foo. */
 const IMAGE = "nginx:1.29";
@@ -38,11 +43,11 @@ const DESCRIPTOR = `{
   ]
 }`;
 
-export function describe(config: usize, configLength: usize): usize {
+export function ph_describe(config: usize, configLength: usize): usize {
   return description(DESCRIPTOR);
 }
 
-export function reconcile(
+export function ph_reconcile(
   watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize,
   reasons: usize, reasonCount: usize, attempt: u32, extra: usize, extraCount: usize,
 ): usize {

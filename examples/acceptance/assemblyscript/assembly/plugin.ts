@@ -9,7 +9,14 @@ import * as effects from "./effects";
 import * as outcomes from "./outcomes";
 import { logResult, Operation, orNone, Script } from "./script";
 
-export { cabi_realloc, endCall } from "../../../sample-controller-assemblyscript/assembly/pilothouse";
+// The host calls these, too: `cabi_realloc` for memory, and the others when it has read the result of an export.
+export {
+  cabi_realloc,
+  endCall as cabi_post_ph_describe,
+  endCall as cabi_post_ph_reconcile,
+  endCall as cabi_post_ph_observe,
+  endCall as cabi_post_ph_values,
+} from "../../../sample-controller-assemblyscript/assembly/pilothouse";
 
 const DESCRIPTOR = `{
   "apiVersion": "pilothouse.dev/v1alpha1",
@@ -38,7 +45,7 @@ client.register(operations);
 effects.register(operations);
 outcomes.register(operations);
 
-export function describe(config: usize, configLength: usize): usize {
+export function ph_describe(config: usize, configLength: usize): usize {
   const fail = failure(String.UTF8.decodeUnsafe(config, configLength));
   return fail.length ? description(fail, true) : description(DESCRIPTOR);
 }
@@ -50,7 +57,7 @@ function failure(config: string): string {
   return start < 0 ? "" : config.substring(start + name.length, config.indexOf('"', start + name.length));
 }
 
-export function reconcile(
+export function ph_reconcile(
   watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize,
   reasons: usize, reasonCount: usize, attempt: u32, extra: usize, extraCount: usize,
 ): usize {
@@ -69,7 +76,7 @@ function runScript(request: Request): Outcome {
   return answer.outcome;
 }
 
-export function observe(notifications: usize, count: usize, batch: i32): usize {
+export function ph_observe(notifications: usize, count: usize, batch: i32): usize {
   return runObserve(logNotifications, notifications, count, batch);
 }
 
@@ -93,7 +100,7 @@ function logNotifications(notifications: Notification[]): Outcome {
   return Outcome.done();
 }
 
-export function indexValues(index: usize, indexLength: usize, object: i32): usize {
+export function ph_values(index: usize, indexLength: usize, object: i32): usize {
   return runIndex(words, index, indexLength, object);
 }
 

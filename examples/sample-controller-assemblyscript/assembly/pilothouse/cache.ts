@@ -4,19 +4,19 @@ import { optionalTextsAt, RESULT, storeTexts, Text, textsAt } from "./abi";
 import { KubeObject, objectsAt, optionalObjectAt, Page, pageAt } from "./object";
 import { Key, keyAt, keysAt } from "./types";
 
-@external("pilothouse:controller/cache@0.1.1", "get")
+@external("pilothouse", "cache_get")
 declare function hostGet(watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "list")
+@external("pilothouse", "cache_list")
 declare function hostList(watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, selector: usize, selectorLength: usize, limit: u32, cursor: usize, cursorLength: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "list-fields")
+@external("pilothouse", "cache_list_fields")
 declare function hostListFields(watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, selector: usize, selectorLength: usize, limit: u32, cursor: usize, cursorLength: usize, pointers: usize, pointerCount: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "by-index")
+@external("pilothouse", "cache_by_index")
 declare function hostByIndex(watch: usize, watchLength: usize, index: usize, indexLength: usize, value: usize, valueLength: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "index-keys")
+@external("pilothouse", "cache_index_keys")
 declare function hostIndexKeys(watch: usize, watchLength: usize, index: usize, indexLength: usize, value: usize, valueLength: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "index-values")
+@external("pilothouse", "cache_index_values")
 declare function hostIndexValues(watch: usize, watchLength: usize, index: usize, indexLength: usize, result: usize): void;
-@external("pilothouse:controller/cache@0.1.1", "has-synced")
+@external("pilothouse", "cache_has_synced")
 declare function hostHasSynced(watch: usize, watchLength: usize): bool;
 
 /** Selects objects of a watch. The default selects all of them. */

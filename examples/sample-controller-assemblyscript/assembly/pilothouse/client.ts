@@ -4,17 +4,17 @@ import { RESULT, Text, textAt, textsAt } from "./abi";
 import { KubeObject, Page, pageAt } from "./object";
 import { Key, Kind } from "./types";
 
-@external("pilothouse:controller/client@0.1.1", "get")
+@external("pilothouse", "client_get")
 declare function hostGet(apiVersion: usize, apiVersionLength: usize, kind: usize, kindLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize, subresource: usize, subresourceLength: usize, result: usize): void;
-@external("pilothouse:controller/client@0.1.1", "list")
+@external("pilothouse", "client_list")
 declare function hostList(apiVersion: usize, apiVersionLength: usize, kind: usize, kindLength: usize, namespace: usize, namespaceLength: usize, labels: usize, labelsLength: usize, fields: usize, fieldsLength: usize, limit: u32, cursor: usize, cursorLength: usize, result: usize): void;
-@external("pilothouse:controller/client@0.1.1", "create")
+@external("pilothouse", "client_create")
 declare function hostCreate(manifest: usize, manifestLength: usize, subresource: usize, subresourceLength: usize, result: usize): void;
-@external("pilothouse:controller/client@0.1.1", "update")
+@external("pilothouse", "client_update")
 declare function hostUpdate(manifest: usize, manifestLength: usize, subresource: usize, subresourceLength: usize, result: usize): void;
-@external("pilothouse:controller/client@0.1.1", "patch")
+@external("pilothouse", "client_patch")
 declare function hostPatch(apiVersion: usize, apiVersionLength: usize, kind: usize, kindLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize, type: i32, manager: usize, managerLength: usize, force: bool, body: usize, bodyLength: usize, subresource: usize, subresourceLength: usize, result: usize): void;
-@external("pilothouse:controller/client@0.1.1", "delete")
+@external("pilothouse", "client_delete")
 declare function hostDelete(apiVersion: usize, apiVersionLength: usize, kind: usize, kindLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize, propagation: i32, uid: usize, uidLength: usize, resourceVersion: usize, resourceVersionLength: usize, result: usize): void;
 
 /** Why a request failed, in the order of `api-error` in types.wit. */

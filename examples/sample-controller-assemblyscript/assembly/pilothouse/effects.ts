@@ -4,21 +4,21 @@ import { RESULT, Text, textAt } from "./abi";
 import { KubeObject } from "./object";
 import { Key, Pair, storePairs } from "./types";
 
-@external("pilothouse:controller/queue@0.1.1", "add")
+@external("pilothouse", "queue_add")
 declare function hostAdd(watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize): void;
-@external("pilothouse:controller/queue@0.1.1", "add-after")
+@external("pilothouse", "queue_add_after")
 declare function hostAddAfter(watch: usize, watchLength: usize, namespace: usize, namespaceLength: usize, name: usize, nameLength: usize, milliseconds: u32): void;
-@external("pilothouse:controller/events@0.1.1", "publish")
+@external("pilothouse", "events_publish")
 declare function hostPublish(regarding: i32, type: i32, reason: usize, reasonLength: usize, action: usize, actionLength: usize, note: usize, noteLength: usize): void;
-@external("pilothouse:controller/log@0.1.1", "log")
+@external("pilothouse", "log_log")
 declare function hostLog(level: i32, message: usize, messageLength: usize, fields: usize, fieldCount: usize): void;
-@external("pilothouse:controller/metrics@0.1.1", "counter")
+@external("pilothouse", "metrics_counter")
 declare function hostCounter(name: usize, nameLength: usize, labels: usize, labelCount: usize, value: f64): void;
-@external("pilothouse:controller/metrics@0.1.1", "gauge")
+@external("pilothouse", "metrics_gauge")
 declare function hostGauge(name: usize, nameLength: usize, labels: usize, labelCount: usize, value: f64): void;
-@external("pilothouse:controller/metrics@0.1.1", "histogram")
+@external("pilothouse", "metrics_histogram")
 declare function hostHistogram(name: usize, nameLength: usize, labels: usize, labelCount: usize, value: f64): void;
-@external("pilothouse:controller/config@0.1.1", "get")
+@external("pilothouse", "config_get")
 declare function hostConfig(result: usize): void;
 
 /** Queues an object of a target watch. */

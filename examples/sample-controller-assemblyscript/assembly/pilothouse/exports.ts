@@ -4,13 +4,13 @@ import { allocate, freeAll, optionalTextAt, RESULT, storeTexts, Text, textAt } f
 import { closeAll, KubeObject, optionalObjectAt } from "./object";
 import { Key, keyAt } from "./types";
 
-@external("pilothouse:controller/changes@0.1.1", "[method]batch.before")
+@external("pilothouse", "changes_batch_before")
 declare function batchBefore(batch: i32, position: u32, result: usize): void;
-@external("pilothouse:controller/changes@0.1.1", "[method]batch.after")
+@external("pilothouse", "changes_batch_after")
 declare function batchAfter(batch: i32, position: u32, result: usize): void;
-@external("pilothouse:controller/changes@0.1.1", "[method]batch.after-field")
+@external("pilothouse", "changes_batch_after_field")
 declare function batchAfterField(batch: i32, position: u32, pointer: usize, pointerLength: usize, result: usize): void;
-@external("pilothouse:controller/changes@0.1.1", "[resource-drop]batch")
+@external("pilothouse", "changes_batch_drop")
 declare function dropBatch(batch: i32): void;
 
 /** Why an object was queued, in the order of `reason` in types.wit. */

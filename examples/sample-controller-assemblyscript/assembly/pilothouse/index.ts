@@ -1,5 +1,8 @@
-// The contract of Pilothouse plugins (wit/ in its repository) for AssemblyScript. Copy this folder and ../../export-names.mjs to a project of
-// your own.
+// The contract of Pilothouse plugins for AssemblyScript: wit/ in Pilothouse's repository describes the functions, and docs/abi.md their form.
+// Copy this folder to a project of your own.
+//
+// The compiler takes the names of exports from identifiers. A plugin therefore exports its functions under their aliases: `ph_describe`,
+// `ph_reconcile`, `ph_observe` and `ph_values`.
 
 export { cabi_realloc } from "./abi";
 export { Filter, Row, Watch } from "./cache";

@@ -3,23 +3,23 @@
 import { optionalTextAt, optionalTextsAt, RESULT, storeTexts, Text, textAt } from "./abi";
 import { Key, keyAt, Pair, pairsAt } from "./types";
 
-@external("pilothouse:controller/objects@0.1.1", "[method]object.key") declare function objectKey(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.api-version") declare function objectApiVersion(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.kind") declare function objectKind(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.uid") declare function objectUid(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.resource-version") declare function objectResourceVersion(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.generation") declare function objectGeneration(object: i32): u32;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.labels") declare function objectLabels(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.label") declare function objectLabel(object: i32, key: usize, keyLength: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.annotation") declare function objectAnnotation(object: i32, key: usize, keyLength: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.deletion-timestamp") declare function objectDeletionTimestamp(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.controller") declare function objectController(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.field") declare function objectField(object: i32, pointer: usize, pointerLength: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.text") declare function objectText(object: i32, pointer: usize, pointerLength: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.fields") declare function objectFields(object: i32, pointers: usize, count: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.texts") declare function objectTexts(object: i32, pointers: usize, count: usize, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[method]object.json") declare function objectJson(object: i32, result: usize): void;
-@external("pilothouse:controller/objects@0.1.1", "[resource-drop]object") declare function dropObject(object: i32): void;
+@external("pilothouse", "objects_object_key") declare function objectKey(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_api_version") declare function objectApiVersion(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_kind") declare function objectKind(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_uid") declare function objectUid(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_resource_version") declare function objectResourceVersion(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_generation") declare function objectGeneration(object: i32): u32;
+@external("pilothouse", "objects_object_labels") declare function objectLabels(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_label") declare function objectLabel(object: i32, key: usize, keyLength: usize, result: usize): void;
+@external("pilothouse", "objects_object_annotation") declare function objectAnnotation(object: i32, key: usize, keyLength: usize, result: usize): void;
+@external("pilothouse", "objects_object_deletion_timestamp") declare function objectDeletionTimestamp(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_controller") declare function objectController(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_field") declare function objectField(object: i32, pointer: usize, pointerLength: usize, result: usize): void;
+@external("pilothouse", "objects_object_text") declare function objectText(object: i32, pointer: usize, pointerLength: usize, result: usize): void;
+@external("pilothouse", "objects_object_fields") declare function objectFields(object: i32, pointers: usize, count: usize, result: usize): void;
+@external("pilothouse", "objects_object_texts") declare function objectTexts(object: i32, pointers: usize, count: usize, result: usize): void;
+@external("pilothouse", "objects_object_json") declare function objectJson(object: i32, result: usize): void;
+@external("pilothouse", "objects_object_drop") declare function dropObject(object: i32): void;
 
 /** The handles that were opened in this call. */
 const opened: i32[] = [];
