@@ -69,9 +69,13 @@ impl Language {
 /// The name of the acceptance plugin that is written by hand as WebAssembly text. It uses no SDK and is the baseline for all others.
 pub const WAT: &str = "wat";
 
-/// Returns the names of the acceptance plugin's implementations: [`WAT`], then one for each language.
+/// Languages without an SDK, a template or a builder of their own. A command in `pilothouse.yaml` builds their projects.
+pub const WITH_BUILD_COMMAND: [&str; 2] = ["zig", "assemblyscript"];
+
+/// Returns the names of the acceptance plugin's implementations: [`WAT`], then one for each language, with those of
+/// [`WITH_BUILD_COMMAND`] last.
 pub fn acceptance_implementations() -> impl Iterator<Item = &'static str> {
-    iter::once(WAT).chain(Language::ALL.into_iter().map(Language::name))
+    iter::once(WAT).chain(Language::ALL.into_iter().map(Language::name)).chain(WITH_BUILD_COMMAND)
 }
 
 #[cfg(test)]
@@ -97,6 +101,17 @@ mod tests {
             for folder in ["guest-sdk", "host/pilothouse/templates", "examples/acceptance"] {
                 let path = root.join(folder).join(language.name());
                 assert!(path.is_dir(), "{} is missing", path.display());
+            }
+        }
+    }
+    #[test]
+    fn every_other_language_has_a_build_command_and_examples() {
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        for name in WITH_BUILD_COMMAND {
+            assert_eq!(Language::from_name(name), None);
+            for folder in [format!("acceptance/{name}"), format!("sample-controller-{name}")] {
+                let path = examples.join(folder).join("pilothouse.yaml");
+                assert!(path.is_file(), "{} is missing", path.display());
             }
         }
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use environment::clean_command;
-pub use language::{Language, WAT, acceptance_implementations};
+pub use language::{Language, WAT, WITH_BUILD_COMMAND, acceptance_implementations};
 pub use plan::TARGET;
 
 use plan::{Attempt, Facts, Step};

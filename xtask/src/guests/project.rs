@@ -76,8 +76,11 @@ fn kind(folder: &Path) -> Option<Kind> {
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
         files.map(|file| file.path()).any(|file| file.extension().is_some_and(|found| found == extension))
     };
-    // The workspace's own manifests are in folders without `src`.
-    if has_manifest(Language::Rust) && folder.join("src").is_dir() {
+    if folder.join("pilothouse.yaml").is_file() {
+        // It names a language or a build command, whatever else the folder contains.
+        Some(Kind::PilothouseBuild)
+    } else if has_manifest(Language::Rust) && folder.join("src").is_dir() {
+        // The workspace's own manifests are in folders without `src`.
         Some(Kind::Rust)
     } else if Language::ALL.into_iter().any(|language| language != Language::Rust && has_manifest(language))
         || has_extension("c")
@@ -106,6 +109,7 @@ mod tests {
         let kind =
             |name: &str| projects.iter().find(|project| project.name == name).map(|project| project.kind);
         assert_eq!(kind("sample-controller"), Some(Kind::Rust));
+        assert_eq!(kind("sample-controller-zig"), Some(Kind::PilothouseBuild));
         for name in acceptance_implementations() {
             let expected = match name {
                 WAT => Kind::Wat,

@@ -17,6 +17,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/go", &["go", "test", "./..."]),
     ("examples/sample-controller-go", &["go", "test", "./..."]),
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
+    ("examples/sample-controller-zig", ZIG),
 ];
 
 /// Tests a JavaScript example, after installing what it depends on.
@@ -35,6 +36,14 @@ const PYTHON_SDK: &[&str] = &[
 
 /// Tests a Python example without a virtual environment.
 const PYTHON: &[&str] = &["env", "PYTHONPATH=../../guest-sdk/python", "python3", "-m", "unittest"];
+
+/// Tests a Zig example with the Zig that `pilothouse build` found or downloaded for it. Its version is that in `pilothouse.yaml`.
+const ZIG: &[&str] = &[
+    "sh",
+    "-ec",
+    "version=$(sed -n 's/^ *zig: *//p' pilothouse.yaml)
+    PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/pilothouse/ziglang-$version/ziglang:$PATH\" zig build test",
+];
 
 /// Runs the tests of all SDKs and examples.
 ///

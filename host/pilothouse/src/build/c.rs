@@ -5,11 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Artifact, Job};
+use super::{Artifact, Job, zig};
 use crate::CommandError;
-
-/// The zig release to download if no compiler is installed.
-const ZIG_VERSION: &str = "0.17.1";
 
 /// Compiler flags in addition to the project's own.
 const FLAGS: [&str; 7] = [
@@ -152,8 +149,9 @@ async fn find_compiler(job: &Job) -> Result<Compiler, CommandError> {
         return Ok(Compiler::Zig(zig));
     }
     let python = job.find_tool("python3", "").ok();
-    let cache = cache_folder(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref());
-    if let Some(zig) = cache.as_deref().map(zig_in).filter(|zig| zig.is_file()) {
+    let cache = zig::cache_folder();
+    let cached = cache.as_deref().map(|cache| zig::executable_in(cache, zig::DEFAULT_VERSION));
+    if let Some(zig) = cached.filter(|zig| zig.is_file()) {
         return Ok(Compiler::Zig(zig));
     }
     let clang = job.find_tool("clang", "").ok();
@@ -168,7 +166,12 @@ async fn find_compiler(job: &Job) -> Result<Compiler, CommandError> {
         .await?;
     match (found, python, cache) {
         (Some(compiler), _, _) => Ok(compiler),
-        (None, Some(python), Some(cache)) => download_zig(job, &python, &cache).await,
+        (None, Some(python), Some(cache)) => {
+            let reason = "found no C compiler for WebAssembly";
+            let remedy = no_compiler_message();
+            let zig = zig::download(job, &python, &cache, zig::DEFAULT_VERSION, reason, &remedy).await?;
+            Ok(Compiler::Zig(zig))
+        }
         (None, ..) => Err(job.error(no_compiler_message())),
     }
 }
@@ -176,52 +179,10 @@ async fn find_compiler(job: &Job) -> Result<Compiler, CommandError> {
 fn no_compiler_message() -> String {
     format!(
         "found no C compiler for WebAssembly: no zig in PATH, no WASI_SDK_PATH, no ziglang in Python, no clang with wasi-libc; \
-         install one: python3 -m pip install ziglang=={ZIG_VERSION}, or on Debian: \
-         sudo apt-get install clang lld wasi-libc libclang-rt-dev-wasm32"
+         install one: python3 -m pip install ziglang=={}, or on Debian: \
+         sudo apt-get install clang lld wasi-libc libclang-rt-dev-wasm32",
+        zig::DEFAULT_VERSION
     )
-}
-
-/// Returns the user's cache folder, which all projects share because zig is a download of 80 MB.
-fn cache_folder(xdg: Option<&std::ffi::OsStr>, home: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
-    let xdg = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = xdg.or_else(|| Some(PathBuf::from(home?).join(".cache")))?;
-    Some(cache.join("pilothouse"))
-}
-
-fn zig_in(cache: &Path) -> PathBuf {
-    cache.join(format!("ziglang-{ZIG_VERSION}")).join("ziglang").join("zig")
-}
-
-/// Downloads zig into the cache and moves it into place atomically.
-async fn download_zig(job: &Job, python: &Path, cache: &Path) -> Result<Compiler, CommandError> {
-    let cache_error = |error: std::io::Error| {
-        job.error(format_args!("{}: {error}; {}", cache.display(), no_compiler_message()))
-    };
-    fs::create_dir_all(cache).map_err(cache_error)?;
-    let partial = tempfile::Builder::new().prefix(".ziglang-").tempdir_in(cache).map_err(cache_error)?;
-    job.print(&format!(
-        "found no C compiler for WebAssembly; downloading zig {ZIG_VERSION} (80 MB) into {}",
-        cache.display()
-    ));
-    let mut pip = command(
-        python,
-        &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"],
-    );
-    pip.arg(partial.path()).arg(format!("ziglang=={ZIG_VERSION}"));
-    if let Err(error) = job.run("download zig", pip).await {
-        job.print(&no_compiler_message());
-        return Err(error);
-    }
-    let zig = zig_in(cache);
-    let folder = zig.ancestors().nth(2).unwrap_or(cache);
-    // The rename fails if a concurrent build has finished the same download first. Its copy is used then.
-    if fs::rename(partial.path(), folder).is_ok() {
-        let _ = partial.keep();
-    }
-    if zig.is_file() {
-        return Ok(Compiler::Zig(zig));
-    }
-    Err(job.error(format_args!("pip did not create {}; {}", zig.display(), no_compiler_message())))
 }
 
 fn succeeds(mut command: Command) -> bool {
@@ -297,18 +258,6 @@ mod tests {
         assert_eq!(strip_debug_sections(&module), Some([header, types, names].concat()));
         assert_eq!(strip_debug_sections(&module[..module.len() - 1]), None, "truncated");
         assert_eq!(strip_debug_sections(b"elf"), None);
-    }
-
-    #[test]
-    fn cache_folder_follows_the_xdg_specification() {
-        let cache =
-            |xdg: Option<&str>, home: Option<&str>| cache_folder(xdg.map(str::as_ref), home.map(str::as_ref));
-        assert_eq!(cache(Some("/x"), Some("/home/me")), Some(PathBuf::from("/x/pilothouse")));
-        assert_eq!(
-            cache(Some("relative"), Some("/home/me")),
-            Some(PathBuf::from("/home/me/.cache/pilothouse"))
-        );
-        assert_eq!(cache(None, None), None);
     }
 
     #[test]

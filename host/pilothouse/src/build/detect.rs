@@ -1,35 +1,22 @@
-//! Detects the language of a project.
+//! Detects how a project is built.
 
 use std::fs;
 use std::path::Path;
 
 use pilothouse_toolchain::Language;
-use serde::Deserialize;
 
+use super::project_file::{self, Builder, PROJECT_FILE};
 use crate::CommandError;
 
-/// `pilothouse.yaml` in a project. Only needed where the project's files match several languages.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProjectFile {
-    language: String,
-}
-
-/// Returns the language of the project in `folder`: the one named in `pilothouse.yaml`, or else the one whose manifest is present,
-/// or else C if there is a C file.
+/// Returns how the project in `folder` is built: as `pilothouse.yaml` says, or else by the language whose manifest is present, or else as
+/// C if there is a C file.
 ///
 /// # Errors
 /// Errors if no language or several languages match, or `pilothouse.yaml` is invalid.
-pub(crate) fn detect_language(folder: &Path) -> Result<Language, CommandError> {
-    let project_file = folder.join("pilothouse.yaml");
+pub(crate) fn detect_builder(folder: &Path) -> Result<Builder, CommandError> {
+    let project_file = folder.join(PROJECT_FILE);
     if project_file.is_file() {
-        return read_project_file(&project_file).map_err(|problem| {
-            let languages = Language::ALL.map(Language::name).join(", ");
-            CommandError::Usage(format!(
-                "{}: {problem}; the file must contain exactly `language: LANG`, with one of {languages}",
-                project_file.display()
-            ))
-        });
+        return project_file::read(&project_file).map_err(CommandError::Usage);
     }
     let manifests = || {
         let of = |language: Language| language.manifests().iter().map(move |file| (*file, language));
@@ -37,27 +24,36 @@ pub(crate) fn detect_language(folder: &Path) -> Result<Language, CommandError> {
     };
     let found: Vec<_> = manifests().filter(|(file, _)| folder.join(file).is_file()).collect();
     match found.as_slice() {
-        [] if has_c_file(folder) || has_c_file(&folder.join("src")) => Ok(Language::C),
+        [] if has_c_file(folder) || has_c_file(&folder.join("src")) => Ok(Builder::Language(Language::C)),
         [] => Err(CommandError::Usage(format!(
-            "{}: not a project that can be built: found no {}, and no C file in the folder or in src; give the folder of a project, or \
-             create one with `pilothouse new NAME --lang LANG`",
+            "{}: not a project that can be built: found no {}, no {PROJECT_FILE}, and no C file in the folder or in src; give the folder of \
+             a project, create one with `pilothouse new NAME --lang LANG`, or write the command that builds it into {PROJECT_FILE}",
             folder.display(),
             manifests().map(|(file, _)| file).collect::<Vec<_>>().join(", ")
         ))),
-        [(_, language), rest @ ..] if rest.iter().all(|(_, other)| other == language) => Ok(*language),
+        [(_, language), rest @ ..] if rest.iter().all(|(_, other)| other == language) => {
+            Ok(Builder::Language(*language))
+        }
         [(file, _), .., (other_file, _)] => Err(CommandError::Usage(format!(
-            "{}: found both {file} and {other_file}; select one with `language: LANG` in a file pilothouse.yaml next to them",
+            "{}: found both {file} and {other_file}; select one with `language: LANG` in a file {PROJECT_FILE} next to them",
             folder.display()
         ))),
-        [(_, language)] => Ok(*language),
+        [(_, language)] => Ok(Builder::Language(*language)),
     }
 }
 
-fn read_project_file(path: &Path) -> Result<Language, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let file: ProjectFile = serde_saphyr::from_str(&text)
-        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
-    Language::from_name(&file.language).ok_or_else(|| format!("unknown language {:?}", file.language))
+/// Returns the language of the project in `folder`.
+///
+/// # Errors
+/// Errors like [`detect_builder`], or if a command of its own builds the project.
+pub(crate) fn detect_language(folder: &Path) -> Result<Language, CommandError> {
+    match detect_builder(folder)? {
+        Builder::Language(language) => Ok(language),
+        Builder::Command(_) => Err(CommandError::Usage(format!(
+            "{}: the command in {PROJECT_FILE} builds this project, so its SDK is not known; replace it by hand",
+            folder.display()
+        ))),
+    }
 }
 
 fn has_c_file(folder: &Path) -> bool {
@@ -76,10 +72,18 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a parent")).expect("created");
             fs::write(path, text).expect("written");
         }
-        detect_language(folder.path()).map_err(|error| match error {
+        let problem = |error| match error {
             CommandError::Usage(text) => text,
             CommandError::Failure(text) => panic!("not a usage error: {text}"),
-        })
+        };
+        // Whatever the folder contains, both functions agree on it.
+        let language = detect_language(folder.path()).map_err(problem);
+        match detect_builder(folder.path()).map_err(problem) {
+            Ok(Builder::Command(_)) => {}
+            Ok(Builder::Language(found)) => assert_eq!(language, Ok(found)),
+            Err(error) => assert_eq!(language, Err(error)),
+        }
+        language
     }
 
     #[test]
@@ -117,5 +121,16 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_build_command_replaces_the_language_of_a_manifest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("package.json"), "{}").expect("written");
+        fs::write(folder.path().join(PROJECT_FILE), "build: {run: make, output: a.wasm}\n").expect("written");
+        let builder = detect_builder(folder.path()).expect("a builder");
+        assert!(matches!(builder, Builder::Command(_)) && builder.name() == "pilothouse.yaml", "{builder:?}");
+        let Err(CommandError::Usage(error)) = detect_language(folder.path()) else { panic!("no language") };
+        assert!(error.contains("the command in pilothouse.yaml builds this project"), "{error}");
     }
 }

@@ -1,22 +1,26 @@
 //! `pilothouse build`: builds a project in any guest language into a plugin.
 //!
-//! A builder per language runs the language's own tools and returns the file that they produced. This module does what all
-//! languages share: it detects the language, shows progress, checks the result as the host would load it, and moves it into place
-//! atomically.
+//! A builder per language runs the language's own tools and returns the file that they produced; a project can have a command of its own
+//! instead. This module does what all of them share: it detects the builder, shows progress, checks the result as the host would load
+//! it, and moves it into place atomically.
 //!
 //! A builder is a module with the function `pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError>`. It finds its tools
 //! with [`Job::find_tool`], runs them with [`Job::run`] in the project's folder, and writes nothing outside the project except below
 //! [`Job::scratch`].
 
 mod c;
+mod command;
 mod detect;
 mod go;
 mod job;
 mod js;
+mod pattern;
 mod progress;
+mod project_file;
 mod python;
 mod rust;
 mod source_watcher;
+mod zig;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,10 +31,12 @@ use pilothouse_plugin::Engine;
 use pilothouse_toolchain::Language;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use detect::detect_language;
+pub(crate) use detect::{detect_builder, detect_language};
 pub(crate) use job::{Job, OutputFormat};
 pub(crate) use progress::Progress;
 pub(crate) use source_watcher::SourceWatcher;
+
+use project_file::Builder;
 
 use crate::{CommandError, plugin_check};
 
@@ -55,7 +61,8 @@ pub(crate) enum Destination {
 /// A plugin that was built, checked and moved to its destination.
 #[derive(Debug)]
 pub(crate) struct BuiltPlugin {
-    pub(crate) language: Language,
+    /// What built it: the name of a language, or of the file with the project's own command.
+    pub(crate) builder: &'static str,
     pub(crate) file: PathBuf,
     /// Size in bytes.
     pub(crate) size: u64,
@@ -67,10 +74,10 @@ pub(crate) struct BuiltPlugin {
 
 /// Builds the project in `folder`. Replaces the file at the destination only if the result is a plugin that the host would run.
 ///
-/// Cancelling `stop` or dropping the future terminates the language's tools.
+/// Cancelling `stop` or dropping the future terminates the tools.
 ///
 /// # Errors
-/// Errors if the language cannot be detected, a tool is missing or fails, or the host would not run the result.
+/// Errors if the builder cannot be detected, a tool is missing or fails, or the host would not run the result.
 pub(crate) async fn build(
     folder: &Path,
     destination: &Destination,
@@ -105,19 +112,20 @@ async fn build_with(
     let project = fs::canonicalize(folder).map_err(|error| {
         CommandError::Usage(format!("{}: {error}; give the folder of a project", folder.display()))
     })?;
-    let language = detect_language(&project)?;
+    let builder = detect_builder(&project)?;
     let scratch = tempfile::Builder::new().prefix("pilothouse-build-").tempdir().map_err(|error| {
         CommandError::Failure(format!(
             "cannot create a folder for temporary files: {error}; set TMPDIR to a writable folder"
         ))
     })?;
     let job = Job::new(project, scratch.path().to_owned(), progress.clone(), stop.clone());
-    let artifact = match language {
-        Language::Rust => rust::build(&job).await?,
-        Language::Js => js::build(&job).await?,
-        Language::Python => python::build(&job).await?,
-        Language::Go => go::build(&job).await?,
-        Language::C => c::build(&job).await?,
+    let artifact = match &builder {
+        Builder::Language(Language::Rust) => rust::build(&job).await?,
+        Builder::Language(Language::Js) => js::build(&job).await?,
+        Builder::Language(Language::Python) => python::build(&job).await?,
+        Builder::Language(Language::Go) => go::build(&job).await?,
+        Builder::Language(Language::C) => c::build(&job).await?,
+        Builder::Command(recipe) => command::build(&job, recipe).await?,
     };
     let target = match destination {
         Destination::File(file) => file.clone(),
@@ -127,7 +135,7 @@ async fn build_with(
     let CheckReport { warnings, compile_time, .. } =
         check_and_install(&job, engine, &artifact.file, &target).await?;
     let size = fs::metadata(&target).map(|metadata| metadata.len()).unwrap_or_default();
-    Ok(BuiltPlugin { language, file: target, size, warnings, compile_time })
+    Ok(BuiltPlugin { builder: builder.name(), file: target, size, warnings, compile_time })
 }
 
 /// Checks the artifact in a temporary folder next to `target`, under its final name and with the sidecar at `target`, then

@@ -9,6 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::pattern::Pattern;
+use super::project_file::PROJECT_FILE;
+
 /// Folders that contain tools' output.
 const IGNORED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
 /// Suffixes of files that tools and editors write next to the sources.
@@ -20,6 +23,8 @@ pub(crate) struct SourceWatcher {
     project: PathBuf,
     /// The plugins directory, which is ignored. It may be inside the project.
     plugins: PathBuf,
+    /// Only files that match one of these are sources. If there are none, all files are.
+    patterns: Vec<Pattern>,
     files: BTreeMap<PathBuf, FileState>,
 }
 
@@ -32,12 +37,28 @@ struct FileState {
 }
 
 impl SourceWatcher {
-    pub(crate) fn new(project: &Path, plugins: &Path) -> Self {
+    pub(crate) fn new(project: &Path, plugins: &Path, patterns: Vec<Pattern>) -> Self {
         let resolved = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mut watcher =
-            Self { project: resolved(project), plugins: resolved(plugins), files: BTreeMap::new() };
+        let (project, plugins) = (resolved(project), resolved(plugins));
+        let mut watcher = Self { project, plugins, patterns, files: BTreeMap::new() };
         watcher.poll_changed();
         watcher
+    }
+
+    /// Replaces the patterns. If they differ from the previous ones, the next poll compares the sources with their state now.
+    pub(crate) fn set_patterns(&mut self, patterns: Vec<Pattern>) {
+        if patterns != self.patterns {
+            self.patterns = patterns;
+            self.poll_changed();
+        }
+    }
+
+    /// Returns whether a file is a source. `pilothouse.yaml` always is.
+    fn is_source(&self, path: &Path) -> bool {
+        let Ok(path) = path.strip_prefix(&self.project) else { return false };
+        self.patterns.is_empty()
+            || path == Path::new(PROJECT_FILE)
+            || self.patterns.iter().any(|pattern| pattern.matches(path))
     }
 
     /// Returns whether a file was added, removed or modified since the previous call.
@@ -69,7 +90,9 @@ impl SourceWatcher {
                 if !IGNORED_FOLDERS.contains(&&*name) {
                     self.scan(&path, files);
                 }
-            } else if let Some(state) = self.file_state(&path) {
+            } else if self.is_source(&path)
+                && let Some(state) = self.file_state(&path)
+            {
                 files.insert(path, state);
             }
         }
@@ -106,7 +129,7 @@ mod tests {
         let project = tempfile::tempdir().expect("a folder");
         let file = project.path().join("src/lib.rs");
         write(&file, "one");
-        let mut watcher = SourceWatcher::new(project.path(), Path::new("elsewhere"));
+        let mut watcher = SourceWatcher::new(project.path(), Path::new("elsewhere"), Vec::new());
         assert!(!watcher.poll_changed());
         for text in ["other", "longer text"] {
             write(&file, text);
@@ -124,7 +147,7 @@ mod tests {
         let project = tempfile::tempdir().expect("a folder");
         let file = project.path().join("a.c");
         write(&file, "same");
-        let mut watcher = SourceWatcher::new(project.path(), Path::new("elsewhere"));
+        let mut watcher = SourceWatcher::new(project.path(), Path::new("elsewhere"), Vec::new());
         write(&file, "same");
         let later = SystemTime::now() + std::time::Duration::from_secs(60);
         fs::File::options()
@@ -141,7 +164,7 @@ mod tests {
         let plugins = project.path().join("plugins");
         write(&project.path().join("a.c"), "");
         fs::create_dir(&plugins).expect("made");
-        let mut watcher = SourceWatcher::new(project.path(), &plugins);
+        let mut watcher = SourceWatcher::new(project.path(), &plugins, Vec::new());
         for path in [
             "target/release/a.o",
             "node_modules/x/index.js",
@@ -157,5 +180,27 @@ mod tests {
             write(&project.path().join(path), "made");
             assert!(!watcher.poll_changed(), "{path}");
         }
+    }
+    #[test]
+    fn patterns_select_the_sources() {
+        let project = tempfile::tempdir().expect("a folder");
+        let pattern = |text: &str| Pattern::parse(text).expect(text);
+        let mut watcher = SourceWatcher::new(project.path(), Path::new("elsewhere"), vec![pattern("src")]);
+        for (path, is_source) in [
+            ("src/deep/main.zig", true),
+            ("build/main.o", false),
+            ("README.md", false),
+            ("pilothouse.yaml", true),
+            ("other/pilothouse.yaml", false),
+        ] {
+            write(&project.path().join(path), "made");
+            assert_eq!(watcher.poll_changed(), is_source, "{path}");
+        }
+        watcher.set_patterns(vec![pattern("*.md")]);
+        assert!(!watcher.poll_changed(), "other patterns are no change of a source");
+        write(&project.path().join("src/deep/main.zig"), "changed");
+        assert!(!watcher.poll_changed(), "not a source any more");
+        write(&project.path().join("README.md"), "changed");
+        assert!(watcher.poll_changed());
     }
 }

@@ -84,6 +84,35 @@ fn a_failed_build_keeps_the_previous_plugin() {
 }
 
 #[test]
+fn a_command_of_the_project_builds_the_plugin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The folder's name is the plugin's name. The plugin gets its descriptor from the sidecar of this name.
+    let project = folder.path().join("plugin");
+    project::write_with_command(&project, "echo copying\nmkdir -p out\ncp source out/built.wasm\n");
+    let output = assert_succeeds(folder.path(), &["build", "plugin"]);
+    assert!(
+        output.stdout.contains("plugin/plugin.wasm") && output.stdout.contains("from pilothouse.yaml"),
+        "{output:#?}"
+    );
+    assert!(output.stderr.contains("copying\n"), "{output:#?}");
+    assert_eq!(build_results(&project), ["plugin.wasm"]);
+
+    for (script, expected) in [
+        ("echo out of paint >&2; exit 7", vec!["out of paint", "`sh -e src/build.sh`", "exit status: 7"]),
+        ("rm out/built.wasm", vec!["out/built.wasm cannot be found", "set `output` in pilothouse.yaml"]),
+        ("echo text > out/built.wasm", vec!["plugin.wasm", "WebAssembly"]),
+    ] {
+        fs::write(project.join("src/build.sh"), script).expect("written");
+        assert_fails(folder.path(), &["build", "plugin"], 1, &expected);
+        assert_eq!(build_results(&project), ["plugin.wasm"], "the previous plugin stays");
+    }
+    fs::write(project.join("pilothouse.yaml"), "build:\n  run: make\n  output: ../built.wasm\n")
+        .expect("written");
+    let expected = ["pilothouse.yaml: line 3: build.output", "in the project's folder"];
+    assert_fails(folder.path(), &["build", "plugin"], 2, &expected);
+}
+
+#[test]
 fn a_compile_error_is_shown_once_without_cargos_own_messages() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = project::source("1").replace("static DONE", "let _: u32 = \"text\";\n    static DONE");

@@ -69,6 +69,28 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_of_the_project_runs_at_each_save() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().join("plugin");
+    project::write_with_command(&project, "echo first build\nmkdir -p out\ncp source out/built.wasm\n");
+    fs::create_dir(folder.path().join("plugins")).expect("made");
+    fs::copy(project.join("plugin.yaml"), folder.path().join("plugins/plugin.yaml")).expect("copied");
+    let dev = Dev::start(folder.path(), &["--build", "plugin"]);
+    wait_for_log(&dev, "first build").await;
+    wait_for(
+        "the plugin",
+        || dev.log(),
+        || async { (plugin(&dev).await["state"] == "running").then_some(()) },
+    )
+    .await;
+
+    fs::write(project.join("src/build.sh"), "echo second build\nexit 7\n").expect("written");
+    wait_for_log(&dev, "second build").await;
+    wait_for_log(&dev, "exit status: 7").await;
+    assert_eq!(plugin(&dev).await["state"], "running");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn manifests_are_applied_at_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("manifests")).expect("create the folder");

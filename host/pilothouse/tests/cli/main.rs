@@ -1,7 +1,7 @@
 //! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build. `surfaces` compares the
 //! public surfaces with `tests/snapshots`.
 //!
-//! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
+//! All builds with compilers are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
 //! `examples/target`. `tests/e2e/templates.rs` builds the templates of all languages.
 
 mod abi;

@@ -1,7 +1,12 @@
-//! A Rust plugin without dependencies, not even the SDK, so that it compiles in about a second.
+//! Projects that build fast: a Rust plugin without dependencies, not even the SDK, which compiles in about a second, and a project with
+//! a build command.
 
 use std::fs;
 use std::path::Path;
+
+use serde_json::json;
+
+use crate::check::write_plugin;
 
 /// Returns the Cargo.toml of a plugin with the given name.
 pub(crate) fn manifest(name: &str) -> String {
@@ -54,4 +59,14 @@ pub(crate) fn write(folder: &Path, name: &str, source: &str) {
     fs::create_dir_all(folder.join("src")).expect("made");
     fs::write(folder.join("Cargo.toml"), manifest(name)).expect("written");
     fs::write(folder.join("src/lib.rs"), source).expect("written");
+}
+
+/// Writes a project with a build command, which runs `src/build.sh`. The script has the given text, and can copy the plugin `source`.
+pub(crate) fn write_with_command(folder: &Path, script: &str) {
+    fs::create_dir_all(folder.join("src")).expect("made");
+    write_plugin(folder, &json!({}), &json!({}));
+    fs::rename(folder.join("plugin.wasm"), folder.join("source")).expect("renamed");
+    fs::write(folder.join("src/build.sh"), script).expect("written");
+    let command = "build:\n  run: sh -e src/build.sh\n  output: out/built.wasm\n  watch: [src]\n";
+    fs::write(folder.join("pilothouse.yaml"), command).expect("written");
 }

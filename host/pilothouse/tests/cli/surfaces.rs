@@ -112,9 +112,11 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         let output = run(folder.path(), &["test", "plugin.wasm", "--scenario", "scenario.yaml"]);
         text += &format!("scenario{place}: {}\n", accepted_members(&output.stderr));
     }
-    write("pilothouse.yaml", "unknown: 1");
-    let output = run(folder.path(), &["build", "."]);
-    text += &format!("pilothouse.yaml: {}\n", accepted_members(&output.stderr));
+    for (place, project_file) in [("", "unknown: 1"), (" build", "build: {unknown: 1}")] {
+        write("pilothouse.yaml", project_file);
+        let output = run(folder.path(), &["build", "."]);
+        text += &format!("pilothouse.yaml{place}: {}\n", accepted_members(&output.stderr));
+    }
     assert_matches("yaml-members.txt", &text);
 }
 

@@ -36,6 +36,8 @@ in_languages! {
     go: SampleControllerGo in "sample-controller-go",
     js: SampleControllerJs in "sample-controller-js",
     python: SampleControllerPython in "sample-controller-python",
+    zig: SampleControllerZig in "sample-controller-zig",
+    assemblyscript: SampleControllerAssemblyScript in "sample-controller-assemblyscript",
 }
 
 #[test]

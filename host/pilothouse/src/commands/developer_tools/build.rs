@@ -12,7 +12,7 @@ pub(super) async fn run(flags: Build) -> CommandResult {
     for warning in &built.warnings {
         output::print_line(format_args!("warning   {warning}"));
     }
-    let (language, size) = (built.language.name(), built.size.div_ceil(1024));
-    output::print_line(format_args!("{}  {size} KiB, from {language}", built.file.display()));
+    let (builder, size) = (built.builder, built.size.div_ceil(1024));
+    output::print_line(format_args!("{}  {size} KiB, from {builder}", built.file.display()));
     Ok(())
 }

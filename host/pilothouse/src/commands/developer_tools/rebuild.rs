@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
-use crate::build::{BuiltPlugin, Destination, Progress, SourceWatcher, build_for_host, detect_language};
+use crate::build::{BuiltPlugin, Destination, Progress, SourceWatcher, build_for_host, detect_builder};
 
 /// How often the sources are polled. A build starts after a poll that found no further changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,10 +26,10 @@ impl Rebuilder {
     /// Creates a rebuilder that writes the plugin into the `plugins` folder.
     ///
     /// # Errors
-    /// Errors if the language of the project cannot be detected.
+    /// Errors if it cannot be detected how the project is built.
     pub(crate) fn new(project: PathBuf, plugins: PathBuf, engine: Engine) -> Result<Self, CommandError> {
-        detect_language(&project)?;
-        let sources = SourceWatcher::new(&project, &plugins);
+        let builder = detect_builder(&project)?;
+        let sources = SourceWatcher::new(&project, &plugins, builder.into_watch());
         Ok(Self { project, plugins, engine, sources })
     }
 
@@ -41,6 +41,10 @@ impl Rebuilder {
         while !stop.is_cancelled() {
             progress.print(&format!("building {}", self.project.display()));
             let started = Instant::now();
+            // The project file may have changed. If it is invalid now, `build` says so.
+            if let Ok(builder) = detect_builder(&self.project) {
+                self.sources.set_patterns(builder.into_watch());
+            }
             match build_for_host(&self.engine, &self.project, &output, &progress, &stop).await {
                 Ok(built) => {
                     for warning in &built.warnings {

@@ -18,9 +18,11 @@ pub(crate) enum Guest {
     SampleController,
     SecretReplicator,
     TwoObservers,
+    SampleControllerAssemblyScript,
     SampleControllerGo,
     SampleControllerJs,
     SampleControllerPython,
+    SampleControllerZig,
     TtlCleaner,
     WebhookNotifier,
 }
@@ -39,9 +41,11 @@ impl Guest {
             Self::LabelPropagator => "label-propagator",
             Self::PodCounter => "pod-counter",
             Self::SampleController => "sample-controller",
+            Self::SampleControllerAssemblyScript => "sample-controller-assemblyscript",
             Self::SampleControllerGo => "sample-controller-go",
             Self::SampleControllerJs => "sample-controller-js",
             Self::SampleControllerPython => "sample-controller-python",
+            Self::SampleControllerZig => "sample-controller-zig",
             Self::TtlCleaner => "ttl-cleaner",
             Self::WebhookNotifier => "webhook-notifier",
         };
