@@ -1,7 +1,7 @@
 //! Integration tests: guests of `tests/guests/` in the real sandbox, with a fake host that records its calls.
 
-mod aliases;
 mod abi_mistakes;
+mod aliases;
 mod cache_reads;
 mod compile_cache;
 mod compilers;
