@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_line_about_a_build_says_how_long_compiling_took() {
         let built = |compile_time| BuiltPlugin {
-            language: Language::Go,
+            builder: "go",
             file: "plugins/a.wasm".into(),
             size: 1,
             warnings: Vec::new(),
