@@ -90,7 +90,6 @@ fn built_line(built: &BuiltPlugin, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_toolchain::Language;
 
     use super::*;
 
