@@ -1,4 +1,4 @@
-//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, dev --build. `surfaces` compares the
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, dev --build; and completions. `surfaces` compares the
 //! public surfaces with `tests/snapshots`.
 //!
 //! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
@@ -7,6 +7,7 @@
 mod binary;
 mod build;
 mod check;
+mod completions;
 mod dev;
 mod host;
 mod new;
