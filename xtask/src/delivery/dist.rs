@@ -1,0 +1,178 @@
+//! `cargo xtask dist`: writes the archives of a release for this machine's platform.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use super::archive::{self, Entry};
+use super::build::{self, Built, Compiler, Variant};
+use super::metadata::{Metadata, PACKAGE};
+use super::sbom::{self, Delivery};
+use super::source::Source;
+
+/// The shells, each with the name under which it looks for the script.
+const COMPLETIONS: [(&str, &str); 5] = [
+    ("bash", "pilothouse.bash"),
+    ("elvish", "pilothouse.elv"),
+    ("fish", "pilothouse.fish"),
+    ("powershell", "_pilothouse.ps1"),
+    ("zsh", "_pilothouse"),
+];
+
+/// Options of `cargo xtask dist`.
+#[derive(Debug, Args)]
+pub(crate) struct DistArguments {
+    /// Folder to write the archives into. By default, `release` in the target directory.
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Fail unless this is the git tag of the version in Cargo.toml.
+    #[arg(long)]
+    tag: Option<String>,
+}
+
+/// Builds the program with all features and writes an archive with it, its completion scripts, man pages and SBOM, and on Linux an
+/// archive with its debug lines.
+///
+/// # Errors
+/// Errors if the build fails, or the program does not run.
+pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
+    let metadata = Metadata::read(root)?;
+    let source = Source::read(root, &metadata)?;
+    if let Some(tag) = &arguments.tag {
+        source.require_tag(tag)?;
+    }
+    let compiler = Compiler::find(root)?;
+    let built = build::build(root, &metadata, &compiler, Variant::Full)?;
+    let sbom = sbom::document(root, &metadata, &source, &compiler, Variant::Full, Delivery::Archive)?;
+    let output = match &arguments.output {
+        Some(folder) => folder.clone(),
+        None => metadata.target_folder()?.join("release"),
+    };
+    fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
+    let name = format!("{PACKAGE}-{}-{}", source.version, compiler.target);
+    write_archive(&output, &name, entries(root, &name, &built, sbom.clone())?)?;
+    let sbom_file = output.join(format!("{name}.cdx.json"));
+    fs::write(&sbom_file, sbom).with_context(|| format!("write {}", sbom_file.display()))?;
+    if let Some(lines) = &built.debug_lines {
+        let content = read(lines)?;
+        let file = Entry::file(format!("{name}/{PACKAGE}.debug"), 0o644, content);
+        write_archive(&output, &format!("{name}.debug"), vec![Entry::folder(&name, 0o755), file])?;
+    }
+    Ok(())
+}
+
+/// Returns what the archive contains, in one folder.
+fn entries(root: &Path, name: &str, built: &Built, sbom: String) -> Result<Vec<Entry>> {
+    let in_archive = |path: &str| format!("{name}/{path}");
+    let mut entries = vec![
+        Entry::folder(name, 0o755),
+        Entry::folder(&in_archive("completions"), 0o755),
+        Entry::folder(&in_archive("man"), 0o755),
+        Entry::folder(&in_archive("man/man1"), 0o755),
+        Entry::file(in_archive(PACKAGE), 0o755, read(&built.program)?),
+        Entry::file(in_archive("pilothouse.cdx.json"), 0o644, sbom),
+    ];
+    for file in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        entries.push(Entry::file(in_archive(file), 0o644, read(&root.join(file))?));
+    }
+    for (shell, file) in COMPLETIONS {
+        let script = output_of(&built.program, &["completions", shell])?;
+        entries.push(Entry::file(in_archive(&format!("completions/{file}")), 0o644, script));
+    }
+    for (file, page) in man_pages(built)? {
+        entries.push(Entry::file(in_archive(&format!("man/man1/{file}")), 0o644, page));
+    }
+    Ok(entries)
+}
+
+/// Returns the man pages that the program writes, each with its file name.
+fn man_pages(built: &Built) -> Result<Vec<(String, Vec<u8>)>> {
+    let folder = built.program.with_file_name("man1");
+    if folder.exists() {
+        // Pages of commands that no longer exist.
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    let path = folder.to_str().context("the path of the target directory is not UTF-8")?;
+    output_of(&built.program, &["man-pages", path])?;
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry.with_context(|| format!("read {}", folder.display()))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).context("a file name is not UTF-8")?;
+        pages.push((name.to_owned(), read(&path)?));
+    }
+    Ok(pages)
+}
+
+fn output_of(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("start {}", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} {}: {}",
+        program.display(),
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
+
+fn write_archive(folder: &Path, name: &str, entries: Vec<Entry>) -> Result<()> {
+    let path = folder.join(format!("{name}.tar.gz"));
+    let bytes = archive::gzip(&archive::tar(entries)?)?;
+    fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
+    println!("dist: {} is {} MB", path.display(), bytes.len().div_ceil(1_000_000));
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Writes a program that answers like `pilothouse`, and returns it.
+    fn program(folder: &Path) -> Built {
+        let program = folder.join(PACKAGE);
+        let script = "#!/bin/sh\ncase $1 in\ncompletions) echo \"script of $2\";;\nman-pages) mkdir -p \"$2\"; echo page > \"$2/pilothouse.1\";;\nesac\n";
+        fs::write(&program, script).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+        for file in ["LICENSE", "README.md", "CHANGELOG.md"] {
+            fs::write(folder.join(file), file).expect("written");
+        }
+        Built { program, debug_lines: None }
+    }
+
+    #[test]
+    fn the_archive_has_the_program_scripts_and_pages_and_is_reproducible() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let built = program(folder.path());
+        let tree = || entries(folder.path(), "pilothouse-1.2.3-x", &built, "{}".to_owned()).expect("entries");
+        let files: Vec<String> = tree().into_iter().map(|entry| entry.path).collect();
+        for file in [
+            "pilothouse",
+            "completions/_pilothouse",
+            "man/man1/pilothouse.1",
+            "LICENSE",
+            "pilothouse.cdx.json",
+        ] {
+            assert!(files.contains(&format!("pilothouse-1.2.3-x/{file}")), "{file} is missing: {files:?}");
+        }
+        let archives = [(); 2].map(|()| archive::tar(tree()).expect("an archive"));
+        assert_eq!(archives[0], archives[1]);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error_with_its_output() {
+        let error = output_of(Path::new("sh"), &["-c", "echo broken >&2; exit 3"]).expect_err("refused");
+        assert!(error.to_string().contains("broken"), "{error}");
+    }
+}
