@@ -25,7 +25,7 @@ const COMPLETIONS: [(&str, &str); 5] = [
 /// Options of `cargo xtask dist`.
 #[derive(Debug, Args)]
 pub(crate) struct DistArguments {
-    /// Folder to write the archives into. By default, `release` in the target directory.
+    /// Folder to write the archives into. By default, `archives` in the target directory.
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Fail unless this is the git tag of the version in Cargo.toml.
@@ -49,11 +49,12 @@ pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
     let sbom = sbom::document(root, &metadata, &source, &compiler, Variant::Full, Delivery::Archive)?;
     let output = match &arguments.output {
         Some(folder) => folder.clone(),
-        None => metadata.target_folder()?.join("release"),
+        None => metadata.target_folder()?.join("archives"),
     };
     fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
     let name = format!("{PACKAGE}-{}-{}", source.version, compiler.target);
-    write_archive(&output, &name, entries(root, &name, &built, sbom.clone())?)?;
+    let run = |arguments: &[&str]| output_of(&built.program, arguments);
+    write_archive(&output, &name, entries(root, &name, &built, sbom.clone(), &run)?)?;
     let sbom_file = output.join(format!("{name}.cdx.json"));
     fs::write(&sbom_file, sbom).with_context(|| format!("write {}", sbom_file.display()))?;
     if let Some(lines) = &built.debug_lines {
@@ -64,8 +65,11 @@ pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
     Ok(())
 }
 
+/// Runs the program with arguments and returns its output.
+type Run<'a> = &'a dyn Fn(&[&str]) -> Result<Vec<u8>>;
+
 /// Returns what the archive contains, in one folder.
-fn entries(root: &Path, name: &str, built: &Built, sbom: String) -> Result<Vec<Entry>> {
+fn entries(root: &Path, name: &str, built: &Built, sbom: String, run: Run<'_>) -> Result<Vec<Entry>> {
     let in_archive = |path: &str| format!("{name}/{path}");
     let mut entries = vec![
         Entry::folder(name, 0o755),
@@ -79,26 +83,25 @@ fn entries(root: &Path, name: &str, built: &Built, sbom: String) -> Result<Vec<E
         entries.push(Entry::file(in_archive(file), 0o644, read(&root.join(file))?));
     }
     for (shell, file) in COMPLETIONS {
-        let script = output_of(&built.program, &["completions", shell])?;
+        let script = run(&["completions", shell])?;
         entries.push(Entry::file(in_archive(&format!("completions/{file}")), 0o644, script));
     }
-    for (file, page) in man_pages(built)? {
+    for (file, page) in man_pages(&built.program.with_file_name("man1"), run)? {
         entries.push(Entry::file(in_archive(&format!("man/man1/{file}")), 0o644, page));
     }
     Ok(entries)
 }
 
-/// Returns the man pages that the program writes, each with its file name.
-fn man_pages(built: &Built) -> Result<Vec<(String, Vec<u8>)>> {
-    let folder = built.program.with_file_name("man1");
+/// Returns the man pages that the program writes into a folder, each with its file name.
+fn man_pages(folder: &Path, run: Run<'_>) -> Result<Vec<(String, Vec<u8>)>> {
     if folder.exists() {
         // Pages of commands that no longer exist.
-        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+        fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
     }
     let path = folder.to_str().context("the path of the target directory is not UTF-8")?;
-    output_of(&built.program, &["man-pages", path])?;
+    run(&["man-pages", path])?;
     let mut pages = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry.with_context(|| format!("read {}", folder.display()))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).context("a file name is not UTF-8")?;
         pages.push((name.to_owned(), read(&path)?));
@@ -135,37 +138,47 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
-    /// Writes a program that answers like `pilothouse`, and returns it.
-    fn program(folder: &Path) -> Built {
-        let program = folder.join(PACKAGE);
-        let script = "#!/bin/sh\ncase $1 in\ncompletions) echo \"script of $2\";;\nman-pages) mkdir -p \"$2\"; echo page > \"$2/pilothouse.1\";;\nesac\n";
-        fs::write(&program, script).expect("written");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
-        for file in ["LICENSE", "README.md", "CHANGELOG.md"] {
-            fs::write(folder.join(file), file).expect("written");
+    /// Answers like `pilothouse`.
+    fn answer(arguments: &[&str]) -> Result<Vec<u8>> {
+        if let ["man-pages", folder] = arguments {
+            fs::create_dir_all(folder).expect("created");
+            fs::write(Path::new(folder).join("pilothouse.1"), "a page").expect("written");
         }
-        Built { program, debug_lines: None }
+        Ok(arguments.join(" ").into_bytes())
     }
 
     #[test]
     fn the_archive_has_the_program_scripts_and_pages_and_is_reproducible() {
         let folder = tempfile::tempdir().expect("a folder");
-        let built = program(folder.path());
-        let tree = || entries(folder.path(), "pilothouse-1.2.3-x", &built, "{}".to_owned()).expect("entries");
-        let files: Vec<String> = tree().into_iter().map(|entry| entry.path).collect();
-        for file in [
-            "pilothouse",
-            "completions/_pilothouse",
-            "man/man1/pilothouse.1",
-            "LICENSE",
-            "pilothouse.cdx.json",
-        ] {
-            assert!(files.contains(&format!("pilothouse-1.2.3-x/{file}")), "{file} is missing: {files:?}");
+        for file in ["LICENSE", "README.md", "CHANGELOG.md", PACKAGE] {
+            fs::write(folder.path().join(file), file).expect("written");
         }
+        let stale = folder.path().join("man1/pilothouse-removed.1");
+        fs::create_dir(folder.path().join("man1")).expect("created");
+        fs::write(stale, "a page").expect("written");
+        let built = Built { program: folder.path().join(PACKAGE), debug_lines: None };
+        let tree = || entries(folder.path(), "p-1.2.3-x", &built, "{}".to_owned(), &answer).expect("entries");
+        let mut files: Vec<_> = tree().into_iter().filter(|entry| entry.content.is_some()).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let files: Vec<_> = files.iter().map(|entry| entry.path.trim_start_matches("p-1.2.3-x/")).collect();
+        assert_eq!(
+            files,
+            [
+                "CHANGELOG.md",
+                "LICENSE",
+                "README.md",
+                "completions/_pilothouse",
+                "completions/_pilothouse.ps1",
+                "completions/pilothouse.bash",
+                "completions/pilothouse.elv",
+                "completions/pilothouse.fish",
+                "man/man1/pilothouse.1",
+                "pilothouse",
+                "pilothouse.cdx.json",
+            ]
+        );
         let archives = [(); 2].map(|()| archive::tar(tree()).expect("an archive"));
         assert_eq!(archives[0], archives[1]);
     }

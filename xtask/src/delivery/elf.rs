@@ -28,7 +28,7 @@ pub(super) fn is_static(program: &[u8]) -> Result<bool> {
 fn number<const N: usize>(bytes: &[u8], offset: usize) -> Result<u64> {
     let found = offset.checked_add(N).and_then(|end| bytes.get(offset..end));
     let found = found.with_context(|| format!("the program ends before byte {offset}"))?;
-    Ok(found.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Ok(found.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
 }
 
 #[cfg(test)]
