@@ -8,7 +8,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 
 use super::elf;
-use super::metadata::{Metadata, PACKAGE};
+use super::metadata::PACKAGE;
 use crate::{cargo, host, release};
 
 /// Which Cargo features the program has.
@@ -73,38 +73,13 @@ impl Compiler {
     }
 }
 
-/// Builds `pilothouse` for this machine's platform and copies it below the target directory.
+/// Builds `pilothouse` for this machine's platform in a target directory, and copies it to `delivery` there.
 ///
 /// # Errors
-/// Errors if a tool is missing, the build fails, or the result needs shared libraries on Linux.
+/// Errors if a tool is missing, the build fails, or the result does not start or needs shared libraries on Linux.
 pub(super) fn build(
     root: &Path,
-    metadata: &Metadata,
-    compiler: &Compiler,
-    variant: Variant,
-) -> Result<Built> {
-    let target_folder = metadata.target_folder()?;
-    let output = target_folder.join("delivery").join(variant.name());
-    build_into(root, &target_folder, &output, compiler, variant)
-}
-
-/// Builds like [`build`], but compiles in another target directory.
-///
-/// # Errors
-/// Errors like [`build`].
-pub(super) fn build_again(
-    root: &Path,
     target_folder: &Path,
-    compiler: &Compiler,
-    variant: Variant,
-) -> Result<Built> {
-    build_into(root, target_folder, &target_folder.join("delivery").join(variant.name()), compiler, variant)
-}
-
-fn build_into(
-    root: &Path,
-    target_folder: &Path,
-    output: &Path,
     compiler: &Compiler,
     variant: Variant,
 ) -> Result<Built> {
@@ -127,10 +102,12 @@ fn build_into(
         command.env(format!("CFLAGS_{}", compiler.target.replace('-', "_")), folders.c_flags()?);
     }
     let built = host::find_executable(&host::run_cargo_json(&mut command)?, PACKAGE)?;
-    fs::create_dir_all(output).with_context(|| format!("create {}", output.display()))?;
+    let output = target_folder.join("delivery").join(variant.name());
+    fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
     let program = output.join(PACKAGE);
     if !compiler.is_for_linux() {
         fs::copy(&built, &program).with_context(|| format!("copy {}", built.display()))?;
+        require_that_it_starts(&program)?;
         return Ok(Built { program, debug_lines: None });
     }
     let debug_lines = release::separate_debug_lines(&built, &program)?;
@@ -140,7 +117,22 @@ fn build_into(
         "{} needs a dynamic loader: the linker ignored crt-static",
         program.display()
     );
+    require_that_it_starts(&program)?;
     Ok(Built { program, debug_lines: Some(debug_lines) })
+}
+
+/// Errors if the program cannot print its version, for example because the allocator does not work in a static program.
+fn require_that_it_starts(program: &Path) -> Result<()> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.with_context(|| format!("start {}", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} --version: {}: {}",
+        program.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 /// Folders of this machine whose paths compilers write into programs, for messages and debug lines.
@@ -225,6 +217,14 @@ mod tests {
             ]
         );
         assert!(folders.c_flags().expect("flags").ends_with(" -ffile-prefix-map=/src/target=/target"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_is_an_error() {
+        assert!(require_that_it_starts(Path::new("true")).is_ok());
+        for program in ["false", "/absent"] {
+            assert!(require_that_it_starts(Path::new(program)).is_err(), "{program}");
+        }
     }
 
     #[test]

@@ -45,11 +45,12 @@ pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
         source.require_tag(tag)?;
     }
     let compiler = Compiler::find(root)?;
-    let built = build::build(root, &metadata, &compiler, Variant::Full)?;
+    let target_folder = metadata.target_folder()?;
+    let built = build::build(root, &target_folder, &compiler, Variant::Full)?;
     let sbom = sbom::document(root, &metadata, &source, &compiler, Variant::Full, Delivery::Archive)?;
     let output = match &arguments.output {
         Some(folder) => folder.clone(),
-        None => metadata.target_folder()?.join("archives"),
+        None => target_folder.join("archives"),
     };
     fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
     let name = format!("{PACKAGE}-{}-{}", source.version, compiler.target);

@@ -90,6 +90,7 @@ pub(crate) fn run(root: &Path, arguments: &ImageArguments) -> Result<()> {
         compiler.is_for_linux(),
         "an image needs a program for Linux; build it on Linux or in a container"
     );
+    let target_folder = metadata.target_folder()?;
     let assemble = |built: &Built| {
         let sbom = sbom::document(root, &metadata, &source, &compiler, variant, Delivery::Image)?;
         let base = archive::tar(contents::base())?;
@@ -100,22 +101,22 @@ pub(crate) fn run(root: &Path, arguments: &ImageArguments) -> Result<()> {
         ];
         anyhow::Ok(layout::image(&layers, &description(&source, &compiler, variant)?))
     };
-    let layout = assemble(&build::build(root, &metadata, &compiler, variant)?)?;
+    let layout = assemble(&build::build(root, &target_folder, &compiler, variant)?)?;
     let output = match &arguments.output {
         Some(folder) => folder.clone(),
-        None => metadata.target_folder()?.join("image").join(variant.name()),
+        None => target_folder.join("image").join(variant.name()),
     };
     write(&layout.files, &output)?;
     let megabytes = layout.compressed_size.div_ceil(1_000_000);
     println!("image: {} with layers of {megabytes} MB\nimage: sha256:{}", output.display(), layout.digest);
     if let Some(folder) = &arguments.reproduce_in {
         let folder = std::path::absolute(folder).context("the folder of --reproduce-in")?;
-        let second = assemble(&build::build_again(root, &folder, &compiler, variant)?)?;
+        let second = assemble(&build::build(root, &folder, &compiler, variant)?)?;
         ensure!(
             second.digest == layout.digest,
             "the second build gave sha256:{}: compare the programs in {} and {} (for example with diffoscope)",
             second.digest,
-            metadata.target_folder()?.join("delivery").display(),
+            target_folder.join("delivery").display(),
             folder.join("delivery").display()
         );
         println!("image: a second build gave the same digest");
