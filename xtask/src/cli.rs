@@ -142,3 +142,21 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Tidy => tidy::run(root),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_the_release_workflow_are_valid() {
+        let workflow = include_str!("../../.github/workflows/release.yaml");
+        let commands = workflow.lines().filter_map(|line| line.split_once("cargo xtask "));
+        let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
+        assert_eq!(commands.len(), 5, "{commands:?}");
+        for command in commands {
+            if let Err(error) = Cli::try_parse_from(["xtask"].into_iter().chain(command.split_whitespace())) {
+                panic!("{command}: {error}");
+            }
+        }
+    }
+}
