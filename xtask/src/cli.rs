@@ -1,13 +1,13 @@
 //! The command line of all commands.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, demo, fuzz, guests, host, hostile, languages, mutants, release, soak, test, tidy,
-    wit,
+    api, bench, bindings, delivery, demo, fuzz, guests, host, hostile, languages, mutants, release, soak,
+    test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -89,6 +89,17 @@ enum Command {
     WitDoc,
     /// Build `pilothouse` for delivery into `target/dist`, with the debug lines in a separate file.
     Release,
+    /// Write the archives of a release for this machine's platform: the program, completion scripts, man pages, SBOM.
+    Dist(delivery::DistArguments),
+    /// Write a container image for this machine's platform as an OCI image layout.
+    Image(delivery::ImageArguments),
+    /// Combine the image layouts of several platforms into one.
+    ImageIndex(delivery::IndexArguments),
+    /// Write SHA256SUMS for the files of a folder.
+    Checksums {
+        /// Folder with the files of a release.
+        folder: PathBuf,
+    },
     /// Run checks beyond compiler and clippy: retired names, dependency directions, generated files, documentation.
     Tidy,
 }
@@ -127,7 +138,29 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
+        Command::Dist(arguments) => delivery::dist(root, &arguments),
+        Command::Image(arguments) => delivery::image(root, &arguments),
+        Command::ImageIndex(arguments) => delivery::image_index(&arguments),
+        Command::Checksums { folder } => delivery::checksums(&folder),
         Command::Release => release::run(root),
         Command::Tidy => tidy::run(root),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_the_release_workflow_are_valid() {
+        let workflow = include_str!("../../.github/workflows/release.yaml");
+        let commands = workflow.lines().filter_map(|line| line.split_once("cargo xtask "));
+        let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
+        assert_eq!(commands.len(), 5, "{commands:?}");
+        for command in commands {
+            if let Err(error) = Cli::try_parse_from(["xtask"].into_iter().chain(command.split_whitespace())) {
+                panic!("{command}: {error}");
+            }
+        }
     }
 }

@@ -13,6 +13,8 @@ mod bindings;
 mod cargo;
 #[cfg(feature = "full")]
 mod cli;
+#[cfg(feature = "full")]
+mod delivery;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "full")]

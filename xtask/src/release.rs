@@ -1,7 +1,7 @@
 //! `cargo xtask release`: builds `pilothouse` for delivery, with the debug lines in a separate file.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -23,19 +23,29 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         "pilothouse",
     ]))?;
     let binary = host::find_executable(&messages, "pilothouse")?;
-    let lines = binary.with_extension("debug");
-    objcopy(&[Path::new("--only-keep-debug"), &binary, &lines])?;
-    objcopy(&[Path::new("--strip-debug"), &binary])?;
-    // The link has a checksum, so that a debugger refuses the lines of another build. It fails if the binary has one already.
-    objcopy(&[Path::new("--remove-section=.gnu_debuglink"), &binary])?;
-    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
-    link.push(&lines);
-    objcopy(&[Path::new(&link), &binary])?;
+    let lines = separate_debug_lines(&binary, &binary)?;
     for file in [&binary, &lines] {
         let size = fs::metadata(file).with_context(|| format!("read {}", file.display()))?.len();
         println!("release: {} is {} MB", file.display(), size.div_ceil(1_000_000));
     }
     Ok(())
+}
+
+/// Writes `built` without its debug lines to `stripped`, which may be the same file, and the lines into a file beside that. Returns the path of
+/// the lines.
+///
+/// # Errors
+/// Errors if `objcopy` is missing or fails.
+pub(crate) fn separate_debug_lines(built: &Path, stripped: &Path) -> Result<PathBuf> {
+    let lines = stripped.with_extension("debug");
+    objcopy(&[Path::new("--only-keep-debug"), built, &lines])?;
+    objcopy(&[Path::new("--strip-debug"), built, stripped])?;
+    // The link has a checksum, so that a debugger refuses the lines of another build. It fails if the binary has one already.
+    objcopy(&[Path::new("--remove-section=.gnu_debuglink"), stripped])?;
+    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+    link.push(&lines);
+    objcopy(&[Path::new(&link), stripped])?;
+    Ok(lines)
 }
 
 fn objcopy(arguments: &[&Path]) -> Result<()> {

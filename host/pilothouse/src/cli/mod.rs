@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use pilothouse_controller::GrantMode;
 use pilothouse_plugin::Compiler;
 use serde::Deserialize;
@@ -137,6 +138,11 @@ pub(crate) enum Command {
     Pause(OnePlugin),
     /// Let a paused plugin continue.
     Resume(OnePlugin),
+    /// Print a script with which a shell completes the commands and flags.
+    Completions(Completions),
+    /// Write the man pages of all commands into a directory (used by `cargo xtask dist`).
+    #[command(hide = true)]
+    ManPages(ManPages),
     /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
@@ -271,6 +277,20 @@ pub(crate) struct OnePlugin {
     pub(crate) plugin: String,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Shell to write the script for.
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManPages {
+    /// Directory to write the pages into. It is created if it does not exist.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// The DNS names that the servers accept in a request's `Host` header.
@@ -510,6 +530,7 @@ mod tests {
             "pilothouse requeue sample shop/a --watch-name foos --server http://127.0.0.1:1",
             "pilothouse pause sample --server http://127.0.0.1:1",
             "pilothouse resume sample --server http://127.0.0.1:1",
+            "pilothouse completions bash",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {
                 Cli::try_parse_from(line.split(' ')).expect(line);

@@ -4,6 +4,7 @@
 pub(crate) mod apiserver;
 pub(crate) mod check;
 pub(crate) mod compile;
+pub(crate) mod completions;
 pub(crate) mod control;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;

@@ -1,4 +1,4 @@
-//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build. `surfaces` compares the
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build; and completions. `surfaces` compares the
 //! public surfaces with `tests/snapshots`.
 //!
 //! All builds with compilers are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
@@ -8,6 +8,7 @@ mod abi;
 mod binary;
 mod build;
 mod check;
+mod completions;
 mod dev;
 mod host;
 mod new;
