@@ -129,6 +129,7 @@
 //! taken in one order (documented on the informer's task in `shared`), and model tests cover the state that they protect.
 
 mod coalesce;
+pub mod condition;
 mod decode;
 mod delta_queue;
 mod failure;

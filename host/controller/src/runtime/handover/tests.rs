@@ -29,12 +29,8 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
     let mut views = Views::default();
     let view = watched.view(guest.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
-    let subscribed = WatchSubscription {
-        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
-        resync: None,
-        subscription: Arc::clone(&watched.subscription),
-        taken: Arc::default(),
-    };
+    let key = InformerKey::new(model_server::resource()).with_labels(watched.selector.clone());
+    let subscribed = WatchSubscription::new(key, None, Arc::clone(&watched.subscription));
     let trigger = ResolvedTrigger {
         predicate: Predicate::compile("").expect("none"),
         suspension: Mutex::default(),
@@ -42,7 +38,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
         target_watch: Arc::clone(&watch),
     };
     let mut version = Version::for_test(pool, Arc::new(views));
-    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger) });
+    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger), delivery_hold: None });
     version
 }
 
