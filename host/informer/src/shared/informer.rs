@@ -32,8 +32,9 @@ const DELTAS_PER_TURN: usize = 256;
 
 /// One reflector, its cache and its subscribers. A single task runs all of it.
 ///
-/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store or a backlog.
-/// `subscribers` is held while a delta is applied to the store and pushed to all subscribers, so a new subscriber is always
+/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store, a backlog or
+/// `Subscriber::condition`.
+/// `subscribers` is held while a delta is applied to the store and pushed to the subscribers, so a new subscriber is always
 /// added between two deltas. It is notified of each object once, by its initial notification or by a live one.
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
