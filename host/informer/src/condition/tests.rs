@@ -12,7 +12,7 @@ fn object(generation: u8, labels: &[(u8, u8)], phase: Option<u8>, irregular: u8)
     let mut status = phase.map_or_else(|| "{}".to_owned(), |phase| format!(r#"{{"phase":"v{phase}"}}"#));
     match irregular {
         1 => status = r#"{"phase":"v0","phase":"v1"}"#.to_owned(),
-        2 => pairs.push(r#""l\u0030":"v0""#.to_owned()),
+        2 => pairs.push(r#""l9":"v\u0030""#.to_owned()),
         3 => status = r#""v0""#.to_owned(),
         4 => status = r#"{"phase":"v\u0030"}"#.to_owned(),
         5 => status = r#"{"phase":3}"#.to_owned(),

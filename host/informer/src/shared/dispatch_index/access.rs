@@ -51,15 +51,14 @@ impl AccessKey {
         }
     }
 
-    /// Returns how many changes have this fact, as a rank: 0 for the fewest.
+    /// Returns how many changes are expected to have this fact, as a rank: 0 for the fewest.
     fn rank(&self) -> usize {
         match self {
-            // Ordinary objects have the fields that conditions name, so a change has these facts rarely.
             Self::Equals(..) | Self::NoParent(_) | Self::Unknown(_) | Self::Event(EventKind::Resync) => 0,
             Self::Event(EventKind::Added | EventKind::Deleted) => 1,
-            Self::Changed(_, true) | Self::Missing(_) => 2,
+            Self::Changed(_, true) => 2,
             Self::Present(_) => 3,
-            Self::Changed(_, false) | Self::Event(EventKind::Updated) => 4,
+            Self::Missing(_) | Self::Changed(_, false) | Self::Event(EventKind::Updated) => 4,
         }
     }
 }
@@ -70,12 +69,15 @@ impl Access {
         possible(condition, true)
     }
 
-    /// Returns how many changes have one of the keys, as a rank.
+    /// Returns how many changes are expected to have one of the keys, as a rank.
     fn rank(&self) -> (usize, usize) {
-        match self {
-            Self::Always => (usize::MAX, 0),
-            Self::Keys(keys) => (keys.iter().map(AccessKey::rank).max().unwrap_or(0), keys.len()),
-        }
+        let Self::Keys(keys) = self else { return (usize::MAX, 0) };
+        // A field is expected to be present if a condition compares it.
+        let is_compared = |missing: &FieldPath| {
+            keys.iter().any(|key| matches!(key, AccessKey::Equals(path, _) if path == missing))
+        };
+        let counted = keys.iter().filter(|key| !matches!(key, AccessKey::Missing(path) if is_compared(path)));
+        (counted.map(AccessKey::rank).max().unwrap_or(0), keys.len())
     }
 
     fn union(self, other: Self) -> Self {

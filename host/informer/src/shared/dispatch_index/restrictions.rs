@@ -174,7 +174,7 @@ mod tests {
             })
             .collect();
         let label = |app: &str| Filing::LabelValues("app".to_owned(), vec![app.to_owned()]);
-        assert_eq!(filed, [namespace, label("db"), label("db")]);
+        assert_eq!(filed, [namespace.clone(), label("db"), namespace]);
         let fields = FieldSelector::parse("metadata.name=a,metadata.namespace=ns").expect("fields");
         let named = restriction(&pods_key().with_fields(fields));
         assert_eq!(lists.insert(Some(&named), 3), Filing::Name("a".to_owned()));
