@@ -65,7 +65,7 @@ pub(crate) struct WatchRoute {
     /// `None` for a watch that only fills the cache.
     pub(crate) trigger: Option<ResolvedTrigger>,
     /// Present if the watch has a computed index, which needs every change from the moment at which the version is loaded.
-    pub(crate) delivery_hold: Option<DeliveryHold>,
+    pub(crate) _delivery_hold: Option<DeliveryHold>,
 }
 
 /// A subscription with its parameters, by which the next version finds one that it can take over.

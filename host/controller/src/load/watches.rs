@@ -76,7 +76,12 @@ pub(super) async fn subscribe(
             let has_computed_index = watch.indexes.iter().any(|index| index.computed);
             let delivery_hold = has_computed_index.then(|| subscribed.filter.hold());
             filters.push(Arc::clone(&subscribed.filter));
-            routes.push(WatchRoute { watch: Arc::clone(&name), subscribed, trigger, delivery_hold });
+            routes.push(WatchRoute {
+                watch: Arc::clone(&name),
+                subscribed,
+                trigger,
+                _delivery_hold: delivery_hold,
+            });
         }
         // Writes of the old version that the cache does not show yet must survive the swap.
         let own_writes = views.writes.for_resource(resource);

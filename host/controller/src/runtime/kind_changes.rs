@@ -153,7 +153,7 @@ mod tests {
         let mut version = Version::for_test(pool, Arc::new(views));
         let subscribed = WatchSubscription::new(key, None, subscription);
         let watch = "maps".into();
-        version.routes.push(WatchRoute { watch, subscribed, trigger: None, delivery_hold: None });
+        version.routes.push(WatchRoute { watch, subscribed, trigger: None, _delivery_hold: None });
         let (version, discovery) = (Arc::new(version), Discovery::new(ApiClient::new(client)));
         let start = || -> BoxFuture<'static, String> {
             Box::pin(wait_for_change(discovery.clone(), Arc::clone(&version), guest.clone()))

@@ -16,7 +16,7 @@ pub use field::FieldPath;
 pub(crate) use field::FieldState;
 
 /// The most terms of one condition. A condition with more is [unknown](Condition::unknown).
-pub const MAX_TERMS: usize = 32;
+pub const MAX_TERMS: usize = 16;
 
 /// A boolean expression over one change, which is evaluated from left to right.
 ///

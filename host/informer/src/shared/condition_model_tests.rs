@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilothouse_model::{Deletion, Delta, LabelSelector, Notification, ObjectKey, Replacement};
+use pilothouse_model::{Deletion, Delta, LabelSelector, Notification, Object, ObjectKey, Replacement};
 use proptest::prelude::*;
 
 use super::informer::Informer;
@@ -132,7 +132,7 @@ impl Twins {
     }
 
     /// Takes everything that the subscriber with the condition has received.
-    fn take(&mut self) {
+    fn take(&mut self, informer: &Informer) {
         let received = self.conditional.take_pending();
         let keys: BTreeSet<_> = received.iter().map(|notification| notification.key().clone()).collect();
         for owed in std::mem::take(&mut self.expected).iter().map(Notification::key) {
@@ -142,9 +142,16 @@ impl Twins {
         }
         self.deleted.clear();
         for notification in received {
+            let key = notification.key();
+            // A deletion that was refused may have come after the notification.
+            let is_current = |cached: Object| {
+                cached.uid() == notification.object().uid()
+                    && self.conditional.key.label_selector.matches_object(&cached)
+            };
             match notification {
-                Notification::Deleted { last, .. } => self.known.remove(last.key()),
-                present => self.known.insert(present.key().clone()),
+                Notification::Deleted { .. } => self.known.remove(key),
+                _ if informer.store.get(key).is_some_and(is_current) => self.known.insert(key.clone()),
+                _ => self.known.remove(key),
             };
         }
     }
@@ -208,7 +215,7 @@ fn run(ops: Vec<Op>, merges: bool) {
             }
             Op::Take { index } if !all.is_empty() => {
                 let index = index % all.len();
-                all[index].take();
+                all[index].take(&informer);
             }
             Op::Unsubscribe(_) | Op::SetCondition { .. } | Op::Take { .. } => {}
         }
@@ -227,7 +234,7 @@ fn run(ops: Vec<Op>, merges: bool) {
     while informer.queue.try_pop(|delta| informer.apply(delta)).is_some() {}
     for twins in &mut all {
         twins.observe();
-        twins.take();
+        twins.take(&informer);
         assert!(twins.conditional.has_synced());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
         target_watch: Arc::clone(&watch),
     };
     let mut version = Version::for_test(pool, Arc::new(views));
-    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger), delivery_hold: None });
+    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger), _delivery_hold: None });
     version
 }
 
@@ -136,7 +136,12 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
     let old = version(&guest, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
     let WatchRoute { subscribed, .. } = &old.routes[0];
-    new.routes.push(WatchRoute { watch: "after".into(), subscribed: subscribed.clone(), trigger: None });
+    new.routes.push(WatchRoute {
+        watch: "after".into(),
+        subscribed: subscribed.clone(),
+        trigger: None,
+        _delivery_hold: None,
+    });
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), []);
     assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");
