@@ -45,7 +45,7 @@ const PREDICATES: &[(&str, bool)] = &[
     ("has(object.spec) && object.spec.nodeName == 'node'", false),
     ("has(object.spec.nodeName).member == 'node'", false),
     ("generationChanged() && object.spec.replicas > 1", false),
-    ("labelsChanged() && object.metadata.labels.all(key, key != 'x')", false),
+    ("labelsChanged() && object.metadata.labels.all(key, key != 'x')", true),
     ("object.spec.replicas > 1 && labelsChanged()", false),
     ("labelsChanged() ? true : generationChanged()", false),
     ("generationChanged() == labelsChanged()", false),
