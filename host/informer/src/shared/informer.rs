@@ -285,20 +285,15 @@ impl Informer {
     }
 
     fn apply_deletion(&self, subscribers: &mut Subscribers, deletion: Deletion) {
-        let last = &deletion.last;
+        let (last, final_state_unknown) = (deletion.last.clone(), deletion.final_state_unknown);
         let Some(stored) = self.store.get(last.key()) else { return };
-        if !same_uid(&stored, last) {
+        if !same_uid(&stored, &last) {
             // The deletion of an earlier object of this name, which has been delivered already.
             return;
         }
-        subscribers.pending_deletion = Some((stored.clone(), deletion.clone()));
-        let Deletion { last, final_state_unknown } = &deletion;
+        subscribers.pending_deletion = Some((stored.clone(), deletion));
         self.store.delete(last.key(), Some(last.resource_version()));
-        subscribers.push(&Change::Deleted {
-            stored: &stored,
-            last,
-            final_state_unknown: *final_state_unknown,
-        });
+        subscribers.push(&Change::Deleted { stored: &stored, last: &last, final_state_unknown });
         subscribers.pending_deletion = None;
     }
 

@@ -161,7 +161,7 @@ fn equal_conditions_are_one_group() {
 fn a_subscriber_that_panics_leaves_the_index_usable() {
     let mut index = DispatchIndex::default();
     (0..3).for_each(|id| {
-        index.insert(id, id, None, Arc::new(Condition::event(EventKind::ALL[id as usize % 2])))
+        index.insert(id, id, None, Arc::new(Condition::event(EventKind::ALL[id as usize % 2])));
     });
     let object = crate::scripted_server::pod("a", 1).object();
     let change = Change::Added { object: &object, initial: false };
