@@ -365,9 +365,13 @@ proptest! {
                 run.views.prune_own_writes();
             }
             assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
-            drop(run.server.put(0, 0, 0));
-            run.watches[0].deliver(&run.server, 1).await;
-            assert!(run.watches[0].subscription.take_pending().is_empty(), "nothing needs the changes any more");
+            // Without an order of versions, so much time has passed that the watch may have been closed.
+            if decimal {
+                drop(run.server.put(0, 0, 0));
+                run.watches[0].deliver(&run.server, 1).await;
+                let pending = run.watches[0].subscription.take_pending();
+                assert!(pending.is_empty(), "nothing needs the changes any more");
+            }
         });
     }
 
