@@ -35,7 +35,7 @@ pub struct InformerKey {
 }
 
 /// The filter that a narrower request applies to a wider informer's objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Restriction {
     pub(crate) namespace: Option<String>,
     label_selector: LabelSelector,
@@ -169,6 +169,14 @@ impl Restriction {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    pub(crate) fn label_selector(&self) -> &LabelSelector {
+        &self.label_selector
+    }
+
+    pub(crate) fn field_selector(&self) -> &FieldSelector {
+        &self.field_selector
     }
 
     /// Whether the object passes the filter.

@@ -75,6 +75,7 @@
 //!
 //! - watch only some of the objects? Narrow the [`InformerKey`]: [`in_namespace`](InformerKey::in_namespace),
 //!   [`with_labels`](InformerKey::with_labels), [`with_fields`](InformerKey::with_fields).
+//! - be woken only for some of the changes? See [`Subscription::set_condition`].
 //! - watch a kind without a Rust type? Create a [`ResourceType`] and pass it to [`InformerKey::new`]. An [`Object`] is the
 //!   server's JSON text; its fields are looked up by JSON pointer.
 //! - use less memory? Drop fields with [`InformerKey::with_transform`], or [compress](InformerOptions::compression) the caches.
@@ -129,6 +130,7 @@
 //! taken in one order (documented on the informer's task in `shared`), and model tests cover the state that they protect.
 
 mod coalesce;
+pub mod condition;
 mod decode;
 mod delta_queue;
 mod failure;

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pilothouse_informer::condition::Condition;
 use pilothouse_informer::{InformerKey, InformerPhase, Subscription};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::InstancePool;
 
+use crate::cache::delivery_filter::{DeliveryFilter, DeliveryHold};
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
 use crate::config::current_grants::SidecarGrants;
@@ -62,6 +64,8 @@ pub(crate) struct WatchRoute {
     pub(crate) subscribed: WatchSubscription,
     /// `None` for a watch that only fills the cache.
     pub(crate) trigger: Option<ResolvedTrigger>,
+    /// Present if the watch has a computed index, which needs every change from the moment at which the version is loaded.
+    pub(crate) _delivery_hold: Option<DeliveryHold>,
 }
 
 /// A subscription with its parameters, by which the next version finds one that it can take over.
@@ -70,6 +74,7 @@ pub(crate) struct WatchSubscription {
     pub(crate) key: InformerKey,
     pub(crate) resync: Option<Duration>,
     pub(crate) subscription: Arc<Subscription>,
+    pub(crate) filter: Arc<DeliveryFilter>,
     /// A batch that was taken but not yet returned, because the plugin's indexes must be updated first. It
     /// outlives the version that took it.
     pub(crate) taken: Arc<Mutex<Option<Vec<Notification>>>>,
@@ -90,7 +95,21 @@ pub(crate) struct ResolvedTrigger {
     pub(crate) target_watch: Arc<str>,
 }
 
+impl WatchRoute {
+    /// Returns which changes the route may act on. It refuses all others.
+    pub(crate) fn condition(&self) -> Condition {
+        self.trigger
+            .as_ref()
+            .map_or_else(|| Condition::constant(false), |trigger| trigger.predicate.condition())
+    }
+}
+
 impl WatchSubscription {
+    pub(crate) fn new(key: InformerKey, resync: Option<Duration>, subscription: Arc<Subscription>) -> Self {
+        let filter = DeliveryFilter::new(&subscription);
+        Self { key, resync, subscription, filter, taken: Arc::default() }
+    }
+
     /// Returns the next batch, once the plugin's computed indexes include it; `None` once the informer has
     /// stopped.
     ///

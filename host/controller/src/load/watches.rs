@@ -61,22 +61,31 @@ pub(super) async fn subscribe(
     for watch in &watches {
         let name: Arc<str> = watch.name.as_str().into();
         let resource = &resources[watch.name.as_str()];
-        let mut subscriptions = Vec::new();
+        let (mut subscriptions, mut filters) = (Vec::new(), Vec::new());
         for key in informer_keys(watch, resource)? {
             let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
             let subscribed = match take_reusable(&mut reusable, &key, resync) {
                 Some(subscribed) => subscribed,
                 None => {
                     let subscription = Arc::new(subscription(services, watch, &key, resync)?);
-                    WatchSubscription { key, resync, subscription, taken: Arc::default() }
+                    WatchSubscription::new(key, resync, subscription)
                 }
             };
             subscriptions.push(Arc::clone(&subscribed.subscription));
             let trigger = resolved_trigger(descriptor, watch, &resources)?;
-            routes.push(WatchRoute { watch: Arc::clone(&name), subscribed, trigger });
+            let has_computed_index = watch.indexes.iter().any(|index| index.computed);
+            let delivery_hold = has_computed_index.then(|| subscribed.filter.hold());
+            filters.push(Arc::clone(&subscribed.filter));
+            routes.push(WatchRoute {
+                watch: Arc::clone(&name),
+                subscribed,
+                trigger,
+                _delivery_hold: delivery_hold,
+            });
         }
         // Writes of the old version that the cache does not show yet must survive the swap.
         let own_writes = views.writes.for_resource(resource);
+        filters.iter().for_each(|filter| own_writes.add_filter(filter));
         let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
     }
@@ -384,7 +393,7 @@ mod tests {
             Arc::new(informers.subscribe(key.clone(), SubscribeOptions::default()).expect("open"));
         let reusable = || {
             let (key, subscription) = (key.clone(), Arc::clone(&subscription));
-            vec![WatchSubscription { key, resync: None, subscription, taken: Arc::default() }]
+            vec![WatchSubscription::new(key, None, subscription)]
         };
         assert!(take_reusable(&mut reusable(), &key, None).is_some());
         assert!(take_reusable(&mut reusable(), &key, Some(Duration::from_secs(1))).is_none());

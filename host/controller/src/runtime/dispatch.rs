@@ -58,6 +58,9 @@ impl Dispatcher {
         guest.writes.set_views(&version.views);
         guest.hot_loops.forget_all();
         self.queue_remaining(guest, None);
+        for route in &version.routes {
+            route.subscribed.filter.set_condition(route.condition());
+        }
         self.batches = version
             .routes
             .iter()
@@ -220,20 +223,24 @@ pub(super) fn queue(
 }
 
 /// Whether the change passes the watch's predicate. A predicate that fails, or that is suspended because it costs too much, admits it.
+///
+/// Before that, the part of the predicate that needs no CEL may decide. The informer evaluates the same condition and does not deliver what it
+/// refuses, so a suspension does not change which of these changes are refused.
 fn admits(
     route: &WatchRoute,
     trigger: &ResolvedTrigger,
     notification: &Notification,
     guest: &GuestServices,
 ) -> bool {
-    // Predicates that run without the interpreter are too cheap to limit.
-    let suspension = trigger.predicate.needs_interpreter().then_some(&trigger.suspension);
-    if suspension.is_some_and(|suspension| suspension.lock().is_active(Instant::now())) {
+    if let Some(is_admitted) = trigger.predicate.decide(notification) {
+        return is_admitted;
+    }
+    if trigger.suspension.lock().is_active(Instant::now()) {
         return true;
     }
-    let outcome = trigger.predicate.admits(notification);
+    let outcome = trigger.predicate.interpret(notification);
     let has_exceeded = outcome.as_ref().is_err_and(PredicateError::is_over_cost_limit);
-    let suspended = suspension.and_then(|suspension| suspension.lock().record(has_exceeded, Instant::now()));
+    let suspended = trigger.suspension.lock().record(has_exceeded, Instant::now());
     let problem = match outcome {
         Ok(is_admitted) => return is_admitted,
         Err(problem) => problem,

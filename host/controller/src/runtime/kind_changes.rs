@@ -151,8 +151,9 @@ mod tests {
         let mut views = Views::default();
         views.by_name.insert("maps".into(), Box::new(view(&guest)));
         let mut version = Version::for_test(pool, Arc::new(views));
-        let subscribed = WatchSubscription { key, resync: None, subscription, taken: Arc::default() };
-        version.routes.push(WatchRoute { watch: "maps".into(), subscribed, trigger: None });
+        let subscribed = WatchSubscription::new(key, None, subscription);
+        let watch = "maps".into();
+        version.routes.push(WatchRoute { watch, subscribed, trigger: None, _delivery_hold: None });
         let (version, discovery) = (Arc::new(version), Discovery::new(ApiClient::new(client)));
         let start = || -> BoxFuture<'static, String> {
             Box::pin(wait_for_change(discovery.clone(), Arc::clone(&version), guest.clone()))

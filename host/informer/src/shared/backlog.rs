@@ -11,11 +11,19 @@ pub(super) struct Backlog {
     initial_end: Option<u64>,
     synced: bool,
     closed: bool,
+    /// Whether the informer knows that notifications are being merged.
+    reported_merging: bool,
 }
 
 impl Backlog {
     pub(super) fn new(limit: usize) -> Self {
-        Self { queue: CoalescingQueue::new(limit.max(1)), initial_end: None, synced: false, closed: false }
+        Self {
+            queue: CoalescingQueue::new(limit.max(1)),
+            initial_end: None,
+            synced: false,
+            closed: false,
+            reported_merging: false,
+        }
     }
 
     /// Appends a notification. Returns whether the backlog was empty before.
@@ -66,6 +74,18 @@ impl Backlog {
 
     pub(super) fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Returns whether notifications are being merged.
+    pub(super) fn report_merging(&mut self) -> bool {
+        self.reported_merging = self.queue.is_merging();
+        self.reported_merging
+    }
+
+    /// Returns whether notifications are being merged, if that is not what was last reported.
+    pub(super) fn merging_change(&mut self) -> Option<bool> {
+        let before = self.reported_merging;
+        Some(self.report_merging()).filter(|is_merging| *is_merging != before)
     }
 
     pub(super) fn close(&mut self) {

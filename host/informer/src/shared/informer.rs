@@ -10,10 +10,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Change, ListDifference, is_stale, same_uid, transition};
+use super::dispatch_index::DispatchIndex;
 use super::index_handle::SubscriberIndex;
 use super::registration::{KnownObjects, Registration, TransferState};
 use super::run::InformerRun;
 use super::subscriber::Subscriber;
+use crate::condition::Condition;
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
@@ -22,7 +24,7 @@ use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::ServerRecovery;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{ObjectMap, Store, StoreView, StoredObject};
+use crate::store::{ObjectMap, ScopeId, Store, StoreView, StoredObject};
 use crate::supervise::supervise;
 
 /// Deltas applied in a row before the informer wakes subscribers and yields to other tasks.
@@ -30,8 +32,9 @@ const DELTAS_PER_TURN: usize = 256;
 
 /// One reflector, its cache and its subscribers. A single task runs all of it.
 ///
-/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store or a backlog.
-/// `subscribers` is held while a delta is applied to the store and pushed to all subscribers, so a new subscriber is always
+/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store, a backlog or
+/// `Subscriber::condition`.
+/// `subscribers` is held while a delta is applied to the store and pushed to the subscribers, so a new subscriber is always
 /// added between two deltas. It is notified of each object once, by its initial notification or by a live one.
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
@@ -48,6 +51,14 @@ pub(crate) struct Informer {
 #[derive(Default)]
 pub(super) struct Subscribers {
     pub(super) registrations: Vec<Registration>,
+    /// The same subscribers, by what they receive.
+    index: DispatchIndex<Arc<Subscriber>>,
+    /// Subscribers that have to be woken at the end of the turn.
+    to_wake: Vec<Arc<Subscriber>>,
+    /// Whether any subscriber may have to be woken.
+    wake_all: bool,
+    /// The subscribers whose backlogs began or stopped to merge with the change that is being pushed.
+    merging_changed: Vec<(ScopeId, bool)>,
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
@@ -105,6 +116,8 @@ impl Informer {
         self.publish_counts();
         let mut subscribers = self.subscribers.lock();
         subscribers.stopped = true;
+        subscribers.index.clear();
+        subscribers.to_wake.clear();
         for registration in subscribers.registrations.drain(..) {
             registration.subscriber.close();
         }
@@ -175,15 +188,17 @@ impl Informer {
                 Some(subscribers.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
             self.resyncs_changed.notify_one();
         }
-        subscribers.registrations.push(registration);
+        subscribers.add(registration);
+    }
+
+    /// Replaces a subscriber's condition. Does nothing if this informer does not serve it any more.
+    pub(super) fn set_condition(&self, id: ScopeId, condition: Arc<Condition>) {
+        self.subscribers.lock().index.set_condition(id, condition);
     }
 
     /// Removes a subscriber. Nothing is delivered to it afterwards.
     pub(super) fn remove_subscriber(&self, subscriber: &Arc<Subscriber>) {
-        self.subscribers
-            .lock()
-            .registrations
-            .retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
+        self.subscribers.lock().remove(subscriber);
         // Its indexes are in the store that it reads. If a transfer is not complete, that is still the store of the previous informer.
         subscriber.source.load().store.drop_scope(subscriber.id);
     }
@@ -195,6 +210,8 @@ impl Informer {
         let (restricted, remaining) =
             std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
         subscribers.registrations = remaining;
+        let restricted: Vec<Registration> = restricted;
+        restricted.iter().for_each(|registration| subscribers.index.remove(registration.subscriber.id));
         let objects = self.store.list();
         let synced = subscribers.synced;
         let transfer = |registration: Registration| {
@@ -212,7 +229,7 @@ impl Informer {
                 TransferState { known_objects: KnownObjects { objects, synced }, resync },
             )
         };
-        Vec::into_iter(restricted).map(transfer).collect()
+        restricted.into_iter().map(transfer).collect()
     }
 
     /// Applies deltas and pushes the resulting changes to all subscribers.
@@ -241,20 +258,20 @@ impl Informer {
         (0..limit).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
     }
 
-    /// Applies one delta to the store, then pushes the change to all subscribers.
+    /// Applies one delta to the store, then pushes the change to the subscribers that it concerns.
     pub(super) fn apply(&self, delta: Delta) {
         let mut subscribers = self.subscribers.lock();
         match delta {
-            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&subscribers, &object),
+            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&mut subscribers, &object),
             Delta::Deleted(deletion) => self.apply_deletion(&mut subscribers, deletion),
-            Delta::Sync(object) => self.apply_sync(&subscribers, &object),
+            Delta::Sync(object) => self.apply_sync(&mut subscribers, &object),
             Delta::Replaced(replacement) => self.apply_replacement(&mut subscribers, replacement),
         }
     }
 
-    fn apply_present(&self, subscribers: &Subscribers, object: &Object) {
+    fn apply_present(&self, subscribers: &mut Subscribers, object: &Object) {
         match self.store.update_unless(object.clone(), is_stale) {
-            Ok(old) => subscribers.push_to_all(|| transition(old.as_ref(), object, false)),
+            Ok(old) => transition(old.as_ref(), object, false).for_each(|change| subscribers.push(&change)),
             Err(_) => {
                 // The server repeated an event: the cache has this state or a newer one.
                 tracing::debug!(?object, "ignored an event that is older than the cached object");
@@ -268,32 +285,30 @@ impl Informer {
     }
 
     fn apply_deletion(&self, subscribers: &mut Subscribers, deletion: Deletion) {
-        let last = &deletion.last;
+        let (last, final_state_unknown) = (deletion.last.clone(), deletion.final_state_unknown);
         let Some(stored) = self.store.get(last.key()) else { return };
-        if !same_uid(&stored, last) {
+        if !same_uid(&stored, &last) {
             // The deletion of an earlier object of this name, which has been delivered already.
             return;
         }
-        let (stored, deletion) = subscribers.pending_deletion.insert((stored, deletion));
-        let Deletion { last, final_state_unknown } = deletion;
+        subscribers.pending_deletion = Some((stored.clone(), deletion));
         self.store.delete(last.key(), Some(last.resource_version()));
-        for registration in &subscribers.registrations {
-            let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
-            registration.subscriber.push([change], registration.restriction.as_ref());
-        }
+        subscribers.push(&Change::Deleted { stored: &stored, last: &last, final_state_unknown });
         subscribers.pending_deletion = None;
     }
 
-    fn apply_sync(&self, subscribers: &Subscribers, object: &Object) {
+    fn apply_sync(&self, subscribers: &mut Subscribers, object: &Object) {
         let Some(stored) = self.store.get(object.key()) else { return };
-        for registration in subscribers
-            .registrations
+        subscribers.wake_all = true;
+        let Subscribers { registrations, index, .. } = subscribers;
+        for registration in registrations
             .iter()
             .filter(|registration| registration.resync.as_ref().is_some_and(|resync| resync.running))
         {
             registration
                 .subscriber
                 .push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
+            index.set_lifted(registration.subscriber.id, registration.subscriber.report_merging());
         }
     }
 
@@ -303,18 +318,28 @@ impl Informer {
         // Objects that were decoded before the store had a dictionary are still uncompressed.
         self.store.pack(&mut replacement.items);
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
-        for registration in &mut subscribers.registrations {
-            match registration.pending_transfer.take() {
-                Some(known_objects) => self.attach(registration, &known_objects, &replacement.items),
-                None => {
-                    let difference = self.difference(&previous, &replacement.items);
-                    registration
-                        .subscriber
-                        .push(difference.changes(initial), registration.restriction.as_ref());
+        let difference = self.difference(&previous, &replacement.items);
+        if initial {
+            // Conditions do not apply to the first list, nor to what a transferred subscriber has missed.
+            let Subscribers { registrations, index, .. } = &mut *subscribers;
+            for registration in registrations {
+                match registration.pending_transfer.take() {
+                    Some(known_objects) => self.attach(registration, &known_objects, &replacement.items),
+                    None => {
+                        let restriction = registration.restriction.as_ref();
+                        registration.subscriber.push(difference.changes(initial), restriction);
+                    }
                 }
+                index.set_lifted(registration.subscriber.id, registration.subscriber.report_merging());
             }
-            registration.subscriber.finish_initial_list();
+        } else {
+            difference.changes(initial).for_each(|change| subscribers.push(&change));
         }
+        subscribers
+            .registrations
+            .iter()
+            .for_each(|registration| registration.subscriber.finish_initial_list());
+        subscribers.wake_all = true;
         subscribers.synced = true;
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.synced, true));
     }
@@ -408,15 +433,43 @@ impl Subscribers {
         self.pending_deletion = Some((stored, deletion));
     }
 
-    /// Wakes all subscribers that have new notifications.
-    pub(super) fn wake(&self) {
-        self.registrations.iter().for_each(|registration| registration.subscriber.wake());
+    fn add(&mut self, registration: Registration) {
+        let subscriber = &registration.subscriber;
+        let restriction = registration.restriction.as_ref();
+        self.index.insert(subscriber.id, Arc::clone(subscriber), restriction, subscriber.condition());
+        self.index.set_lifted(subscriber.id, subscriber.report_merging());
+        self.registrations.push(registration);
     }
 
-    /// Pushes the changes to all subscribers. `changes` is called once for each of them.
-    pub(super) fn push_to_all<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
-        for registration in &self.registrations {
-            registration.subscriber.push(changes(), registration.restriction.as_ref());
+    fn remove(&mut self, subscriber: &Arc<Subscriber>) {
+        self.registrations.retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
+        self.to_wake.retain(|other| !Arc::ptr_eq(other, subscriber));
+        self.index.remove(subscriber.id);
+    }
+
+    /// Wakes all subscribers that have new notifications.
+    pub(super) fn wake(&mut self) {
+        if std::mem::take(&mut self.wake_all) {
+            self.registrations.iter().for_each(|registration| registration.subscriber.wake());
+        }
+        self.to_wake.drain(..).for_each(|subscriber| subscriber.wake());
+    }
+
+    /// Pushes the change to the subscribers that it concerns.
+    ///
+    /// Merging changes the notifications that are pending, and its bound needs every change. So a subscriber whose backlog merges
+    /// receives every change until it has caught up.
+    pub(super) fn push(&mut self, change: &Change<'_>) {
+        let Self { index, to_wake, merging_changed, .. } = self;
+        index.deliver(change, |subscriber, notification| {
+            let pushed = subscriber.push_notification(notification.clone());
+            if pushed.must_wake {
+                to_wake.push(Arc::clone(subscriber));
+            }
+            merging_changed.extend(pushed.merging_change.map(|is_merging| (subscriber.id, is_merging)));
+        });
+        for (id, is_merging) in self.merging_changed.drain(..) {
+            self.index.set_lifted(id, is_merging);
         }
     }
 }

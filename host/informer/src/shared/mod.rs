@@ -2,6 +2,9 @@
 
 mod backlog;
 mod change;
+#[cfg(test)]
+mod condition_model_tests;
+mod dispatch_index;
 mod dump;
 mod index_handle;
 mod informer;

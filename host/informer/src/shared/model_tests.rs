@@ -13,7 +13,7 @@ use crate::metrics::Counters;
 use crate::options::{Compression, InformerOptions};
 use crate::scripted_server::{pod, pods_key};
 
-const NAMES: u8 = 5;
+pub(super) const NAMES: u8 = 5;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -66,8 +66,8 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// The server's state, and which events have been sent to the informer.
 #[derive(Default)]
-struct World {
-    objects: BTreeMap<u8, (Object, u8)>,
+pub(super) struct World {
+    pub(super) objects: BTreeMap<u8, (Object, u8)>,
     version: u64,
     uids: u64,
     losing: u8,
@@ -94,7 +94,7 @@ impl World {
         object
     }
 
-    fn put(&mut self, name: u8, app: u8) -> Delta {
+    pub(super) fn put(&mut self, name: u8, app: u8) -> Delta {
         match self
             .objects
             .get(&name)
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    fn delete(&mut self, name: u8) -> Option<Delta> {
+    pub(super) fn delete(&mut self, name: u8) -> Option<Delta> {
         let (object, app) = self.objects.remove(&name)?;
         self.version += 1;
         let last =
@@ -116,7 +116,7 @@ impl World {
         Some(Delta::Deleted(Deletion::observed(last)))
     }
 
-    fn emit(&mut self, informer: &Informer, delta: Option<Delta>) {
+    pub(super) fn emit(&mut self, informer: &Informer, delta: Option<Delta>) {
         let Some(delta) = delta else { return };
         if self.losing > 0 {
             self.losing -= 1;
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    fn relist(&mut self, informer: &Informer) {
+    pub(super) fn relist(&mut self, informer: &Informer) {
         self.losing = 0;
         self.lost_any = false;
         self.last_event = None;

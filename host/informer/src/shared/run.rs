@@ -68,8 +68,7 @@ impl Informer {
         if self.store.contains(last.key()) {
             return;
         }
-        subscribers
-            .push_to_all(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
+        subscribers.push(&Change::Deleted { stored: &stored, last: &last, final_state_unknown });
         subscribers.wake();
     }
 }

@@ -11,6 +11,7 @@ use super::backlog::Backlog;
 use super::change::Change;
 use super::index_handle::SubscriberIndex;
 use super::informer::Informer;
+use crate::condition::Condition;
 use crate::key::{InformerKey, Restriction};
 use crate::store::{ReaderSource, ScopeId, StoreView};
 
@@ -30,8 +31,19 @@ pub(crate) struct Subscriber {
     pub(crate) source: Arc<ReaderSource>,
     /// The subscriber's indexes, which are added to the new cache when the subscriber is moved.
     pub(crate) indexes: Mutex<Vec<SubscriberIndex>>,
+    /// Which live changes the subscriber receives. Written with `informer` locked.
+    condition: Mutex<Arc<Condition>>,
     /// The informer that serves this subscriber, or served it until it unsubscribed.
     pub(crate) informer: Mutex<Arc<Informer>>,
+}
+
+/// What a subscriber's informer has to do after it pushed a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pushed {
+    /// Whether the subscriber has to be woken.
+    pub(super) must_wake: bool,
+    /// Whether the backlog merges notifications, if that has changed.
+    pub(super) merging_change: Option<bool>,
 }
 
 impl Subscriber {
@@ -53,6 +65,7 @@ impl Subscriber {
             synced: watch::Sender::new(false),
             source: Arc::new(ReaderSource::from_pointee(view)),
             indexes: Mutex::new(Vec::new()),
+            condition: Mutex::new(Arc::new(Condition::constant(true))),
             informer: Mutex::new(Arc::clone(informer)),
         }
     }
@@ -73,6 +86,36 @@ impl Subscriber {
         }
         // Deletions may just have cancelled the remaining initial notifications.
         self.publish_synced(&mut backlog);
+    }
+
+    /// Appends a notification to the backlog. The caller must call [`wake`](Self::wake) afterwards if the result says so.
+    pub(super) fn push_notification(&self, notification: Notification) -> Pushed {
+        let mut backlog = self.backlog.lock();
+        let has_unseen = backlog.push(notification);
+        if has_unseen {
+            self.has_unseen.store(true, Ordering::Relaxed);
+        }
+        self.publish_synced(&mut backlog);
+        Pushed { must_wake: has_unseen, merging_change: backlog.merging_change() }
+    }
+
+    /// Replaces the condition.
+    pub(super) fn set_condition(&self, condition: Condition) {
+        let condition = Arc::new(condition);
+        // Locked until the informer knows the condition. A transfer stores the new informer before that reads the condition, so it reads
+        // this one, or this call already finds the new informer.
+        let informer = self.informer.lock();
+        *self.condition.lock() = Arc::clone(&condition);
+        informer.set_condition(self.id, condition);
+    }
+
+    pub(super) fn condition(&self) -> Arc<Condition> {
+        Arc::clone(&self.condition.lock())
+    }
+
+    /// Returns whether the backlog merges notifications. [`push_notification`](Self::push_notification) then reports changes of this.
+    pub(super) fn report_merging(&self) -> bool {
+        self.backlog.lock().report_merging()
     }
 
     /// Wakes the subscriber if it has notifications that it was not woken for.

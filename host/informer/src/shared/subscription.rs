@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::index_handle::IndexHandle;
 use super::registry::RegistryInner;
 use super::subscriber::Subscriber;
+use crate::condition::Condition;
 use crate::key::InformerKey;
 use crate::status::InformerStatus;
 use crate::store::{IndexError, IndexFn, StoreReader};
@@ -125,6 +126,19 @@ impl Subscription {
     #[must_use]
     pub fn take_pending(&self) -> Vec<Notification> {
         self.subscriber.take_pending()
+    }
+
+    /// Sets which changes are worth being woken for: those that do not meet the condition are not delivered. Initially, every change is.
+    ///
+    /// The informer evaluates equal conditions of all subscribers once, so that a change costs nothing for a subscriber that does not
+    /// receive it. It leaves out only changes for which the condition is [`False`](crate::condition::Verdict::False). It does not apply
+    /// the condition to the initial list, to resyncs, to the difference after a move to another informer, and while pending notifications
+    /// are merged. A subscriber to which such a change matters evaluates the condition again on what it receives.
+    ///
+    /// With a condition, the old state of an update is the one before the change, which may not have been delivered. An object whose
+    /// addition was not delivered may still be reported as updated or deleted.
+    pub fn set_condition(&self, condition: Condition) {
+        self.subscriber.set_condition(condition);
     }
 
     /// Returns a view of the cache, restricted to the objects that were subscribed to.

@@ -25,7 +25,7 @@ pub(super) use section::{KUBE_RS, RECONCILE, plots, section};
 
 /// Number of plugins on a shared watch that are compared with a single plugin.
 const SHARED: usize = 50;
-/// Events per second of the slow runs. Low enough for a thousand plugins, which are woken one by one for each event.
+/// Events per second of the slow runs. Low enough for any number of plugins, even if each event woke all of them.
 const SLOW_RATE: usize = 100;
 
 /// Latency percentiles of one consumer.

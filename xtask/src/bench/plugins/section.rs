@@ -155,6 +155,19 @@ fn targets(text: &mut String, plugins: &Plugins) {
         "≤ 1",
         pair.map(|(one, many)| (many.cpu_micros() - one.cpu_micros()) / further),
     );
+    if let Some(most) = plugins.growth.last() {
+        let count = number(most.plugins as f64);
+        line(
+            &format!("CPU per event with {count} plugins, of which one processes it, µs"),
+            "≤ 15",
+            Some(most.cpu_micros()),
+        );
+        line(
+            &format!("events/s with {count} plugins"),
+            "≥ 100,000",
+            Some(most.events as f64 / most.full.seconds),
+        );
+    }
     line(
         &format!("memory with {SHARED} plugins, relative to 1 plugin"),
         "",

@@ -22,6 +22,7 @@ use pilothouse_model::{Notification, ObjectKey, ResourceType};
 use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use tokio::time::Instant;
 
+use crate::cache::delivery_filter::{DeliveryFilter, DeliveryHold};
 use crate::cache::views::Views;
 use crate::client::WriteOutcome;
 
@@ -58,9 +59,17 @@ pub(crate) struct OwnWrites {
     count: AtomicUsize,
     entries: RwLock<BTreeMap<ObjectKey, Entry>>,
     caches: Mutex<Vec<Weak<dyn CacheStateReader>>>,
+    /// The watches' subscriptions. They are held while there are entries, because every change may confirm one.
+    filters: Mutex<Filters>,
     /// The account to which the entries are charged. An entry is never refused, because its write has happened; further writes are refused
     /// before they are sent.
     memory: HostMemory,
+}
+
+#[derive(Default)]
+struct Filters {
+    filters: Vec<Arc<DeliveryFilter>>,
+    holds: Vec<DeliveryHold>,
 }
 
 impl PluginWrites {
@@ -138,7 +147,13 @@ impl PluginWrites {
 impl OwnWrites {
     /// Creates an empty overlay that is charged to this account.
     fn new(memory: HostMemory) -> Self {
-        Self { count: AtomicUsize::new(0), entries: RwLock::default(), caches: Mutex::default(), memory }
+        Self {
+            count: AtomicUsize::new(0),
+            entries: RwLock::default(),
+            caches: Mutex::default(),
+            filters: Mutex::default(),
+            memory,
+        }
     }
 
     /// Adds a cache: entries are kept until it has caught up, too, or was dropped.
@@ -146,6 +161,14 @@ impl OwnWrites {
         let mut caches = self.caches.lock();
         caches.retain(|cache| cache.strong_count() > 0);
         caches.push(cache);
+    }
+
+    /// Adds a watch's subscription, whose changes may confirm entries.
+    pub(crate) fn add_filter(&self, filter: &Arc<DeliveryFilter>) {
+        let mut filters = self.filters.lock();
+        filters.filters.retain(|known| !known.has_ended() && !Arc::ptr_eq(known, filter));
+        filters.filters.push(Arc::clone(filter));
+        filters.update(self.is_empty());
     }
 
     /// Whether there are no entries, so that a read needs the cache only.
@@ -169,6 +192,8 @@ impl OwnWrites {
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
+        // Changes that are refused before this are in the cache already.
+        self.update_filters();
         // The watch may have delivered the write before its response came.
         self.forget(&caches, |entries| entries.get_key_value(key).into_iter().collect());
     }
@@ -239,7 +264,21 @@ impl OwnWrites {
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
+        if !obsolete.is_empty() {
+            self.update_filters();
+        }
         obsolete
+    }
+
+    /// Holds the subscriptions if there are entries, and releases them otherwise. To be called after each change of the entries, without
+    /// their lock.
+    fn update_filters(&self) {
+        let mut filters = self.filters.lock();
+        // Read with the filters locked, so that the last caller sees the last state.
+        let is_empty = self.is_empty();
+        if is_empty != filters.holds.is_empty() {
+            filters.update(is_empty);
+        }
     }
 
     fn caches(&self) -> Vec<Arc<dyn CacheStateReader>> {
@@ -252,6 +291,15 @@ impl OwnWrites {
             self.memory.release(HostMemoryKind::OwnWrites, bytes(&key, &entry));
         }
         self.count.store(0, Ordering::SeqCst);
+        drop(entries);
+        self.update_filters();
+    }
+}
+
+impl Filters {
+    fn update(&mut self, is_empty: bool) {
+        let held = self.filters.iter().filter(|_| !is_empty);
+        self.holds = held.map(DeliveryFilter::hold).collect();
     }
 }
 

@@ -29,12 +29,8 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
     let mut views = Views::default();
     let view = watched.view(guest.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
-    let subscribed = WatchSubscription {
-        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
-        resync: None,
-        subscription: Arc::clone(&watched.subscription),
-        taken: Arc::default(),
-    };
+    let key = InformerKey::new(model_server::resource()).with_labels(watched.selector.clone());
+    let subscribed = WatchSubscription::new(key, None, Arc::clone(&watched.subscription));
     let trigger = ResolvedTrigger {
         predicate: Predicate::compile("").expect("none"),
         suspension: Mutex::default(),
@@ -42,7 +38,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
         target_watch: Arc::clone(&watch),
     };
     let mut version = Version::for_test(pool, Arc::new(views));
-    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger) });
+    version.routes.push(WatchRoute { watch, subscribed, trigger: Some(trigger), _delivery_hold: None });
     version
 }
 
@@ -140,7 +136,12 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
     let old = version(&guest, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
     let WatchRoute { subscribed, .. } = &old.routes[0];
-    new.routes.push(WatchRoute { watch: "after".into(), subscribed: subscribed.clone(), trigger: None });
+    new.routes.push(WatchRoute {
+        watch: "after".into(),
+        subscribed: subscribed.clone(),
+        trigger: None,
+        _delivery_hold: None,
+    });
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), []);
     assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");

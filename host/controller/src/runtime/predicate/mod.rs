@@ -4,7 +4,9 @@
 //! "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`, each true for additions and deletions, and those
 //! of Kubernetes' CEL libraries.
 
-mod fast_path;
+mod condition;
+#[cfg(test)]
+mod condition_tests;
 mod read_set;
 mod suspension;
 
@@ -16,9 +18,10 @@ use pilothouse_cel::syntax::{
 use pilothouse_cel::{
     Budget, CompileError, EvaluationError, Expression, Value, from_json, is_missing_from_library,
 };
+use pilothouse_informer::condition::{Condition, EventKind, Verdict};
 use pilothouse_model::{Notification, Object};
 
-use fast_path::FastPath;
+use condition::{CHANGE_FUNCTIONS, Translation};
 use read_set::ReadSet;
 pub(crate) use suspension::PredicateSuspension;
 
@@ -27,8 +30,8 @@ pub struct Predicate(Option<Compiled>);
 
 struct Compiled {
     expression: Expression,
-    /// The same expression without CEL, if that is possible.
-    fast_path: Option<FastPath>,
+    /// What can be evaluated of the expression without CEL. Where it is true or false, so is the expression.
+    condition: Condition,
     /// The fields of `object` that the expression reads; `None` if it does not use the variable.
     object: Option<ReadSet>,
     /// The fields of `old` that the expression reads.
@@ -66,7 +69,6 @@ impl From<EvaluationError> for PredicateError {
     }
 }
 
-const CHANGE_FUNCTIONS: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
 const VARIABLES: [&str; 3] = ["object", "old", "event"];
 
 impl Predicate {
@@ -88,21 +90,36 @@ impl Predicate {
         }
         for call in calls(root).into_iter().filter(|call| !is_in_namespace(call)) {
             let name = call.func_name.as_str();
-            if is_name(name) && !CHANGE_FUNCTIONS.contains(&name) && is_missing_from_library(name) {
+            if is_name(name) && !is_change_function(name) && is_missing_from_library(name) {
                 return Err(PredicateError::new(format!(
                     "unknown function {name}(); available are generationChanged(), labelsChanged(), annotationsChanged() and the \
                      CEL libraries of Kubernetes"
                 )));
             }
         }
-        let fast_path = FastPath::of(root, &CHANGE_FUNCTIONS);
         let [object, old] = ["object", "old"].map(|name| ReadSet::of(root, name));
-        Ok(Self(Some(Compiled { expression, fast_path, object, old })))
+        let condition = Translation { object: object.as_ref() }.condition(root);
+        Ok(Self(Some(Compiled { expression, condition, object, old })))
     }
 
-    /// Whether the evaluation runs the CEL interpreter, so that it may take more than some nanoseconds.
+    /// Whether the evaluation may run the CEL interpreter, so that it may take more than some nanoseconds.
     pub(crate) fn needs_interpreter(&self) -> bool {
-        self.0.as_ref().is_some_and(|compiled| compiled.fast_path.is_none())
+        self.0.as_ref().is_some_and(|compiled| !compiled.condition.is_always_decided())
+    }
+
+    /// Returns what can be evaluated of the predicate without CEL. The predicate refuses every change for which the condition is false.
+    pub(crate) fn condition(&self) -> Condition {
+        self.0.as_ref().map_or_else(|| Condition::constant(true), |compiled| compiled.condition.clone())
+    }
+
+    /// Whether the change passes the predicate, if that can be decided without CEL.
+    pub(crate) fn decide(&self, notification: &Notification) -> Option<bool> {
+        let Some(compiled) = &self.0 else { return Some(true) };
+        match compiled.condition.evaluate(notification) {
+            Verdict::True => Some(true),
+            Verdict::False => Some(false),
+            Verdict::Error | Verdict::Unknown => None,
+        }
     }
 
     /// Whether the change passes the predicate.
@@ -111,29 +128,26 @@ impl Predicate {
     /// The expression failed, cost more than [`COST_LIMIT`], or was not a boolean. The caller treats the change as admitted and logs the
     /// error, as the descriptor's `predicate` promises.
     pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
-        let Some(compiled) = &self.0 else { return Ok(true) };
-        let old = match notification {
-            Notification::Updated { old, .. } => Some(old),
-            _ => None,
-        };
-        let object = notification.object();
-        let has_changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
-        match &compiled.fast_path {
-            Some(fast_path) => Ok(fast_path.evaluate(&has_changed)),
-            None => compiled.interpret(notification, old, &has_changed),
-        }
+        self.decide(notification).map_or_else(|| self.interpret(notification), Ok)
+    }
+
+    /// Whether the change passes the predicate, evaluated with CEL.
+    ///
+    /// # Errors
+    /// As [`admits`](Self::admits).
+    pub(crate) fn interpret(&self, notification: &Notification) -> Result<bool, PredicateError> {
+        self.0.as_ref().map_or(Ok(true), |compiled| compiled.interpret(notification))
     }
 }
 
 impl Compiled {
-    fn interpret(
-        &self,
-        notification: &Notification,
-        old: Option<&Object>,
-        has_changed: &dyn Fn(&str) -> bool,
-    ) -> Result<bool, PredicateError> {
+    fn interpret(&self, notification: &Notification) -> Result<bool, PredicateError> {
+        let old = match notification {
+            Notification::Updated { old, .. } => Some(old),
+            _ => None,
+        };
         let mut budget = Budget::full();
-        let mut variables = vec![("event", Value::from(event_name(notification)))];
+        let mut variables = vec![("event", Value::from(event_name(EventKind::of(notification))))];
         if let Some(read_set) = &self.object {
             variables.push(("object", object_value(notification.object(), read_set, &mut budget)?));
         }
@@ -141,7 +155,9 @@ impl Compiled {
             let value = old.map(|old| object_value(old, read_set, &mut budget)).transpose()?;
             variables.push(("old", value.unwrap_or(Value::Null)));
         }
-        let has_changed = |name: &str| CHANGE_FUNCTIONS.contains(&name).then(|| has_changed(name));
+        let has_changed = |name: &str| {
+            is_change_function(name).then(|| old.is_none_or(|old| differs(name, old, notification.object())))
+        };
         match self.expression.evaluate(variables, &has_changed, &mut budget)? {
             Value::Bool(admitted) => Ok(admitted),
             other => Err(PredicateError::new(format!(
@@ -170,13 +186,18 @@ fn object_value(object: &Object, read_set: &ReadSet, budget: &mut Budget) -> Res
     read_set.extract(object, budget).map(from_json)
 }
 
-fn event_name(notification: &Notification) -> &'static str {
-    match notification {
-        Notification::Added { .. } => "added",
-        Notification::Updated { .. } if notification.is_resync() => "resync",
-        Notification::Updated { .. } => "updated",
-        Notification::Deleted { .. } => "deleted",
+/// Returns the value of the variable `event`.
+fn event_name(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Added => "added",
+        EventKind::Updated => "updated",
+        EventKind::Resync => "resync",
+        EventKind::Deleted => "deleted",
     }
+}
+
+fn is_change_function(name: &str) -> bool {
+    CHANGE_FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
 fn differs(name: &str, old: &Object, new: &Object) -> bool {
@@ -227,34 +248,6 @@ mod tests {
         }
         let resync = updated(object(1, "x"), object(1, "x"));
         assert!(admits("event == 'resync' && !generationChanged()", &resync));
-    }
-
-    #[test]
-    fn the_fast_path_agrees_with_the_interpreter() {
-        let states =
-            [(1, "x"), (2, "x"), (1, "y"), (2, "y")].map(|(generation, label)| object(generation, label));
-        for (predicate, has_fast_path) in [
-            ("generationChanged()", true),
-            ("!labelsChanged()", true),
-            ("generationChanged() || labelsChanged() || annotationsChanged()", true),
-            ("generationChanged() && (labelsChanged() || !annotationsChanged()) && !!labelsChanged()", true),
-            ("!(generationChanged() && labelsChanged())", true),
-            ("generationChanged() == labelsChanged()", false),
-            ("generationChanged() && true", false),
-            ("labelsChanged() ? true : generationChanged()", false),
-        ] {
-            let compiled = Predicate::compile(predicate).expect(predicate).0.expect("an expression");
-            assert_eq!(compiled.fast_path.is_some(), has_fast_path, "{predicate}");
-            let interpreted = Predicate(Some(Compiled { fast_path: None, ..compiled }));
-            for (old, new) in states.iter().flat_map(|old| states.iter().map(move |new| (old, new))) {
-                let change = updated(old.clone(), new.clone());
-                let expected = interpreted.admits(&change).expect(predicate);
-                assert_eq!(admits(predicate, &change), expected, "{predicate}");
-            }
-            let added = Notification::Added { object: states[0].clone(), initial: false };
-            let expected = interpreted.admits(&added).expect(predicate);
-            assert_eq!(admits(predicate, &added), expected, "{predicate}");
-        }
     }
 
     #[test]

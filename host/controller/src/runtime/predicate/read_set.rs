@@ -58,6 +58,18 @@ impl ReadSet {
         members[position].1.add(rest);
     }
 
+    /// Whether the expression reads the value at this path, and no value that contains it as a whole.
+    pub(super) fn reads_alone(&self, names: &[&str]) -> bool {
+        match (names.split_first(), &self.extent) {
+            (None, Extent::Whole) => true,
+            (Some((name, rest)), Extent::Members(members)) => {
+                let member = members.iter().find(|(member, _)| member == name);
+                member.is_some_and(|(_, read_set)| read_set.reads_alone(rest))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the part of the object that is read.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Tests of shared informers against scripted servers, in virtual time.
 
+mod conditions;
 mod delivery;
 mod lifecycle;
 mod observing;

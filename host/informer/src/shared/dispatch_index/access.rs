@@ -1,0 +1,367 @@
+//! Facts about a change that a condition needs, under which its group is filed. Pure.
+//!
+//! A condition that is not false for a change has at least one of its keys among the change's facts. So the groups under a change's
+//! facts are all that have to be evaluated.
+
+use std::collections::HashMap;
+
+use crate::condition::{ChangeFacts, EventKind, FieldPath, FieldState, MetadataPart, Node};
+use crate::key::FastHash;
+
+/// The most keys of one condition. A condition with more is evaluated for every change.
+const MAX_KEYS: usize = 12;
+/// The most paths under which conditions are filed, because each of these fields is read for every change.
+const MAX_PATHS: usize = 16;
+
+/// The keys of a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// The condition has to be evaluated for every change.
+    Always,
+    /// The condition is false for a change with none of these facts.
+    Keys(Vec<AccessKey>),
+}
+
+/// A fact about a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AccessKey {
+    Changed(MetadataPart, bool),
+    Event(EventKind),
+    /// The field is this text.
+    Equals(FieldPath, String),
+    /// The field is present.
+    Present(FieldPath),
+    /// The field is missing in a map that exists.
+    Missing(FieldPath),
+    /// The map that would contain the field is missing.
+    NoParent(FieldPath),
+    /// Only a JSON parser can read the field.
+    Unknown(FieldPath),
+}
+
+impl AccessKey {
+    fn path(&self) -> Option<&FieldPath> {
+        match self {
+            Self::Changed(..) | Self::Event(_) => None,
+            Self::Equals(path, _)
+            | Self::Present(path)
+            | Self::Missing(path)
+            | Self::NoParent(path)
+            | Self::Unknown(path) => Some(path),
+        }
+    }
+
+    /// Returns how many changes are expected to have this fact, as a rank: 0 for the fewest.
+    fn rank(&self) -> usize {
+        match self {
+            Self::Equals(..) | Self::NoParent(_) | Self::Unknown(_) | Self::Event(EventKind::Resync) => 0,
+            Self::Event(EventKind::Added | EventKind::Deleted) => 1,
+            Self::Changed(_, true) => 2,
+            Self::Present(_) => 3,
+            Self::Missing(_) | Self::Changed(_, false) | Self::Event(EventKind::Updated) => 4,
+        }
+    }
+}
+
+impl Access {
+    /// Returns the keys of a condition.
+    pub(super) fn of(condition: &Node) -> Self {
+        possible(condition, true)
+    }
+
+    /// Returns how many changes are expected to have one of the keys, as a rank.
+    fn rank(&self) -> (usize, usize) {
+        let Self::Keys(keys) = self else { return (usize::MAX, 0) };
+        // A field is expected to be present if a condition compares it.
+        let is_compared = |missing: &FieldPath| {
+            keys.iter().any(|key| matches!(key, AccessKey::Equals(path, _) if path == missing))
+        };
+        let counted = keys.iter().filter(|key| !matches!(key, AccessKey::Missing(path) if is_compared(path)));
+        (counted.map(AccessKey::rank).max().unwrap_or(0), keys.len())
+    }
+
+    fn union(self, other: Self) -> Self {
+        let (Self::Keys(mut keys), Self::Keys(others)) = (self, other) else { return Self::Always };
+        for key in others {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if keys.len() > MAX_KEYS { Self::Always } else { Self::Keys(keys) }
+    }
+}
+
+/// Returns the facts of which a change has at least one if the condition's value is not `!truth` for it.
+fn possible(condition: &Node, truth: bool) -> Access {
+    let keys = match condition {
+        Node::Constant(value) if *value == truth => return Access::Always,
+        Node::Constant(_) => Vec::new(),
+        Node::Unknown => return Access::Always,
+        Node::Changed(part) => vec![AccessKey::Changed(*part, truth)],
+        Node::Event(kind) if truth => vec![AccessKey::Event(*kind)],
+        Node::Event(kind) => {
+            EventKind::ALL.into_iter().filter(|other| other != kind).map(AccessKey::Event).collect()
+        }
+        Node::FieldEquals(_, _) if !truth => return Access::Always,
+        Node::FieldEquals(path, text) => vec![
+            AccessKey::Equals(path.clone(), text.clone()),
+            AccessKey::Missing(path.clone()),
+            AccessKey::NoParent(path.clone()),
+            AccessKey::Unknown(path.clone()),
+        ],
+        Node::FieldExists(path) => {
+            let found = if truth { AccessKey::Present } else { AccessKey::Missing };
+            vec![found(path.clone()), AccessKey::NoParent(path.clone()), AccessKey::Unknown(path.clone())]
+        }
+        Node::Not(inner) => return possible(inner, !truth),
+        Node::All(operands) if truth => return best_operand(operands, truth),
+        Node::Any(operands) if !truth => return best_operand(operands, truth),
+        // One of the operands decides, or has no value.
+        Node::All(operands) | Node::Any(operands) => {
+            let each = operands.iter().map(|operand| possible(operand, truth));
+            return each.reduce(Access::union).unwrap_or(Access::Keys(Vec::new()));
+        }
+    };
+    Access::Keys(keys)
+}
+
+/// Returns the keys of the operand with the rarest ones: the value is not `!truth` only if none of the operands decides otherwise. An
+/// operand is not evaluated behind an unknown one, so its keys contain the facts that make an earlier operand unknown.
+fn best_operand(operands: &[Node], truth: bool) -> Access {
+    let mut best = Access::Always;
+    let mut unknown_before = Vec::new();
+    for operand in operands {
+        let access = possible(operand, truth).union(Access::Keys(unknown_before.clone()));
+        if access.rank() < best.rank() {
+            best = access;
+        }
+        if !add_unknown_facts(operand, &mut unknown_before) {
+            break;
+        }
+    }
+    best
+}
+
+/// Adds the facts that make the condition unknown. Returns `false` if it may always be.
+fn add_unknown_facts(condition: &Node, facts: &mut Vec<AccessKey>) -> bool {
+    match condition {
+        Node::Constant(_) | Node::Changed(_) | Node::Event(_) => true,
+        Node::Unknown => false,
+        Node::FieldEquals(path, _) | Node::FieldExists(path) => {
+            let key = AccessKey::Unknown(path.clone());
+            if !facts.contains(&key) {
+                facts.push(key);
+            }
+            true
+        }
+        Node::Not(inner) => add_unknown_facts(inner, facts),
+        Node::All(operands) | Node::Any(operands) => {
+            operands.iter().all(|operand| add_unknown_facts(operand, facts))
+        }
+    }
+}
+
+/// Items, such as groups, by the facts under which they are filed.
+#[derive(Default)]
+pub(super) struct AccessLists {
+    always: Vec<usize>,
+    changed: [[Vec<usize>; 2]; MetadataPart::ALL.len()],
+    events: [Vec<usize>; EventKind::ALL.len()],
+    fields: Vec<FieldLists>,
+}
+
+/// The items that are filed under facts about one field.
+struct FieldLists {
+    path: FieldPath,
+    /// The number of keys in all lists.
+    len: usize,
+    equals: HashMap<String, Vec<usize>, FastHash>,
+    present: Vec<usize>,
+    missing: Vec<usize>,
+    no_parent: Vec<usize>,
+    unknown: Vec<usize>,
+}
+
+impl AccessLists {
+    /// Files an item. Returns where it was filed: under [`Access::Always`] if that would take too many paths.
+    pub(super) fn insert(&mut self, access: Access, item: usize) -> Access {
+        let access = if self.has_room_for(&access) { access } else { Access::Always };
+        match &access {
+            Access::Always => self.always.push(item),
+            Access::Keys(keys) => keys.iter().for_each(|key| self.update(key, |list| list.push(item), 1)),
+        }
+        access
+    }
+
+    /// Removes an item that was filed there.
+    pub(super) fn remove(&mut self, access: &Access, item: usize) {
+        match access {
+            Access::Always => remove_from(&mut self.always, item),
+            Access::Keys(keys) => {
+                keys.iter().for_each(|key| self.update(key, |list| remove_from(list, item), -1));
+                self.fields.retain(|lists| lists.len > 0);
+            }
+        }
+    }
+
+    fn has_room_for(&self, access: &Access) -> bool {
+        let Access::Keys(keys) = access else { return true };
+        let mut new: Vec<&FieldPath> = Vec::new();
+        for path in keys.iter().filter_map(AccessKey::path) {
+            if !new.contains(&path) && !self.fields.iter().any(|lists| lists.path == *path) {
+                new.push(path);
+            }
+        }
+        self.fields.len() + new.len() <= MAX_PATHS
+    }
+
+    /// Updates the list of a key, whose length changes by `difference`.
+    fn update(&mut self, key: &AccessKey, update: impl FnOnce(&mut Vec<usize>), difference: isize) {
+        match key {
+            AccessKey::Changed(part, value) => update(&mut self.changed[*part as usize][usize::from(*value)]),
+            AccessKey::Event(kind) => update(&mut self.events[*kind as usize]),
+            AccessKey::Equals(path, text) => {
+                let lists = self.field(path, difference);
+                let list = lists.equals.entry(text.clone()).or_default();
+                update(list);
+                if list.is_empty() {
+                    lists.equals.remove(text);
+                }
+            }
+            AccessKey::Present(path) => update(&mut self.field(path, difference).present),
+            AccessKey::Missing(path) => update(&mut self.field(path, difference).missing),
+            AccessKey::NoParent(path) => update(&mut self.field(path, difference).no_parent),
+            AccessKey::Unknown(path) => update(&mut self.field(path, difference).unknown),
+        }
+    }
+
+    /// Returns the lists of a path, whose length changes by `difference`.
+    fn field(&mut self, path: &FieldPath, difference: isize) -> &mut FieldLists {
+        let position = self.fields.iter().position(|lists| lists.path == *path).unwrap_or_else(|| {
+            self.fields.push(FieldLists::new(path.clone()));
+            self.fields.len() - 1
+        });
+        let lists = &mut self.fields[position];
+        lists.len = lists.len.saturating_add_signed(difference);
+        lists
+    }
+
+    /// Calls `visit` with the items that are filed under a fact of the change, and with some of them more than once.
+    pub(super) fn visit(&self, facts: &ChangeFacts<'_>, mut visit: impl FnMut(usize)) {
+        self.always.iter().copied().for_each(&mut visit);
+        for (part, lists) in MetadataPart::ALL.into_iter().zip(&self.changed) {
+            if lists.iter().any(|list| !list.is_empty()) {
+                lists[usize::from(facts.has_changed(part))].iter().copied().for_each(&mut visit);
+            }
+        }
+        self.events[facts.event() as usize].iter().copied().for_each(&mut visit);
+        for lists in &self.fields {
+            facts.with_field(&lists.path, |state| {
+                let (first, second): (&[usize], &[usize]) = match state {
+                    FieldState::Text(text) => {
+                        (lists.equals.get(text).map_or(&[], Vec::as_slice), &lists.present)
+                    }
+                    FieldState::Other => (&lists.present, &[]),
+                    FieldState::Missing => (&lists.missing, &[]),
+                    FieldState::NoParent => (&lists.no_parent, &[]),
+                    FieldState::Unknown => (&lists.unknown, &[]),
+                };
+                first.iter().chain(second).copied().for_each(&mut visit);
+            });
+        }
+    }
+}
+
+impl FieldLists {
+    fn new(path: FieldPath) -> Self {
+        Self {
+            path,
+            len: 0,
+            equals: HashMap::default(),
+            present: Vec::new(),
+            missing: Vec::new(),
+            no_parent: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+}
+
+/// Removes one occurrence of an item.
+pub(super) fn remove_from(list: &mut Vec<usize>, item: usize) {
+    if let Some(position) = list.iter().position(|known| *known == item) {
+        list.swap_remove(position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::Condition;
+
+    fn access(condition: &Condition) -> Access {
+        Access::of(condition.root())
+    }
+
+    fn label(key: &str) -> FieldPath {
+        FieldPath::label(key).expect("a short key")
+    }
+
+    #[test]
+    fn a_conjunction_is_filed_under_its_rarest_operand() {
+        let generation = Condition::changed(MetadataPart::Generation);
+        let web = Condition::field_equals(label("app"), "web");
+        let expected = access(&web);
+        assert_eq!(access(&Condition::all([generation.clone(), web.clone()])), expected);
+        let exists = Condition::field_exists(label("app"));
+        assert_eq!(
+            access(&Condition::all([exists, generation.clone(), web])),
+            expected,
+            "the operands before it are unknown only if the same field is"
+        );
+        let keys = Access::Keys(vec![AccessKey::Changed(MetadataPart::Generation, true)]);
+        assert_eq!(access(&Condition::all([generation, Condition::unknown()])), keys);
+    }
+
+    #[test]
+    fn what_comes_after_an_unknown_operand_is_no_key() {
+        let generation = Condition::changed(MetadataPart::Generation);
+        assert_eq!(access(&Condition::all([Condition::unknown(), generation.clone()])), Access::Always);
+        assert_eq!(access(&Condition::any([generation, Condition::unknown()])), Access::Always);
+    }
+
+    #[test]
+    fn a_condition_that_no_change_meets_is_filed_nowhere() {
+        assert_eq!(access(&Condition::constant(false)), Access::Keys(Vec::new()));
+        assert_eq!(access(&Condition::constant(true)), Access::Always);
+    }
+
+    #[test]
+    fn lists_are_empty_again_once_everything_was_removed() {
+        let conditions = [
+            Condition::field_equals(label("app"), "web"),
+            Condition::field_exists(label("tier")).negated(),
+            Condition::event(EventKind::Added).negated(),
+            Condition::constant(true),
+        ];
+        let mut lists = AccessLists::default();
+        let filed: Vec<_> =
+            conditions.iter().enumerate().map(|(item, c)| lists.insert(access(c), item)).collect();
+        assert_eq!(lists.fields.len(), 2);
+        filed.iter().enumerate().for_each(|(item, access)| lists.remove(access, item));
+        assert!(lists.fields.is_empty() && lists.always.is_empty());
+        assert!(lists.events.iter().chain(lists.changed.as_flattened()).all(Vec::is_empty));
+    }
+
+    #[test]
+    fn conditions_on_too_many_fields_are_evaluated_for_every_change() {
+        let mut lists = AccessLists::default();
+        for item in 0..MAX_PATHS {
+            let condition = Condition::field_equals(label(&format!("l{item}")), "x");
+            assert_ne!(lists.insert(access(&condition), item), Access::Always);
+        }
+        let further = Condition::field_equals(label("further"), "x");
+        assert_eq!(lists.insert(access(&further), 99), Access::Always);
+        let known = Condition::field_equals(label("l0"), "y");
+        assert_ne!(lists.insert(access(&known), 100), Access::Always);
+    }
+}
