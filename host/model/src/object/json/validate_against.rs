@@ -3,7 +3,8 @@
 //! Most versions of an object differ from the previous one in a few numbers and strings. Equal text needs no grammar: as long as both
 //! texts are the same, a parser would be in the same state after either. At a difference, a whole scalar (a string, a number, `true`,
 //! `false` or `null`) of the new text may replace a whole scalar of the known one, which leaves that state unchanged. The new scalar is
-//! validated by the grammar. Any other difference (a new member, a value that has become an object) is left to the parser.
+//! validated by the grammar. Other differences (a new member, a value that has become an object) end the comparison, or are left to
+//! [`resync`] if the names of members need not be unique.
 //!
 //! The comparison must never accept text that the parser would refuse. `parse/tests/reader.rs` checks this with damaged text of every
 //! kind.
@@ -12,64 +13,131 @@ use std::ops::Range;
 
 use wide::u8x16;
 
+use super::resync;
 use super::scan::{self, is_whitespace};
 
-/// Whether the name of a member may differ.
+/// The most differences. Text with more is parsed, which takes less time then.
+const MAX_DIFFERENCES: usize = 256;
+
+/// Which differences are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// Names must be equal. The known names are unique; a new name could repeat another one.
-    Same,
-    /// Names may differ, because the text is dropped after its validation.
-    Any,
+pub(crate) enum Allowed {
+    /// Whole scalars, but not the names of members. The known names are unique; a new name could repeat another one.
+    Scalars,
+    /// Any that leave the text well formed. The names of members may repeat, because nothing reads them, or because a parser accepts that.
+    All,
+}
+
+/// A difference of two texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// A scalar was replaced.
+    Scalar,
+    /// Members or elements were added, removed or renamed, or a value has another kind.
+    Structure,
 }
 
 /// Returns the length of the prefix of `text` that corresponds to `known` and is well formed; `None` if comparing cannot decide.
 ///
 /// `known` is a well-formed value, or some whole members of an object with a comma before each. `text` starts at the same point of the
-/// grammar.
-pub(crate) fn validate_against(known: &str, text: &str, names: Names) -> Option<usize> {
-    validate_against_with(known, text, names, |_, _| Some(()))
+/// grammar. For [`Allowed::All`], `known` must be a value.
+pub(crate) fn validate_against(known: &str, text: &str, allowed: Allowed) -> Option<usize> {
+    validate_against_with(known, text, allowed, |_, _, _| Some(()))
 }
 
-/// Like [`validate_against`]. `on_difference` is called with the ranges of each pair of scalars that differ, in `known` and in `text`, and
+/// Like [`validate_against`]. `on_difference` is called with the ranges of each pair of differing parts, in `known` and in `text`, and
 /// ends the comparison by returning `None`.
 pub(crate) fn validate_against_with(
     known: &str,
     text: &str,
-    names: Names,
-    mut on_difference: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
+    allowed: Allowed,
+    mut on_difference: impl FnMut(Difference, Range<usize>, Range<usize>) -> Option<()>,
 ) -> Option<usize> {
     let (known, text) = (known.as_bytes(), text.as_bytes());
     let mut at = Offsets { known: 0, text: 0 };
-    loop {
+    for _ in 0..MAX_DIFFERENCES {
         let start = at.known;
         let same = common_prefix(&known[at.known..], &text[at.text..]);
         at = at.plus(same);
         if at.known == known.len() {
             return Some(at.text);
         }
-        let scalar = scalar_start(known, at.known)?;
-        // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
-        if scalar < start {
-            return None;
-        }
-        let from = Offsets { known: scalar, text: at.text - (at.known - scalar) };
-        at = skip_scalars(known, text, from, names)?;
-        on_difference(from.known..at.known, from.text..at.text)?;
+        let (difference, from, to) = match difference(known, text, start, at, allowed)? {
+            Found::Scalar(from) => (Difference::Scalar, from, skip_scalars(known, text, from)?),
+            Found::Names(from, ends) => {
+                (Difference::Structure, from, resync::renamed_member(known, text, from, ends)?)
+            }
+            Found::Structure(from, to) => (Difference::Structure, from, to),
+        };
+        on_difference(difference, from.known..to.known, from.text..to.text)?;
+        at = to;
     }
+    None
 }
 
 /// Corresponding offsets in both texts.
 #[derive(Clone, Copy)]
-struct Offsets {
-    known: usize,
-    text: usize,
+pub(super) struct Offsets {
+    pub(super) known: usize,
+    pub(super) text: usize,
 }
 
 impl Offsets {
     fn plus(self, len: usize) -> Self {
         Self { known: self.known + len, text: self.text + len }
     }
+
+    /// Returns the offsets of the byte at `known` in the known text, which is followed by the same text up to here.
+    fn back_to(self, known: usize) -> Self {
+        Self { known, text: self.text - (self.known - known) }
+    }
+}
+
+/// What differs.
+enum Found {
+    /// Scalars that begin here.
+    Scalar(Offsets),
+    /// The names of members, with their starts and ends.
+    Names(Offsets, Offsets),
+    /// Text from here to there.
+    Structure(Offsets, Offsets),
+}
+
+/// Returns the difference at `at`. The texts are equal between `start`, where the last difference ended, and `at`.
+fn difference(known: &[u8], text: &[u8], start: usize, at: Offsets, allowed: Allowed) -> Option<Found> {
+    let scalar = scalar_start(known, at.known)?;
+    if allowed == Allowed::Scalars {
+        // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
+        return (scalar >= start).then(|| Found::Scalar(at.back_to(scalar)));
+    }
+    let structure = |to: Option<Offsets>| Some(Found::Structure(at, to?));
+    if at.known == start && start > 0 {
+        // Each difference ends after a value, or before a name that is the same in both texts.
+        return structure(resync::after_value(known, text, at));
+    }
+    let from = match scalar {
+        scalar if scalar < start => return None,
+        scalar => at.back_to(scalar),
+    };
+    let (Some(known_rest), Some(text_rest)) =
+        (scan::scalar(&known[from.known..]), scan::scalar(&text[from.text..]))
+    else {
+        let is_whole = from.known == 0;
+        let at_token = from.known == at.known;
+        return match (is_whole, at_token) {
+            (true, true) => structure(resync::replaced_value(known, text, at)),
+            (false, true) => structure(resync::after_token(known, text, at)),
+            // Malformed.
+            (_, false) => None,
+        };
+    };
+    let ends = Offsets { known: known.len() - known_rest.len(), text: text.len() - text_rest.len() };
+    let is_name = known_rest.first() == Some(&b':');
+    let has_whitespace = known_rest.first().is_some_and(|byte| is_whitespace(*byte));
+    if has_whitespace {
+        return None;
+    }
+    Some(if is_name && text[from.text] == b'"' { Found::Names(from, ends) } else { Found::Scalar(from) })
 }
 
 /// Returns the start of the scalar that contains the byte at `at` or ends directly before it; `at` if there is none. `None` if that cannot
@@ -108,15 +176,12 @@ fn last_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar or may not differ.
-fn skip_scalars(known: &[u8], text: &[u8], from: Offsets, names: Names) -> Option<Offsets> {
+/// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar, or is the name of a member.
+fn skip_scalars(known: &[u8], text: &[u8], from: Offsets) -> Option<Offsets> {
     let known_end = known.len() - scan::scalar(&known[from.known..])?.len();
     let text_end = text.len() - scan::scalar(&text[from.text..])?.len();
-    if known[known_end..].iter().find(|byte| !is_whitespace(**byte)) == Some(&b':') {
-        let may_differ = names == Names::Any && text[from.text] == b'"';
-        may_differ.then_some(())?;
-    }
-    Some(Offsets { known: known_end, text: text_end })
+    let is_name = known[known_end..].iter().find(|byte| !is_whitespace(**byte)) == Some(&b':');
+    (!is_name).then_some(Offsets { known: known_end, text: text_end })
 }
 
 /// Returns the length of the common prefix.
@@ -157,32 +222,29 @@ mod tests {
     #[test]
     fn only_scalars_may_differ() {
         let known = r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#;
-        for (text, names, accepted) in [
-            (known, Names::Same, true),
-            (r#","a":{"b":"","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, true),
-            (r#","a":{"b":"x","c":["one",0,{},"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":null,"c":["one",0,false,12],"d":"number"},"e":"\u00e9\\""#, Names::Same, true),
-            (r#","a":{"b":"x","c":[12,true,null,"\"y"],"d":-1.5e30},"e":"z""#, Names::Same, true),
-            (r#","a":{"b":"x","c":[01,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,nul,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"\x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, Names::Any, true),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],12:-1.5e3},"e":"z""#, Names::Any, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"]},"e":"z""#, Names::Any, false),
+        for (text, accepted) in [
+            (known, true),
+            (r#","a":{"b":"","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, true),
+            (r#","a":{"b":"x","c":["one",0,{},"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":null,"c":["one",0,false,12],"d":"number"},"e":"\u00e9\\""#, true),
+            (r#","a":{"b":"x","c":[12,true,null,"\"y"],"d":-1.5e30},"e":"z""#, true),
+            (r#","a":{"b":"x","c":[01,true,null,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,nul,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"\x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, false),
         ] {
             let length = accepted.then_some(text.len());
-            assert_eq!(validate_against(known, text, names), length, "{text}");
+            assert_eq!(validate_against(known, text, Allowed::Scalars), length, "{text}");
             let more = format!("{text}}} and more");
-            assert_eq!(validate_against(known, &more, names), length, "{text}");
+            assert_eq!(validate_against(known, &more, Allowed::Scalars), length, "{text}");
         }
     }
 
     #[test]
     fn an_ambiguous_quote_is_left_to_the_parser() {
-        assert_eq!(validate_against(r#"[",",1]"#, r#"[",",2]"#, Names::Same), None);
-        assert_eq!(validate_against(r#"[":",1]"#, r#"["x",1]"#, Names::Same), None);
-        assert_eq!(validate_against(r#"["",1]"#, r#"["",2]"#, Names::Same), Some(6));
+        assert_eq!(validate_against(r#"[",",1]"#, r#"[",",2]"#, Allowed::Scalars), None);
+        assert_eq!(validate_against(r#"[":",1]"#, r#"["x",1]"#, Allowed::Scalars), None);
+        assert_eq!(validate_against(r#"["",1]"#, r#"["",2]"#, Allowed::Scalars), Some(6));
     }
 }
