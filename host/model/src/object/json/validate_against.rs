@@ -63,7 +63,7 @@ pub(crate) fn validate_against_with(
             return Some(at.text);
         }
         let (difference, from, to) = match difference(known, text, start, at, allowed)? {
-            Found::Scalar(from) => (Difference::Scalar, from, skip_scalars(known, text, from)?),
+            Found::Scalar(from, ends) => (Difference::Scalar, from, ends),
             Found::Names(from, ends) => {
                 (Difference::Structure, from, resync::renamed_member(known, text, from, ends)?)
             }
@@ -95,8 +95,8 @@ impl Offsets {
 
 /// What differs.
 enum Found {
-    /// Scalars that begin here.
-    Scalar(Offsets),
+    /// Scalars, with their starts and ends.
+    Scalar(Offsets, Offsets),
     /// The names of members, with their starts and ends.
     Names(Offsets, Offsets),
     /// Text from here to there.
@@ -105,20 +105,17 @@ enum Found {
 
 /// Returns the difference at `at`. The texts are equal between `start`, where the last difference ended, and `at`.
 fn difference(known: &[u8], text: &[u8], start: usize, at: Offsets, allowed: Allowed) -> Option<Found> {
-    let scalar = scalar_start(known, at.known)?;
-    if allowed == Allowed::Scalars {
-        // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
-        return (scalar >= start).then(|| Found::Scalar(at.back_to(scalar)));
-    }
     let structure = |to: Option<Offsets>| Some(Found::Structure(at, to?));
-    if at.known == start && start > 0 {
+    if allowed == Allowed::All && at.known == start && start > 0 {
         // Each difference ends after a value, or before a name that is the same in both texts.
         return structure(resync::after_value(known, text, at));
     }
-    let from = match scalar {
-        scalar if scalar < start => return None,
-        scalar => at.back_to(scalar),
-    };
+    // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
+    let scalar = scalar_start(known, at.known).filter(|scalar| *scalar >= start)?;
+    let from = at.back_to(scalar);
+    if allowed == Allowed::Scalars {
+        return Some(Found::Scalar(from, skip_scalars(known, text, from)?));
+    }
     let (Some(known_rest), Some(text_rest)) =
         (scan::scalar(&known[from.known..]), scan::scalar(&text[from.text..]))
     else {
@@ -132,12 +129,13 @@ fn difference(known: &[u8], text: &[u8], start: usize, at: Offsets, allowed: All
         };
     };
     let ends = Offsets { known: known.len() - known_rest.len(), text: text.len() - text_rest.len() };
-    let is_name = known_rest.first() == Some(&b':');
-    let has_whitespace = known_rest.first().is_some_and(|byte| is_whitespace(*byte));
-    if has_whitespace {
-        return None;
+    match known_rest.first() {
+        Some(b':') if text[from.text] == b'"' => Some(Found::Names(from, ends)),
+        // A name that is no string, or white space, after which a name may end.
+        Some(b':') => None,
+        Some(byte) if is_whitespace(*byte) => None,
+        _ => Some(Found::Scalar(from, ends)),
     }
-    Some(if is_name && text[from.text] == b'"' { Found::Names(from, ends) } else { Found::Scalar(from) })
 }
 
 /// Returns the start of the scalar that contains the byte at `at` or ends directly before it; `at` if there is none. `None` if that cannot
@@ -184,23 +182,42 @@ fn skip_scalars(known: &[u8], text: &[u8], from: Offsets) -> Option<Offsets> {
     (!is_name).then_some(Offsets { known: known_end, text: text_end })
 }
 
-/// Returns the length of the common prefix.
+/// Returns the length of the common prefix. Most differences are close to each other, so long blocks are compared only after some equal
+/// short ones.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const LARGE: usize = 256;
+    let near = one.len().min(other.len()).min(LARGE);
+    let same = common_prefix_by_blocks(&one[..near], &other[..near]);
+    if same < LARGE {
+        return same;
+    }
+    let (ones, others) = (one[same..].as_chunks::<LARGE>().0, other[same..].as_chunks::<LARGE>().0);
+    let same = same + ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
+    same + common_prefix_by_blocks(&one[same..], &other[same..])
+}
+
+/// As [`common_prefix`], for texts that differ soon.
+#[inline]
+fn common_prefix_by_blocks(one: &[u8], other: &[u8]) -> usize {
     const SMALL: usize = 16;
-    let (ones, others) = (one.as_chunks::<LARGE>().0, other.as_chunks::<LARGE>().0);
-    let same = ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
-    let mut len = same;
-    let (one, other) = (&one[same..], &other[same..]);
-    for (one, other) in one.as_chunks::<SMALL>().0.iter().zip(other.as_chunks::<SMALL>().0) {
+    let mut len = 0;
+    for (one, other) in one.as_chunks::<64>().0.iter().zip(other.as_chunks::<64>().0) {
+        let (ones, others) = (one.as_chunks::<SMALL>().0, other.as_chunks::<SMALL>().0);
+        let same = |at: usize| u8x16::new(ones[at]).simd_eq(u8x16::new(others[at]));
+        if (same(0) & same(1) & same(2) & same(3)).to_bitmask() & 0xffff != 0xffff {
+            break;
+        }
+        len += 64;
+    }
+    let rest = len;
+    for (one, other) in one[rest..].as_chunks::<SMALL>().0.iter().zip(other[rest..].as_chunks::<SMALL>().0) {
         let differs = !u8x16::new(*one).simd_eq(u8x16::new(*other)).to_bitmask() & 0xffff;
         if differs != 0 {
             return len + differs.trailing_zeros() as usize;
         }
         len += SMALL;
     }
-    let rest = len - same;
-    len + one[rest..].iter().zip(&other[rest..]).take_while(|(one, other)| one == other).count()
+    len + one[len..].iter().zip(&other[len..]).take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]
