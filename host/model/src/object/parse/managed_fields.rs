@@ -15,6 +15,8 @@ const MAX_ENTRY_BYTES: usize = 16 * 1024;
 const MAX_TOTAL_BYTES: usize = 2 * 1024 * 1024;
 /// How an entry begins, up to the name of its manager.
 const MANAGER: &str = r#"{"manager":""#;
+/// How the fields of a status begin.
+const STATUS: &[u8] = br#"{"f:status":"#;
 
 /// Entries that are known to be well formed.
 #[derive(Default)]
@@ -62,9 +64,13 @@ impl KnownManagedFields {
 }
 
 /// Returns a hash of the owner and of the manager of the entry that `rest` starts with; `None` if it does not start as Kubernetes writes it.
+///
+/// The fields of a status do not depend on the owner. One entry for all owners stays in the processor's cache.
 fn hash(rest: &str, owner: u64) -> Option<u64> {
-    let rest = rest.strip_prefix(MANAGER)?;
-    let manager = &rest.as_bytes()[..memchr::memchr(b'"', rest.as_bytes())?];
+    let rest = rest.strip_prefix(MANAGER)?.as_bytes();
+    let manager = &rest[..memchr::memchr(b'"', rest)?];
+    let fields = memchr::memchr(b'{', rest).map_or(rest, |start| &rest[start..]);
+    let owner = if fields.starts_with(STATUS) { 0 } else { owner };
     let mix =
         |sum: u64, byte: &u8| (sum.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Some(manager.iter().fold(owner, mix))

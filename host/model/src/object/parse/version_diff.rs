@@ -54,7 +54,11 @@ pub(super) fn parse_prefix(
     drop(stored);
     let preamble = references.preamble()?.canonical.as_str();
 
-    json.reserve_exact(preamble.len() + metadata_members.len() + tail.len() + 2);
+    let needed = preamble.len() + metadata_members.len() + tail.len() + 2;
+    if json.capacity() != needed {
+        // Growing or shrinking the allocation might copy it.
+        json = String::with_capacity(needed);
+    }
     json.push_str(preamble);
     json.push_str(metadata_members);
     json.push('}');
