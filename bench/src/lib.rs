@@ -4,6 +4,7 @@ pub mod consumer;
 pub mod fixture;
 pub mod informers;
 mod latency;
+pub mod traffic;
 
 use std::sync::Arc;
 
@@ -91,7 +92,12 @@ impl CannedServer {
     /// Returns a server with `count` Pods, and the sender for its only watch.
     #[must_use]
     pub fn with_pods(count: usize) -> (Arc<Self>, mpsc::UnboundedSender<Bytes>) {
-        let items: Vec<_> = (0..count).map(|number| pod_json(number, 1)).collect();
+        Self::with_items(&(0..count).map(|number| pod_json(number, 1)).collect::<Vec<_>>())
+    }
+
+    /// Returns a server with these objects, and the sender for its only watch.
+    #[must_use]
+    pub fn with_items(items: &[String]) -> (Arc<Self>, mpsc::UnboundedSender<Bytes>) {
         let list = format!(
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#,
             items.join(",")

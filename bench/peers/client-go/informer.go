@@ -35,6 +35,11 @@ func startInformer(ctx context.Context, config *rest.Config, o options, p *progr
 			now := p.now()
 			p.record(now, object.(metav1.Object))
 		},
+		DeleteFunc: func(object any) {
+			now := p.now()
+			// Nothing is relisted, so the object is no cache.DeletedFinalStateUnknown.
+			p.record(now, object.(metav1.Object))
+		},
 	})
 	if err != nil {
 		return nil, err

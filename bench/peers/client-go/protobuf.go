@@ -6,8 +6,7 @@
 //     "k8s\0" and the PodList. It has all objects (no `continue`) and the resourceVersion N.
 //   - initial.pb is the body of a watch with sendInitialEvents=true up to its bookmark: N ADDED frames and one BOOKMARK frame with the
 //     annotation k8s.io/initial-events-end.
-//   - watch.pb is the body of a watch after `POST /fixture/start`: M MODIFIED frames. Frame i is about object i % N and has the
-//     resourceVersion N+1+i.
+//   - watch.pb is the body of a watch after `POST /fixture/start`: M frames, one for each event.
 //
 // The type of a watch is application/vnd.kubernetes.protobuf;stream=watch. A frame is as in Kubernetes' protocol: the length in four bytes,
 // big-endian, and a WatchEvent of that length. The length is part of the body: `packed` framing sends the file in pieces of any size, and
@@ -19,9 +18,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +33,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
-// writeProtobuf reads the objects from the server's JSON list, so that their content is the same in both forms.
+// writeProtobuf reads the objects and events from the server as JSON, so that their content is the same in both forms.
 func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	config.ContentType = runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
@@ -47,12 +46,6 @@ func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	}
 	if len(pods.Items) != o.objects || pods.Continue != "" {
 		return fmt.Errorf("the server lists %d objects, not %d: was it started with the same --objects?", len(pods.Items), o.objects)
-	}
-	// Events refer to objects by their index in the list.
-	for i := range pods.Items {
-		if name := "web-" + strconv.Itoa(i); pods.Items[i].Name != name {
-			return fmt.Errorf("object %d of the list is %s, not %s", i, pods.Items[i].Name, name)
-		}
 	}
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	if !ok {
@@ -87,17 +80,41 @@ func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	if err != nil {
 		return err
 	}
+	events, err := startEvents(ctx, client, config.Host, pods.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
 	return file(o.protobufDir, "watch.pb", func(w io.Writer) error {
 		encoder := frames(w)
 		for i := range o.events {
-			pod := &pods.Items[i%o.objects]
-			pod.ResourceVersion = strconv.Itoa(o.objects + 1 + i)
-			if err := encoder.Encode(&watch.Event{Type: watch.Modified, Object: pod}); err != nil {
+			event, ok := <-events.ResultChan()
+			if !ok {
+				return fmt.Errorf("the watch ended after %d events", i)
+			}
+			if event.Type == watch.Error {
+				return fmt.Errorf("event %d is an error: %v", i, event.Object)
+			}
+			if err := encoder.Encode(&event); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// startEvents opens a watch and lets the server send the events.
+func startEvents(ctx context.Context, client kubernetes.Interface, server, version string) (watch.Interface, error) {
+	events, err := client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.Post(server+"/fixture/start", "", nil)
+	if err != nil {
+		events.Stop()
+		return nil, err
+	}
+	return events, response.Body.Close()
 }
 
 func file(dir, name string, write func(io.Writer) error) error {

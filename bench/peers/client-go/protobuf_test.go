@@ -72,9 +72,21 @@ func TestProtobufFilesEqualTheJSON(t *testing.T) {
 	for i := range objects {
 		items = append(items, fmt.Sprintf(podJSON, i, i+1))
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	started := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[%s]}`, strings.Join(items, ","))
+		switch {
+		case r.URL.Path == "/fixture/start":
+			close(started)
+		case r.URL.Query().Get("watch") == "true":
+			w.(http.Flusher).Flush()
+			<-started
+			for i := range sent {
+				fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}`, fmt.Sprintf(podJSON, i%objects, objects+1+i))
+			}
+		default:
+			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[%s]}`, strings.Join(items, ","))
+		}
 	}))
 	defer server.Close()
 	o := options{objects: objects, events: sent, protobufDir: t.TempDir()}

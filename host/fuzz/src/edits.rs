@@ -1,5 +1,5 @@
 //! Structural edits of an object's text, which random changes of bytes seldom produce: members that are repeated, added, moved, renamed with
-//! an escape, nested deeply or surrounded by white space, at the top level and in the metadata.
+//! an escape, nested deeply or surrounded by white space, at the top level, in the metadata, in `spec` and in `status`.
 
 use std::ops::Range;
 
@@ -11,8 +11,14 @@ pub(crate) fn edited(text: &str, script: &[u8]) -> String {
 fn apply(text: &str, [what, at]: [u8; 2]) -> String {
     let (what, at) = (usize::from(what), usize::from(at));
     let Some(top) = text.find('{') else { return text.to_owned() };
-    let open = match text.find("\"metadata\":{") {
-        Some(metadata) if what & 1 == 1 => metadata + "\"metadata\":".len(),
+    let parent = match (what & 64 != 0, what & 1) {
+        (false, 0) => "",
+        (false, _) => "\"metadata\":",
+        (true, 0) => "\"spec\":",
+        (true, _) => "\"status\":",
+    };
+    let open = match text.find(&format!("{parent}{{")) {
+        Some(start) if !parent.is_empty() => start + parent.len(),
         _ => top,
     };
     let (members, end) = members(text, open);
@@ -91,6 +97,7 @@ mod tests {
             ([6, 3], r#"{"a":1,"metadata":{"name":"x,}","uid":"u"},"spec":{"b":[1,2]} }"#),
             ([9, 1], r#"{"a":1,"metadata":{"name":"x,}","\u0075id":"u"},"spec":{"b":[1,2]}}"#),
             ([10, 0], r#"{"a":[1],"metadata":{"name":"x,}","uid":"u"},"spec":{"b":[1,2]}}"#),
+            ([74, 0], r#"{"a":1,"metadata":{"name":"x,}","uid":"u"},"spec":{"b":[1,2],"n0":null}}"#),
             ([12, 0], r#"{"spec":{"b":[1,2]},"a":1,"metadata":{"name":"x,}","uid":"u"}}"#),
         ] {
             assert_eq!(edited(TEXT, &script), wanted, "{script:?}");

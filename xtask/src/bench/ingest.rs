@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::Scale;
-use super::process::{Relist, Run, Workload, relist, run, run_and_idle, write_protobuf};
+use super::process::{REALISTIC, Relist, Run, UNIFORM, Workload, relist, run, run_and_idle, write_protobuf};
 use super::programs::Programs;
 
 /// A row of the report: the result of one consumer.
 pub(super) struct Row {
     pub(super) name: &'static str,
+    pub(super) traffic: &'static str,
     pub(super) framing: &'static str,
     pub(super) median: Run,
     pub(super) events: usize,
@@ -39,6 +40,7 @@ struct Contestant<'a> {
     name: &'static str,
     program: &'a Path,
     mode: &'static [&'static str],
+    traffic: &'static str,
     framing: &'static str,
     /// The number of events is divided by this, because slow consumers would take minutes.
     event_divisor: usize,
@@ -54,6 +56,13 @@ pub(super) const OURS_COMPRESSED: &str = "Pilothouse, every event, compressed ca
 pub(super) const DRAIN: &str = "drain: lines counted, nothing kept";
 pub(super) const KUBE_TYPED: &str = "kube-rs reflector, typed";
 pub(super) const GO_TYPED: &str = "client-go informer, typed";
+pub(super) const OURS_MIMALLOC: &str = "Pilothouse, every event, mimalloc";
+pub(super) const KUBE_MIMALLOC: &str = "kube-rs reflector, typed, mimalloc";
+pub(super) const KUBE_JEMALLOC: &str = "kube-rs reflector, typed, jemalloc";
+
+/// The tables of the report: traffic and framing.
+pub(super) const TABLES: [(&str, &str); 4] =
+    [(REALISTIC, "packed"), (REALISTIC, "chunked"), (UNIFORM, "packed"), (UNIFORM, "chunked")];
 
 impl Ingest {
     pub(super) fn measure(programs: &Programs, scale: Scale) -> Result<Self> {
@@ -66,26 +75,28 @@ impl Ingest {
         })
     }
 
-    pub(super) fn row(&self, name: &str, framing: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.name == name && row.framing == framing)
+    pub(super) fn row(&self, traffic: &str, name: &str, framing: &str) -> Option<&Row> {
+        let wanted = (traffic, name, framing);
+        self.rows.iter().find(|row| (row.traffic, row.name, row.framing) == wanted)
     }
 
     /// Checks facts that hold even on a loaded machine: all events were delivered, and Pilothouse beats kube-rs.
     pub(super) fn check_direction(&self) -> Result<()> {
-        for framing in ["packed", "chunked"] {
-            let (ours, theirs) = (self.row(OURS, framing), self.row(KUBE_TYPED, framing));
+        for (traffic, framing) in TABLES {
+            let (ours, theirs) = (self.row(traffic, OURS, framing), self.row(traffic, KUBE_TYPED, framing));
             let (ours, theirs) = ours.zip(theirs).context("a row is missing")?;
             ensure!(
                 ours.median.delivered == ours.events as f64,
-                "{OURS}: {} of {} events",
+                "{OURS}, {traffic}: {} of {} events",
                 ours.median.delivered,
                 ours.events
             );
-            println!("bench: {framing}: {:.1} × kube-rs typed in events/s", ours.rate() / theirs.rate());
-            ensure!(ours.rate() > theirs.rate(), "{framing}: fewer events/s than kube-rs typed");
+            let ratio = ours.rate() / theirs.rate();
+            println!("bench: {traffic}, {framing}: {ratio:.1} × kube-rs typed in events/s");
+            ensure!(ours.rate() > theirs.rate(), "{traffic}, {framing}: fewer events/s than kube-rs typed");
             ensure!(
                 ours.median.listed.resident_mib < theirs.median.listed.resident_mib,
-                "{framing}: more memory after the list than kube-rs typed"
+                "{traffic}, {framing}: more memory after the list than kube-rs typed"
             );
         }
         Ok(())
@@ -102,11 +113,20 @@ impl Row {
     }
 }
 
+/// Returns the consumers in the order of the report. With uniform traffic, only the main ones run.
 fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
+    let mut all = main_contestants(programs, REALISTIC);
+    all.extend(further_contestants(programs));
+    all.extend(main_contestants(programs, UNIFORM));
+    all
+}
+
+fn main_contestants(programs: &Programs, traffic: &'static str) -> Vec<Contestant<'_>> {
     let one = |name, program, mode, framing, event_divisor| Contestant {
         name,
         program,
         mode,
+        traffic,
         framing,
         event_divisor,
     };
@@ -122,41 +142,37 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
             all.push(one(GO_TYPED, go, &["--mode", "typed"], framing, 20));
         }
     }
-    if let Some(go) = &programs.client_go {
-        all.push(one("client-go informer, typed, protobuf", go, PROTOBUF, "packed", 20));
-        let mode = &["--mode", "typed", "--strip-managed-fields"];
-        all.push(one("client-go informer, typed, managedFields stripped", go, mode, "packed", 20));
-    }
     all.push(one(OURS_COMPRESSED, &programs.pilothouse, COMPRESSED, "packed", 1));
-    let mode = &["--mode", "typed", "--strip-managed-fields"];
-    all.push(one("kube-rs reflector, typed, managedFields stripped", &programs.kube_rs, mode, "packed", 4));
-    all.extend([
-        one("Pilothouse, every event, mimalloc", &programs.pilothouse_mimalloc, EVERY, "packed", 1),
-        one(
-            "Pilothouse, every event, the system's allocator",
-            &programs.pilothouse_system,
-            EVERY,
-            "packed",
-            1,
-        ),
-        one(
-            "kube-rs reflector, typed, mimalloc",
-            &programs.kube_rs_mimalloc,
-            &["--mode", "typed"],
-            "packed",
-            4,
-        ),
-        one(
-            "kube-rs reflector, typed, jemalloc",
-            &programs.kube_rs_jemalloc,
-            &["--mode", "typed"],
-            "packed",
-            4,
-        ),
-        one("kube-rs reflector, DynamicObject", &programs.kube_rs, &["--mode", "dynamic"], "packed", 4),
-    ]);
+    all.push(one(KUBE_JEMALLOC, &programs.kube_rs_jemalloc, &["--mode", "typed"], "packed", 4));
+    all
+}
+
+/// Returns consumers of realistic traffic with other settings, encodings and allocators.
+fn further_contestants(programs: &Programs) -> Vec<Contestant<'_>> {
+    const TYPED: &[&str] = &["--mode", "typed"];
+    const STRIPPED: &[&str] = &["--mode", "typed", "--strip-managed-fields"];
+    const DYNAMIC: &[&str] = &["--mode", "dynamic"];
+    let one = |name, program, mode, event_divisor| Contestant {
+        name,
+        program,
+        mode,
+        traffic: REALISTIC,
+        framing: "packed",
+        event_divisor,
+    };
+    let mut all = vec![
+        one(OURS_MIMALLOC, &*programs.pilothouse_mimalloc, EVERY, 1),
+        one("Pilothouse, every event, the system's allocator", &programs.pilothouse_system, EVERY, 1),
+        one(KUBE_MIMALLOC, &programs.kube_rs_mimalloc, TYPED, 4),
+        one("kube-rs reflector, typed, managedFields stripped", &programs.kube_rs, STRIPPED, 4),
+        one("kube-rs reflector, DynamicObject", &programs.kube_rs, DYNAMIC, 4),
+    ];
     if let Some(go) = &programs.client_go {
-        all.push(one("client-go informer, dynamic", go, &["--mode", "dynamic"], "packed", 20));
+        all.extend([
+            one("client-go informer, typed, protobuf", &**go, PROTOBUF, 20),
+            one("client-go informer, typed, managedFields stripped", go, STRIPPED, 20),
+            one("client-go informer, dynamic", go, DYNAMIC, 20),
+        ]);
     }
     all
 }
@@ -167,6 +183,7 @@ fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     let workload = |contestant: &Contestant<'_>| Workload {
         objects: scale.objects,
         events: events(scale, contestant),
+        traffic: contestant.traffic,
         framing: contestant.framing,
         rate: None,
         small: false,
@@ -178,13 +195,15 @@ fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     }
     for round in 1..=scale.rounds {
         for (contestant, runs) in contestants.iter().zip(&mut runs) {
-            println!("bench: round {round}: {}, {}", contestant.name, contestant.framing);
+            let Contestant { name, traffic, framing, .. } = contestant;
+            println!("bench: round {round}: {name}, {traffic}, {framing}");
             let measured = run(&programs.fixture, contestant.program, contestant.mode, &workload(contestant));
             runs.push(measured.with_context(|| contestant.name)?);
         }
     }
     let rows = contestants.iter().zip(runs).map(|(contestant, runs)| Row {
         name: contestant.name,
+        traffic: contestant.traffic,
         framing: contestant.framing,
         median: median(runs),
         events: events(scale, contestant),
@@ -213,13 +232,14 @@ fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
         let work = Workload {
             objects: scale.objects / 10,
             events,
+            traffic: REALISTIC,
             framing: "chunked",
             rate: Some(20_000),
             small: false,
             protobuf: None,
         };
         let median = run(&programs.fixture, program, mode, &work).context(name)?;
-        rows.push(Row { name, framing: "chunked", median, events });
+        rows.push(Row { name, traffic: REALISTIC, framing: "chunked", median, events });
         Ok(())
     };
     measure("Pilothouse, native subscriber", &programs.pilothouse, &["--mode", "every", "--latency"])?;
@@ -235,6 +255,7 @@ fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize
     let work = Workload {
         objects: scale.objects,
         events: 0,
+        traffic: REALISTIC,
         framing: "packed",
         rate: None,
         small: false,
@@ -261,13 +282,14 @@ fn long(programs: &Programs, scale: Scale) -> Result<Option<Row>> {
     let work = Workload {
         objects: scale.objects,
         events,
+        traffic: REALISTIC,
         framing: "packed",
         rate: None,
         small: false,
         protobuf: None,
     };
     let median = run_and_idle(&programs.fixture, &programs.pilothouse, EVERY, &work).context(OURS)?;
-    Ok(Some(Row { name: OURS, framing: "packed", median, events }))
+    Ok(Some(Row { name: OURS, traffic: REALISTIC, framing: "packed", median, events }))
 }
 
 fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
@@ -282,8 +304,15 @@ fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
             }
             println!("bench: {objects} small objects: {name}");
             let events = scale.events / 2;
-            let work =
-                Workload { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
+            let work = Workload {
+                objects,
+                events,
+                traffic: UNIFORM,
+                framing: "packed",
+                rate: None,
+                small: true,
+                protobuf: None,
+            };
             let run = run(&programs.fixture, program, &["--mode", mode], &work).context(name)?;
             points.push(Point { name, objects, run, events });
         }

@@ -12,8 +12,12 @@ use serde_json::json;
 use crate::{cargo, host};
 
 /// The paths that `hot_path` runs, each with two numbers of repetitions. The difference of the counts excludes the start-up.
-const PATHS: [(&str, [usize; 2]); 3] =
-    [("parse", [1_000, 3_000]), ("list", [1_000, 3_000]), ("watch", [2_000, 6_000])];
+const PATHS: [(&str, [usize; 2]); 4] = [
+    ("parse", [1_000, 3_000]),
+    ("list", [1_000, 3_000]),
+    ("watch", [2_000, 6_000]),
+    ("realistic-watch", [4_000, 20_000]),
+];
 
 /// Accepted ratio to the previous count. Counts vary slightly, because hash maps have random seeds.
 const TOLERANCE: f64 = 1.05;
@@ -41,10 +45,14 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
             let difference = count(&program, path, many)? - count(&program, path, few)?;
             Ok(difference / (many - few) as u64)
         };
-        // The same process generates the text of the list; its instructions are subtracted.
-        let fixture = if path == "list" { each("fixture")? } else { 0 };
+        // The same process generates the text of the list and the realistic events; its instructions are subtracted.
+        let fixture = match path {
+            "list" => each("fixture")?,
+            "realistic-watch" => each("realistic-fixture")?,
+            _ => 0,
+        };
         let each = each(path)?.saturating_sub(fixture);
-        println!("instructions: {path}: {each} for each object of 3.5 KB");
+        println!("instructions: {path}: {each} for each object");
         counts.insert(path, each);
     }
     let file = root.join("bench/instructions.json");

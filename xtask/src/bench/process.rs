@@ -12,11 +12,18 @@ use serde_json::Value;
 /// The kernel counts CPU time in hundredths of a second.
 const TICK: f64 = 0.01;
 
+/// Changes of many kinds to Pods of 400 workloads, as in clusters.
+pub(super) const REALISTIC: &str = "realistic";
+/// Versions that differ in the resource version and two timestamps.
+pub(super) const UNIFORM: &str = "uniform";
+
 /// The objects and events that the fixture server sends.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     pub(super) objects: usize,
     pub(super) events: usize,
+    /// [`REALISTIC`] or [`UNIFORM`].
+    pub(super) traffic: &'static str,
     /// `packed`: 64 KiB of events per HTTP chunk; `chunked`: one chunk per event.
     pub(super) framing: &'static str,
     /// Events per second; `None` for as fast as possible.
@@ -162,10 +169,11 @@ impl Drop for PipedProcess {
 /// Lets the consumer that uses protobuf write the fixture's objects and events as protobuf to `folder`.
 pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Workload, folder: &Path) -> Result<()> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
-    let served = ["--objects", &objects, "--events", &events].map(str::to_owned);
+    let served = ["--objects", &objects, "--events", &events, "--traffic", work.traffic].map(str::to_owned);
     let mut fixture = PipedProcess::start(fixture, &served)?;
     let listening = fixture.read_json()?;
     let server = listening["listening"].as_str().context("the fixture server did not print its address")?;
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let written = Command::new(writer)
         .args(["--server", server, "--objects", &objects, "--events", &events, "--write-protobuf"])
         .arg(folder)
@@ -178,8 +186,9 @@ pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Workload, fol
 /// Starts a fixture server and returns it with its URL.
 pub(super) fn serve(fixture: &Path, work: &Workload) -> Result<(PipedProcess, String)> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
-    let mut served: Vec<String> =
-        ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
+    let served = ["--objects", &objects, "--events", &events, "--traffic", work.traffic];
+    let mut served: Vec<String> = served.map(str::to_owned).into();
+    served.extend(["--framing", work.framing].map(str::to_owned));
     if let Some(rate) = work.rate {
         served.extend(["--rate".to_owned(), rate.to_string()]);
     }

@@ -39,9 +39,9 @@ where
     };
     if arguments.strip_managed_fields {
         let changes = changes.modify(|object| object.managed_fields_mut().clear());
-        tokio::spawn(changes.reflect(writer).applied_objects().for_each(each));
+        tokio::spawn(changes.reflect(writer).touched_objects().for_each(each));
     } else {
-        tokio::spawn(changes.reflect(writer).applied_objects().for_each(each));
+        tokio::spawn(changes.reflect(writer).touched_objects().for_each(each));
     }
     reader.wait_until_ready().await?;
     progress.wait_for_list().await;

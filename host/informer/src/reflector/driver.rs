@@ -402,7 +402,6 @@ impl LineHandler for ChunkEvents<'_> {
     fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, StopReading> {
         self.prefetcher.prefetch(text, &self.decoder);
         let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
-        self.prefetcher.record_length(len);
         self.events_read += 1;
         self.step(event)?;
         Ok(Some(len))

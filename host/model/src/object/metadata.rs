@@ -68,7 +68,46 @@ pub(super) struct Metadata {
     pub(super) owner_references: Span,
     /// All top-level members after the metadata, each with a comma before it.
     pub(super) after_metadata: Span,
+    pub(super) members: MemberStarts,
     pub(super) hints: FieldHints,
+}
+
+/// Where the members after the metadata start, if they are known and few. Such an object was parsed in one pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MemberStarts {
+    /// The offsets of the commas before the members; 0 for none.
+    offsets: [u32; MAX_MEMBER_STARTS],
+    /// A bound of the nesting of all values; 0 if nothing is known.
+    depth: u32,
+}
+
+/// The most members whose starts are kept. Most kinds have `spec` and `status`.
+pub(super) const MAX_MEMBER_STARTS: usize = 3;
+/// The deepest nesting with which starts are kept. Beyond, the next version is parsed in one pass, which finds the actual nesting.
+const MAX_KEPT_DEPTH: u32 = 5_000;
+
+impl MemberStarts {
+    /// Returns the starts of no members in an object whose values nest at most `depth` deep.
+    pub(super) fn within(depth: u32) -> Self {
+        Self { offsets: [0; MAX_MEMBER_STARTS], depth: if depth <= MAX_KEPT_DEPTH { depth } else { 0 } }
+    }
+
+    /// Adds the next member. With too many members, no starts are known.
+    pub(super) fn push(&mut self, start: usize) {
+        if self.depth == 0 {
+            return;
+        }
+        match (self.offsets.iter_mut().find(|offset| **offset == 0), u32::try_from(start)) {
+            (Some(offset), Ok(start)) => *offset = start,
+            _ => *self = Self::default(),
+        }
+    }
+
+    /// Returns the starts and the bound of the nesting; `None` if they are not known.
+    pub(super) fn known(&self) -> Option<(impl Iterator<Item = usize> + Clone, u32)> {
+        let starts = self.offsets.into_iter().take_while(|start| *start != 0).map(|start| start as usize);
+        (self.depth != 0).then_some((starts, self.depth))
+    }
 }
 
 /// Offsets of fields that lookups have found after the metadata, so that the next lookup need not skip all the text before them. A lookup
@@ -280,6 +319,7 @@ impl Metadata {
             annotations: StringMap::read(json, "metadata.annotations", members.get("annotations"))?,
             owner_references,
             after_metadata: Span::of_range(Span::of_slice(json, raw).end(), json.len() - 1),
+            members: MemberStarts::default(),
             hints: FieldHints::default(),
         })
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::Scale;
-use super::process::{Workload, run};
+use super::process::{UNIFORM, Workload, run};
 use super::programs::Programs;
 use crate::guests;
 use peers::PeerPoint;
@@ -92,7 +92,7 @@ impl Plugins {
 }
 
 fn workload(objects: usize, events: usize, framing: &'static str, rate: Option<usize>) -> Workload {
-    Workload { objects, events, framing, rate, small: false, protobuf: None }
+    Workload { objects, events, traffic: UNIFORM, framing, rate, small: false, protobuf: None }
 }
 
 /// Measures the latency from the bytes in the socket to the first instruction of a guest and of its peers. The consumers take turns;

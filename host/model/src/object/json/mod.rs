@@ -1,7 +1,8 @@
 //! JSON text without a tree: validating it ([`scan`]), skipping values of validated text ([`skip`]), validating it by comparison with
-//! text that was validated before ([`validate_against`]), and the members of an object as raw text ([`members`]).
+//! text that was validated before ([`validate_against`] and [`resync`]), and the members of an object as raw text ([`members`]).
 
 pub(crate) mod members;
+pub(crate) mod resync;
 pub(crate) mod scan;
 pub(crate) mod skip;
 pub(crate) mod validate_against;

@@ -11,7 +11,7 @@ use wide::u8x16;
 use super::{Span, skip};
 
 /// The deepest nesting that is scanned, which bounds the recursion. Deeper values are left to `serde_json`.
-const MAX_DEPTH: u32 = 64;
+pub(crate) const MAX_DEPTH: u32 = 64;
 
 /// Bytes that are examined at a time.
 const BLOCK: usize = 16;
@@ -217,6 +217,21 @@ pub(crate) fn scalar(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Returns the text after the value that `text` starts with, if it nests at most `depth` deep.
+pub(crate) fn value_within(text: &[u8], depth: u32) -> Option<&[u8]> {
+    value(text, depth)
+}
+
+/// Returns the text after the members of an object and its closing bracket. There is at least one member.
+pub(crate) fn members_and_end(text: &[u8], depth: u32) -> Option<&[u8]> {
+    members(take(text, b'"')?, depth)
+}
+
+/// Returns the text after the elements of an array and its closing bracket. There is at least one element.
+pub(crate) fn elements_and_end(text: &[u8], depth: u32) -> Option<&[u8]> {
+    elements(text, depth)
+}
+
 /// Reads a value of any type whose objects and arrays nest at most `depth` deep.
 #[inline]
 fn value(rest: &[u8], depth: u32) -> Option<&[u8]> {
@@ -236,11 +251,16 @@ fn value(rest: &[u8], depth: u32) -> Option<&[u8]> {
 /// Reads the rest of an object whose opening bracket has been read.
 fn object(rest: &[u8], depth: u32) -> Option<&[u8]> {
     let depth = depth.checked_sub(1)?;
-    let mut rest = match token(rest)? {
-        (b'}', tail) => return Some(tail),
-        (b'"', tail) => tail,
-        _ => return None,
-    };
+    match token(rest)? {
+        (b'}', tail) => Some(tail),
+        (b'"', tail) => members(tail, depth),
+        _ => None,
+    }
+}
+
+/// Reads the rest of an object from its first name on, whose opening quote has been read.
+#[inline]
+fn members(mut rest: &[u8], depth: u32) -> Option<&[u8]> {
     loop {
         rest = rest_of_string(rest)?;
         // The most frequent pairs of tokens are read at once.
@@ -265,7 +285,12 @@ fn array(rest: &[u8], depth: u32) -> Option<&[u8]> {
     if let (b']', tail) = token(rest)? {
         return Some(tail);
     }
-    let mut rest = rest;
+    elements(rest, depth)
+}
+
+/// Reads the rest of an array from its first element on.
+#[inline]
+fn elements(mut rest: &[u8], depth: u32) -> Option<&[u8]> {
     loop {
         rest = match token(value(rest, depth)?)? {
             (b',', tail) => tail,

@@ -3,7 +3,8 @@
 //! Most versions of an object differ from the previous one in a few numbers and strings. Equal text needs no grammar: as long as both
 //! texts are the same, a parser would be in the same state after either. At a difference, a whole scalar (a string, a number, `true`,
 //! `false` or `null`) of the new text may replace a whole scalar of the known one, which leaves that state unchanged. The new scalar is
-//! validated by the grammar. Any other difference (a new member, a value that has become an object) is left to the parser.
+//! validated by the grammar. Other differences (a new member, a value that has become an object) end the comparison, or are left to
+//! [`resync`] if the names of members need not be unique.
 //!
 //! The comparison must never accept text that the parser would refuse. `parse/tests/reader.rs` checks this with damaged text of every
 //! kind.
@@ -12,63 +13,128 @@ use std::ops::Range;
 
 use wide::u8x16;
 
+use super::resync;
 use super::scan::{self, is_whitespace};
 
-/// Whether the name of a member may differ.
+/// The most differences. Text with more is parsed, which takes less time then.
+const MAX_DIFFERENCES: usize = 256;
+
+/// Which differences are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// Names must be equal. The known names are unique; a new name could repeat another one.
-    Same,
-    /// Names may differ, because the text is dropped after its validation.
-    Any,
+pub(crate) enum Allowed {
+    /// Whole scalars, but not the names of members. The known names are unique; a new name could repeat another one.
+    Scalars,
+    /// Any that leave the text well formed. The names of members may repeat, because nothing reads them, or because a parser accepts that.
+    All,
+}
+
+/// A difference of two texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// A scalar was replaced.
+    Scalar,
+    /// Members or elements were added, removed or renamed, or a value has another kind.
+    Structure,
 }
 
 /// Returns the length of the prefix of `text` that corresponds to `known` and is well formed; `None` if comparing cannot decide.
 ///
 /// `known` is a well-formed value, or some whole members of an object with a comma before each. `text` starts at the same point of the
-/// grammar.
-pub(crate) fn validate_against(known: &str, text: &str, names: Names) -> Option<usize> {
-    validate_against_with(known, text, names, |_, _| Some(()))
+/// grammar. For [`Allowed::All`], `known` must be a value.
+pub(crate) fn validate_against(known: &str, text: &str, allowed: Allowed) -> Option<usize> {
+    validate_against_with(known, text, allowed, |_, _, _| Some(()))
 }
 
-/// Like [`validate_against`]. `on_difference` is called with the ranges of each pair of scalars that differ, in `known` and in `text`, and
+/// Like [`validate_against`]. `on_difference` is called with the ranges of each pair of differing parts, in `known` and in `text`, and
 /// ends the comparison by returning `None`.
 pub(crate) fn validate_against_with(
     known: &str,
     text: &str,
-    names: Names,
-    mut on_difference: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
+    allowed: Allowed,
+    mut on_difference: impl FnMut(Difference, Range<usize>, Range<usize>) -> Option<()>,
 ) -> Option<usize> {
     let (known, text) = (known.as_bytes(), text.as_bytes());
     let mut at = Offsets { known: 0, text: 0 };
-    loop {
+    for _ in 0..MAX_DIFFERENCES {
         let start = at.known;
         let same = common_prefix(&known[at.known..], &text[at.text..]);
         at = at.plus(same);
         if at.known == known.len() {
             return Some(at.text);
         }
-        let scalar = scalar_start(known, at.known)?;
-        // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
-        if scalar < start {
-            return None;
-        }
-        let from = Offsets { known: scalar, text: at.text - (at.known - scalar) };
-        at = skip_scalars(known, text, from, names)?;
-        on_difference(from.known..at.known, from.text..at.text)?;
+        let (difference, from, to) = match difference(known, text, start, at, allowed)? {
+            Found::Scalar(from, ends) => (Difference::Scalar, from, ends),
+            Found::Names(from, ends) => {
+                (Difference::Structure, from, resync::renamed_member(known, text, from, ends)?)
+            }
+            Found::Structure(from, to) => (Difference::Structure, from, to),
+        };
+        on_difference(difference, from.known..to.known, from.text..to.text)?;
+        at = to;
     }
+    None
 }
 
 /// Corresponding offsets in both texts.
 #[derive(Clone, Copy)]
-struct Offsets {
-    known: usize,
-    text: usize,
+pub(super) struct Offsets {
+    pub(super) known: usize,
+    pub(super) text: usize,
 }
 
 impl Offsets {
     fn plus(self, len: usize) -> Self {
         Self { known: self.known + len, text: self.text + len }
+    }
+
+    /// Returns the offsets of the byte at `known` in the known text, which is followed by the same text up to here.
+    fn back_to(self, known: usize) -> Self {
+        Self { known, text: self.text - (self.known - known) }
+    }
+}
+
+/// What differs.
+enum Found {
+    /// Scalars, with their starts and ends.
+    Scalar(Offsets, Offsets),
+    /// The names of members, with their starts and ends.
+    Names(Offsets, Offsets),
+    /// Text from here to there.
+    Structure(Offsets, Offsets),
+}
+
+/// Returns the difference at `at`. The texts are equal between `start`, where the last difference ended, and `at`.
+fn difference(known: &[u8], text: &[u8], start: usize, at: Offsets, allowed: Allowed) -> Option<Found> {
+    let structure = |to: Option<Offsets>| Some(Found::Structure(at, to?));
+    if allowed == Allowed::All && at.known == start && start > 0 {
+        // Each difference ends after a value, or before a name that is the same in both texts.
+        return structure(resync::after_value(known, text, at));
+    }
+    // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
+    let scalar = scalar_start(known, at.known).filter(|scalar| *scalar >= start)?;
+    let from = at.back_to(scalar);
+    if allowed == Allowed::Scalars {
+        return Some(Found::Scalar(from, skip_scalars(known, text, from)?));
+    }
+    let (Some(known_rest), Some(text_rest)) =
+        (scan::scalar(&known[from.known..]), scan::scalar(&text[from.text..]))
+    else {
+        let is_whole = from.known == 0;
+        let at_token = from.known == at.known;
+        return match (is_whole, at_token) {
+            (true, true) => structure(resync::replaced_value(known, text, at)),
+            (false, true) => structure(resync::after_token(known, text, at)),
+            // Malformed.
+            (_, false) => None,
+        };
+    };
+    let ends = Offsets { known: known.len() - known_rest.len(), text: text.len() - text_rest.len() };
+    match known_rest.first() {
+        Some(b':') if text[from.text] == b'"' => Some(Found::Names(from, ends)),
+        // A name that is no string, or white space, after which a name may end.
+        Some(b':') => None,
+        Some(byte) if is_whitespace(*byte) => None,
+        _ => Some(Found::Scalar(from, ends)),
     }
 }
 
@@ -108,34 +174,50 @@ fn last_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar or may not differ.
-fn skip_scalars(known: &[u8], text: &[u8], from: Offsets, names: Names) -> Option<Offsets> {
+/// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar, or is the name of a member.
+fn skip_scalars(known: &[u8], text: &[u8], from: Offsets) -> Option<Offsets> {
     let known_end = known.len() - scan::scalar(&known[from.known..])?.len();
     let text_end = text.len() - scan::scalar(&text[from.text..])?.len();
-    if known[known_end..].iter().find(|byte| !is_whitespace(**byte)) == Some(&b':') {
-        let may_differ = names == Names::Any && text[from.text] == b'"';
-        may_differ.then_some(())?;
-    }
-    Some(Offsets { known: known_end, text: text_end })
+    let is_name = known[known_end..].iter().find(|byte| !is_whitespace(**byte)) == Some(&b':');
+    (!is_name).then_some(Offsets { known: known_end, text: text_end })
 }
 
-/// Returns the length of the common prefix.
+/// Returns the length of the common prefix. Most differences are close to each other, so long blocks are compared only after some equal
+/// short ones.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const LARGE: usize = 256;
+    let near = one.len().min(other.len()).min(LARGE);
+    let same = common_prefix_by_blocks(&one[..near], &other[..near]);
+    if same < LARGE {
+        return same;
+    }
+    let (ones, others) = (one[same..].as_chunks::<LARGE>().0, other[same..].as_chunks::<LARGE>().0);
+    let same = same + ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
+    same + common_prefix_by_blocks(&one[same..], &other[same..])
+}
+
+/// As [`common_prefix`], for texts that differ soon.
+#[inline]
+fn common_prefix_by_blocks(one: &[u8], other: &[u8]) -> usize {
     const SMALL: usize = 16;
-    let (ones, others) = (one.as_chunks::<LARGE>().0, other.as_chunks::<LARGE>().0);
-    let same = ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
-    let mut len = same;
-    let (one, other) = (&one[same..], &other[same..]);
-    for (one, other) in one.as_chunks::<SMALL>().0.iter().zip(other.as_chunks::<SMALL>().0) {
+    let mut len = 0;
+    for (one, other) in one.as_chunks::<64>().0.iter().zip(other.as_chunks::<64>().0) {
+        let (ones, others) = (one.as_chunks::<SMALL>().0, other.as_chunks::<SMALL>().0);
+        let same = |at: usize| u8x16::new(ones[at]).simd_eq(u8x16::new(others[at]));
+        if (same(0) & same(1) & same(2) & same(3)).to_bitmask() & 0xffff != 0xffff {
+            break;
+        }
+        len += 64;
+    }
+    let rest = len;
+    for (one, other) in one[rest..].as_chunks::<SMALL>().0.iter().zip(other[rest..].as_chunks::<SMALL>().0) {
         let differs = !u8x16::new(*one).simd_eq(u8x16::new(*other)).to_bitmask() & 0xffff;
         if differs != 0 {
             return len + differs.trailing_zeros() as usize;
         }
         len += SMALL;
     }
-    let rest = len - same;
-    len + one[rest..].iter().zip(&other[rest..]).take_while(|(one, other)| one == other).count()
+    len + one[len..].iter().zip(&other[len..]).take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]
@@ -157,32 +239,29 @@ mod tests {
     #[test]
     fn only_scalars_may_differ() {
         let known = r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#;
-        for (text, names, accepted) in [
-            (known, Names::Same, true),
-            (r#","a":{"b":"","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, true),
-            (r#","a":{"b":"x","c":["one",0,{},"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":null,"c":["one",0,false,12],"d":"number"},"e":"\u00e9\\""#, Names::Same, true),
-            (r#","a":{"b":"x","c":[12,true,null,"\"y"],"d":-1.5e30},"e":"z""#, Names::Same, true),
-            (r#","a":{"b":"x","c":[01,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,nul,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"\x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, Names::Same, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, Names::Any, true),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"],12:-1.5e3},"e":"z""#, Names::Any, false),
-            (r#","a":{"b":"x","c":[1,true,null,"\"y"]},"e":"z""#, Names::Any, false),
+        for (text, accepted) in [
+            (known, true),
+            (r#","a":{"b":"","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, true),
+            (r#","a":{"b":"x","c":["one",0,{},"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":null,"c":["one",0,false,12],"d":"number"},"e":"\u00e9\\""#, true),
+            (r#","a":{"b":"x","c":[12,true,null,"\"y"],"d":-1.5e30},"e":"z""#, true),
+            (r#","a":{"b":"x","c":[01,true,null,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,nul,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"\x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, false),
+            (r#","a":{"b":"x","c":[1,true,null,"\"y"],"other":-1.5e3},"e":"z""#, false),
         ] {
             let length = accepted.then_some(text.len());
-            assert_eq!(validate_against(known, text, names), length, "{text}");
+            assert_eq!(validate_against(known, text, Allowed::Scalars), length, "{text}");
             let more = format!("{text}}} and more");
-            assert_eq!(validate_against(known, &more, names), length, "{text}");
+            assert_eq!(validate_against(known, &more, Allowed::Scalars), length, "{text}");
         }
     }
 
     #[test]
     fn an_ambiguous_quote_is_left_to_the_parser() {
-        assert_eq!(validate_against(r#"[",",1]"#, r#"[",",2]"#, Names::Same), None);
-        assert_eq!(validate_against(r#"[":",1]"#, r#"["x",1]"#, Names::Same), None);
-        assert_eq!(validate_against(r#"["",1]"#, r#"["",2]"#, Names::Same), Some(6));
+        assert_eq!(validate_against(r#"[",",1]"#, r#"[",",2]"#, Allowed::Scalars), None);
+        assert_eq!(validate_against(r#"[":",1]"#, r#"["x",1]"#, Allowed::Scalars), None);
+        assert_eq!(validate_against(r#"["",1]"#, r#"["",2]"#, Allowed::Scalars), Some(6));
     }
 }

@@ -4,14 +4,14 @@
 //! object is validated, and its metadata is found, in one pass over its bytes. Anything else, malformed text included, is left to the
 //! general parser, which also words the errors. `tests/fast_path.rs` checks that both agree.
 
-use super::reference::{OwnerBucket, References};
+use super::reference::{OwnerHash, References};
+use super::tail::{self, Tail};
 use super::{ParseOptions, Transform};
 use crate::ObjectKey;
 use crate::object::Object;
 use crate::object::json::Span;
-use crate::object::json::scan::{Cursor, is_whitespace};
-use crate::object::json::validate_against::{Names, validate_against};
-use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
+use crate::object::json::scan::{Cursor, MAX_DEPTH, is_whitespace};
+use crate::object::metadata::{FieldHints, MemberStarts, Metadata, StringField, StringMap};
 
 /// The members of one object in document order, without an allocation: their names and the ranges of their values.
 struct MemberSpans<'a, const N: usize> {
@@ -43,6 +43,9 @@ impl<'a, const N: usize> MemberSpans<'a, N> {
     }
 }
 
+/// A bound of the nesting of an object that was parsed here: that of its values, and the object itself.
+const MAX_VALUE_DEPTH: u32 = MAX_DEPTH + 2;
+
 type TopMembers<'a> = MemberSpans<'a, 16>;
 type MetadataMembers<'a> = MemberSpans<'a, 24>;
 
@@ -54,7 +57,7 @@ pub(super) struct ParsedObject {
     /// The length of the object in the source, in bytes.
     pub(super) len: usize,
     /// The owners whose sample this object becomes, if it resembles no remembered object.
-    pub(super) sample_of: Option<OwnerBucket>,
+    pub(super) sample_of: Option<OwnerHash>,
     /// The lengths of the text before the metadata in the source and in `json`, if the types, and nothing else, come before it in both.
     pub(super) preamble_lens: Option<(usize, usize)>,
 }
@@ -86,8 +89,9 @@ pub(super) fn parse_prefix(
         return None;
     }
     let mut scanner =
-        Scanner { metadata: MetadataMembers::new(), owners: OwnerBucket::default(), transform, references };
-    let (top, tail, len) = scanner.object(text)?;
+        Scanner { metadata: MetadataMembers::new(), owners: OwnerHash::default(), transform, references };
+    let (top, compared, len) = scanner.object(text)?;
+    let tail = compared.as_ref().map(|(span, _)| *span);
     let Scanner { metadata: metadata_members, owners, .. } = scanner;
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
@@ -133,16 +137,22 @@ pub(super) fn parse_prefix(
         }
     }
     let metadata_end = out.0.len();
-    if let Some(tail) = tail {
-        out.push(tail.of(text));
-    }
+    let mut members = MemberStarts::within(MAX_VALUE_DEPTH);
     for (name, value) in others() {
+        members.push(out.0.len());
         out.member(",", name, value.of(text));
+    }
+    let mut hints = FieldHints::default();
+    let is_compared = compared.is_some();
+    if let Some((span, compared)) = compared {
+        out.push(span.of(text));
+        (members, hints) = compared.moved_to(metadata_end);
     }
     out.push("}");
     let json = out.0.into_boxed_str();
-    let metadata = spans.metadata(&json, api_version, kind, metadata_end, references.key())?;
-    let sample_of = (tail.is_none() && references.stored().is_none()).then_some(owners);
+    let mut metadata = spans.metadata(&json, api_version, kind, metadata_end, references.key())?;
+    (metadata.members, metadata.hints) = (members, hints);
+    let sample_of = (!is_compared && references.stored().is_none()).then_some(owners);
     Some(ParsedObject { json, metadata, len, sample_of, preamble_lens })
 }
 
@@ -158,7 +168,7 @@ fn has_preamble(top: &TopMembers<'_>) -> bool {
 /// Validates one object and collects its members.
 struct Scanner<'a, 'f, 'c> {
     metadata: MetadataMembers<'a>,
-    owners: OwnerBucket,
+    owners: OwnerHash,
     transform: &'f Transform,
     references: &'f mut References<'c>,
 }
@@ -166,7 +176,7 @@ struct Scanner<'a, 'f, 'c> {
 impl<'a> Scanner<'a, '_, '_> {
     /// Returns the top-level members, the range of those after the metadata if they were validated by comparison (then they are not among
     /// the former), and the object's length.
-    fn object(&mut self, text: &'a str) -> Option<(TopMembers<'a>, Option<Span>, usize)> {
+    fn object(&mut self, text: &'a str) -> Option<(TopMembers<'a>, Option<(Span, Tail)>, usize)> {
         let mut cursor = Cursor::new(text);
         let mut top = TopMembers::new();
         let mut tail = None;
@@ -203,7 +213,7 @@ impl<'a> Scanner<'a, '_, '_> {
                 "ownerReferences" => {
                     self.same_as_stored(cursor, |known| known.owner_references)
                         .or_else(|| cursor.elements(read_owner))?;
-                    self.owners = OwnerBucket::of(cursor.since(start).of(cursor.text()));
+                    self.owners = OwnerHash::of(cursor.since(start).of(cursor.text()));
                 }
                 "managedFields" if self.transform.drop_managed_fields => {
                     self.references.read_managed_fields(cursor, self.owners)?;
@@ -234,16 +244,16 @@ impl<'a> Scanner<'a, '_, '_> {
 
     /// Reads all members after the metadata by comparing them with a known object. No other member may follow: the names of the compared
     /// members are not collected, so a duplicate of one of them would not be noticed.
-    fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
+    fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<(Span, Tail)> {
         self.stored(cursor);
         let known = self.references.stored().or_else(|| self.references.sample(self.owners))?;
-        let len = validate_against(known.text_after_metadata(), cursor.rest(), Names::Same)?;
-        if cursor.rest().as_bytes().get(len) != Some(&b'}') {
+        let tail = tail::compare(known, cursor.rest())?;
+        if cursor.rest().as_bytes().get(tail.len) != Some(&b'}') {
             return None;
         }
         let start = cursor.at();
-        cursor.skip_bytes(len)?;
-        Some(cursor.since(start))
+        cursor.skip_bytes(tail.len)?;
+        Some((cursor.since(start), tail))
     }
 }
 
@@ -365,6 +375,7 @@ impl MetadataSpans {
         Some(Metadata {
             key: key.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
             after_metadata: Span::of_range(metadata_end, json.len() - 1),
+            members: MemberStarts::default(),
             hints: FieldHints::default(),
             api_version: StringField::InText(api_version),
             kind: StringField::InText(kind),

@@ -5,8 +5,10 @@
 //! on text that it cannot handle, malformed text included. The tests in `tests/` compare their results.
 
 mod fast_path;
+mod managed_fields;
 mod reader;
 mod reference;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod transform;

@@ -1,15 +1,17 @@
 //! What a text is compared with before it is parsed: the stored version of the object, and objects that the same reader has read recently.
 //! A reference only changes how fast an object is read, never the result.
 
+use std::collections::HashMap;
+
+use super::managed_fields::{KnownManagedFields, Prehashed};
 use crate::ObjectKey;
 use crate::object::Object;
 use crate::object::json::scan::Cursor;
-use crate::object::json::validate_against::{Names, validate_against};
 
-/// Recent objects are remembered by a hash of their owner references, one for each hash value. At a time, objects come from few owners.
-const OWNER_BUCKETS: usize = 16;
-/// Larger texts are not remembered, so that a reader uses a few megabytes at most.
+/// Larger texts are not remembered.
 const MAX_REMEMBERED_BYTES: usize = 64 * 1024;
+/// The most bytes that are remembered. Beyond, everything is forgotten, so that what is no longer read goes away.
+const MAX_TOTAL_BYTES: usize = 4 * 1024 * 1024;
 
 /// The references for the object that is being read.
 pub(super) struct References<'a> {
@@ -77,12 +79,12 @@ impl<'a> References<'a> {
     }
 
     /// Returns a recent object with these owners.
-    pub(super) fn sample(&self, owners: OwnerBucket) -> Option<&Object> {
-        self.recent.as_ref()?.by_owners[owners.0].object.as_ref()
+    pub(super) fn sample(&self, owners: OwnerHash) -> Option<&Object> {
+        self.recent.as_ref()?.samples.get(&owners.0)
     }
 
     /// As [`RecentObjects::read_managed_fields`].
-    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerBucket) -> Option<()> {
+    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerHash) -> Option<()> {
         match &mut self.recent {
             Some(recent) => recent.read_managed_fields(cursor, owners),
             None => cursor.value(),
@@ -92,9 +94,9 @@ impl<'a> References<'a> {
 
 /// A hash of an object's owner references. Objects of one owner are mostly made from one template, so they resemble each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OwnerBucket(usize);
+pub(super) struct OwnerHash(u64);
 
-impl OwnerBucket {
+impl OwnerHash {
     /// Hashes the text of `metadata.ownerReferences`. The quality of the hash matters little: after a collision, an object is parsed.
     pub(super) fn of(references: &str) -> Self {
         let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -106,7 +108,7 @@ impl OwnerBucket {
         });
         let words = rest.iter().map(|word| u64::from_le_bytes(*word));
         let mixed = sums.into_iter().chain(words).fold(0, mix);
-        Self((mixed >> 60) as usize % OWNER_BUCKETS)
+        Self(mixed)
     }
 }
 
@@ -114,7 +116,11 @@ impl OwnerBucket {
 #[derive(Default)]
 pub(super) struct RecentObjects {
     preamble: Preamble,
-    by_owners: [OwnerSample; OWNER_BUCKETS],
+    /// An object of each owner.
+    samples: HashMap<u64, Object, Prehashed>,
+    managed_fields: KnownManagedFields,
+    /// The size of the samples.
+    bytes: usize,
 }
 
 /// The text of an object before the value of `metadata`, if that text contains both types: as the server wrote it, and in the canonical
@@ -123,14 +129,6 @@ pub(super) struct RecentObjects {
 pub(super) struct Preamble {
     pub(super) source: String,
     pub(super) canonical: String,
-}
-
-/// What is remembered of the objects of one owner.
-#[derive(Default)]
-struct OwnerSample {
-    /// The text of `metadata.managedFields`, which is missing in `object` if it is dropped.
-    managed_fields: String,
-    object: Option<Object>,
 }
 
 impl RecentObjects {
@@ -144,23 +142,9 @@ impl RecentObjects {
         json.starts_with(&self.preamble.canonical)
     }
 
-    /// Reads managed fields that are dropped. They only have to be well formed, so the names of their members may differ from the
-    /// remembered ones.
-    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerBucket) -> Option<()> {
-        let known = &mut self.by_owners[owners.0].managed_fields;
-        if !known.is_empty()
-            && let Some(len) = validate_against(known, cursor.rest(), Names::Any)
-        {
-            return cursor.skip_bytes(len);
-        }
-        let start = cursor.at();
-        cursor.value()?;
-        let text = cursor.since(start).of(cursor.text());
-        if text.ends_with(']') && text.len() <= MAX_REMEMBERED_BYTES {
-            known.clear();
-            known.push_str(text);
-        }
-        Some(())
+    /// As [`KnownManagedFields::read`].
+    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerHash) -> Option<()> {
+        self.managed_fields.read(cursor, owners.0)
     }
 
     pub(super) fn remember_preamble(&mut self, source: &str, canonical: &str) {
@@ -171,9 +155,18 @@ impl RecentObjects {
         }
     }
 
-    pub(super) fn remember_object(&mut self, owners: OwnerBucket, object: &Object) {
-        if object.json().len() <= MAX_REMEMBERED_BYTES {
-            self.by_owners[owners.0].object = Some(object.clone());
+    pub(super) fn remember_object(&mut self, owners: OwnerHash, object: &Object) {
+        let bytes = object.json().len();
+        if bytes > MAX_REMEMBERED_BYTES {
+            return;
+        }
+        self.bytes += bytes;
+        if self.bytes > MAX_TOTAL_BYTES {
+            self.samples.clear();
+            self.bytes = bytes;
+        }
+        if let Some(old) = self.samples.insert(owners.0, object.clone()) {
+            self.bytes -= old.json().len();
         }
     }
 }

@@ -9,12 +9,13 @@ use std::ops::Range;
 
 use super::ParseOptions;
 use super::fast_path::{ParsedObject, plain_string};
-use super::reference::{OwnerBucket, Preamble, RecentObjects, References};
+use super::reference::{OwnerHash, Preamble, RecentObjects, References};
+use super::tail::{self, Tail};
 use crate::ObjectKey;
 use crate::object::json::Span;
 use crate::object::json::scan::Cursor;
-use crate::object::json::validate_against::{Names, validate_against_with};
-use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
+use crate::object::json::validate_against::{Allowed, validate_against_with};
+use crate::object::metadata::{FieldHints, MemberStarts, Metadata, StringField, StringMap};
 use crate::object::prefetch::prefetched_string;
 
 /// The most scalars of the metadata that may differ. Mostly only the resource version does.
@@ -44,7 +45,7 @@ pub(super) fn parse_prefix(
     options: &ParseOptions<'_>,
     references: &mut References<'_>,
 ) -> Option<ParsedObject> {
-    let Comparison { metadata_members, tail, len, changes, hints, mut json } =
+    let Comparison { metadata_members, tail, compared, len, changes, mut json } =
         compare(text, options, references)?;
     let (key, stored) = references.take_stored()?;
     let mut metadata = changes.apply(&stored.0.metadata, key);
@@ -53,7 +54,11 @@ pub(super) fn parse_prefix(
     drop(stored);
     let preamble = references.preamble()?.canonical.as_str();
 
-    json.reserve_exact(preamble.len() + metadata_members.len() + tail.len() + 2);
+    let needed = preamble.len() + metadata_members.len() + tail.len() + 2;
+    if json.capacity() != needed {
+        // Growing or shrinking the allocation might copy it.
+        json = String::with_capacity(needed);
+    }
     json.push_str(preamble);
     json.push_str(metadata_members);
     json.push('}');
@@ -61,7 +66,7 @@ pub(super) fn parse_prefix(
     json.push_str(tail);
     json.push('}');
     metadata.after_metadata = Span::of_range(metadata_end, json.len() - 1);
-    metadata.hints = hints.moved_to(metadata_end);
+    (metadata.members, metadata.hints) = compared.moved_to(metadata_end);
     Some(ParsedObject { json: json.into_boxed_str(), metadata, len, sample_of: None, preamble_lens: None })
 }
 
@@ -71,46 +76,12 @@ struct Comparison<'a> {
     metadata_members: &'a str,
     /// The members after the metadata.
     tail: &'a str,
+    compared: Tail,
     /// The length of the object in the text, in bytes.
     len: usize,
     changes: Changes,
-    hints: ShiftedHints,
     /// The empty string for the new version, with the capacity of the stored one.
     json: String,
-}
-
-/// The [`FieldHints`] of the stored version, adjusted for the new version. Both versions have the same members after the metadata, so the
-/// hints remain valid.
-struct ShiftedHints {
-    /// The offsets in the stored version.
-    stored: [usize; 3],
-    /// The offsets in the new version, if its metadata ended where that of the stored version does.
-    shifted: [usize; 3],
-    /// Where the metadata of the stored version ends.
-    metadata_end: usize,
-}
-
-impl ShiftedHints {
-    fn of(metadata: &Metadata) -> Self {
-        let (stored, metadata_end) = (metadata.hints.offsets(), metadata.after_metadata.start());
-        Self { stored, shifted: stored, metadata_end }
-    }
-
-    /// Adjusts the offsets for a scalar that may have changed its length. Both ranges are relative to the end of the metadata.
-    fn note(&mut self, stored_range: Range<usize>, new_range: Range<usize>) {
-        let end = self.metadata_end + stored_range.end;
-        for (stored, shifted) in self.stored.iter().zip(&mut self.shifted) {
-            if *stored >= end {
-                *shifted = *shifted + new_range.len() - stored_range.len();
-            }
-        }
-    }
-
-    /// Returns the hints for a version whose metadata ends at `metadata_end`. The offset 0 (no hint) stays 0.
-    fn moved_to(self, metadata_end: usize) -> FieldHints {
-        let moved = |offset: usize| if offset == 0 { 0 } else { offset - self.metadata_end + metadata_end };
-        FieldHints::from_offsets(self.shifted.map(moved))
-    }
 }
 
 fn compare<'a>(
@@ -136,7 +107,7 @@ fn compare<'a>(
     // Without the closing bracket: managed fields that are dropped may come before it.
     let stored_members = stored_json.get(stored_start..stored_metadata.after_metadata.start() - 1)?;
     let mut changes = Changes::default();
-    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
+    let on_difference = |_, stored_range: Range<usize>, new_range: Range<usize>| {
         let stored_range = stored_start + stored_range.start..stored_start + stored_range.end;
         let value = text.get(start + new_range.start..start + new_range.end)?;
         may_replace(value, stored_range.start, stored_json, stored_metadata).then_some(())?;
@@ -146,25 +117,20 @@ fn compare<'a>(
             value,
         )
     };
-    let len = validate_against_with(stored_members, &text[start..], Names::Same, on_difference)?;
+    let len = validate_against_with(stored_members, &text[start..], Allowed::Scalars, on_difference)?;
     let metadata_members = text.get(start..start + len)?;
     let mut cursor = Cursor::new(text);
     cursor.skip_bytes(start + len)?;
     if transform.drop_managed_fields && cursor.literal(MANAGED_FIELDS).is_some() {
-        let owners = OwnerBucket::of(stored_metadata.owner_references.of(stored_json));
+        let owners = OwnerHash::of(stored_metadata.owner_references.of(stored_json));
         recent.read_managed_fields(&mut cursor, owners)?;
     }
     cursor.literal("}")?;
-    let mut hints = ShiftedHints::of(stored_metadata);
-    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
-        hints.note(stored_range, new_range);
-        Some(())
-    };
-    let len = validate_against_with(stored.text_after_metadata(), cursor.rest(), Names::Same, on_difference)?;
-    let tail = &cursor.rest()[..len];
+    let compared = tail::compare(stored, cursor.rest())?;
+    let tail = cursor.rest().get(..compared.len)?;
     cursor.skip_bytes(tail.len())?;
     cursor.literal("}")?;
-    Some(Comparison { metadata_members, tail, len: cursor.at(), changes, hints, json })
+    Some(Comparison { metadata_members, tail, compared, len: cursor.at(), changes, json })
 }
 
 /// Returns the namespace and name, if the metadata starts with them.
@@ -279,6 +245,7 @@ impl Changes {
             annotations: StringMap::at(self.span(stored.annotations.span())),
             owner_references: self.span(stored.owner_references),
             after_metadata: stored.after_metadata,
+            members: MemberStarts::default(),
             hints: FieldHints::default(),
         }
     }

@@ -3,4 +3,5 @@
 mod edited_members;
 mod fast_path;
 mod reader;
+mod structure;
 mod version_diff;

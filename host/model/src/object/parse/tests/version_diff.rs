@@ -68,6 +68,11 @@ fn scalars_may_differ_if_the_new_ones_are_valid_in_their_place() {
         (",\"managedFields\":[{\"f:spec\":{}}]", ""),
         ("\"two\"", "3"),
         ("Running", "Failed"),
+        ("{\"phase\"", "{\"more\":1,\"phase\""),
+        ("\"phase\":\"Running\"", ""),
+        ("[1,\"two\"]", "[1,\"two\",{\"a\":[]}]"),
+        ("[1,\"two\"]", "{\"one\":2}"),
+        ("\"b\":8", "\"c\":[8]"),
     ] {
         assert!(KNOWN.contains(from), "{from}");
         let text = KNOWN.replacen(from, to, 1);
@@ -134,10 +139,17 @@ fn other_differences_are_left_to_the_parser() {
         ("[\"f\"]", "[\"f\",\"g\"]"),
         ("\"other\":null", "\"other\":null,\"more\":1"),
         ("\"apiVersion\":\"v1\",\"metadata\"", "\"apiVersion\":\"v2\",\"metadata\""),
-        ("{\"phase\"", "{\"more\":1,\"phase\""),
         ("\"9\",", "\"9\", "),
         ("[{\"f:spec\":{}}]", "[{\"f:spec\":}]"),
         ("Running\"}}", "Running\"}"),
+        ("\"status\":", "\"more\":1,\"status\":"),
+        ("\"status\":", "\"spec\":"),
+        ("\"status\":", "\"st\\u0061tus\":"),
+        ("\"status\":", "\"status\": "),
+        ("[1,\"two\"]", "[1,\"two\",]"),
+        ("[1,\"two\"]", "[01,\"two\"]"),
+        ("[1,\"two\"]", "[1,{\"two\"}]"),
+        ("[1,\"two\"]", "[1,\"\\x\"]"),
     ] {
         assert!(KNOWN.contains(from), "{from}");
         assert!(!is_accepted(KNOWN, &KNOWN.replacen(from, to, 1), &Transform::standard()), "{to}");
