@@ -121,7 +121,7 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
     all
 }
 
-fn main_contestants(programs: &Programs, traffic: &'static str) -> Vec<Contestant<'_>> {
+fn main_contestants<'a>(programs: &'a Programs, traffic: &'static str) -> Vec<Contestant<'a>> {
     let one = |name, program, mode, framing, event_divisor| Contestant {
         name,
         program,

@@ -78,7 +78,7 @@ pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> Value {
 fn row(row: &Row) -> Value {
     json!({
         "consumer": row.name,
-        "traffic": "uniform",
+        "traffic": row.traffic,
         "framing": row.framing,
         "events": row.events,
         "eventsPerSecond": row.rate(),

@@ -94,6 +94,6 @@ mod tests {
         std::os::unix::fs::symlink("gone", folder.path().join("p.yaml")).expect("linked");
         let found = scan(folder.path()).expect("readable").plugins;
         let problem = read(found.values().next().expect("a plugin")).await.expect_err("unreadable");
-        assert!(matches!(problem, LoadProblem::Read { .. }), "{problem}");
+        assert!(matches!(problem, LoadProblem::DanglingLink { .. }), "{problem}");
     }
 }
