@@ -86,7 +86,11 @@ enum Command {
         update: bool,
     },
     /// Render deploy/manifests from the Helm chart, and write the table of its values into its README.
-    Chart,
+    Chart {
+        /// Test the chart instead, as `test --full` does.
+        #[arg(long)]
+        test: bool,
+    },
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
     /// Measure the cost of each guest language and write docs/languages.md.
@@ -141,7 +145,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Api { update } => api::run(root, update),
-        Command::Chart => chart::run(root),
+        Command::Chart { test: true } => chart::build_and_test(root),
+        Command::Chart { test: false } => chart::run(root),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

@@ -1,6 +1,7 @@
 //! `cargo xtask chart`: writes what is generated from the Helm chart in `deploy/chart`, and checks the chart.
 //!
-//! [`problems`] needs no other program and runs with every test. [`test`] needs helm and kubectl, and runs with `cargo xtask test --full`.
+//! [`problems`] needs no other program and runs with every test. [`test`] needs helm and kubectl, and runs with `cargo xtask test --full` and
+//! `cargo xtask chart --test`.
 
 mod arguments;
 mod helm;
@@ -17,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::guests::Guest;
-use crate::tools;
+use crate::guests::{self, Guest};
+use crate::{host, tools};
 use helm::Helm;
 use server::Server;
 
@@ -60,6 +61,16 @@ pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
     found.extend(readme::problem(root, &chart.values)?);
     found.extend(manifests::stale(root)?);
     Ok(found)
+}
+
+/// Builds `pilothouse` and some plugins, and tests the chart with them.
+///
+/// # Errors
+/// Errors if something does not build, and as [`test`].
+pub(crate) fn build_and_test(root: &Path) -> Result<()> {
+    let pilothouse = host::build(root)?;
+    let guests = guests::build(root, &roles::PLUGINS, || Ok(pilothouse.clone()))?;
+    test(root, &pilothouse, &guests)
 }
 
 /// Tests the chart with helm, kubectl and the embedded API server of `pilothouse`.

@@ -14,7 +14,7 @@ use super::server::Server;
 use crate::guests::Guest;
 
 /// The plugins, the second of which acts as an account of its own in one namespace.
-const PLUGINS: [&str; 2] = ["ingress-tls", "label-propagator"];
+pub(super) const PLUGINS: [&str; 2] = ["ingress-tls", "label-propagator"];
 const SIDECAR: &str = "serviceAccount: bots/a
 grants:
   watches: [{apiGroups: ['*'], resources: ['*'], namespaces: [shop]}]

@@ -18,8 +18,8 @@ pub(super) fn differences(values: &[Value], schema: &Json) -> Vec<String> {
     // Of a documented value, values.yaml has the default only.
     let groups = values.iter().filter(|value| value.description.is_none()).map(|value| value.path.as_str());
     for group in std::iter::once("").chain(groups) {
-        let keys = group.split('.').filter(|key| !key.is_empty());
-        let object = keys.fold(Some(schema), |object, key| property(schema, object?, key));
+        let mut keys = group.split('.').filter(|key| !key.is_empty());
+        let object = keys.try_fold(schema, |object, key| property(schema, object, key));
         for key in object.map(|object| names(resolve(schema, object))).unwrap_or_default() {
             let path = if group.is_empty() { key.to_owned() } else { format!("{group}.{key}") };
             if !values.iter().any(|value| value.path == path) {
