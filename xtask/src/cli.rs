@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, delivery, demo, fuzz, guests, host, hostile, languages, mutants, release, soak,
-    test, tidy, wit,
+    api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, mutants, release,
+    soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -22,7 +22,11 @@ enum Command {
     /// Build the host and a plugin, and show the plugin at work on the embedded API server.
     Demo(demo::Arguments),
     /// Run all tests: guests, host, end to end.
-    Test,
+    Test {
+        /// Also run the tests that need programs of others (xtask/src/tools.rs), which are built from published Go modules.
+        #[arg(long)]
+        full: bool,
+    },
     /// Build the example plugins.
     BuildGuests {
         /// Names of the examples to build; all by default.
@@ -81,6 +85,12 @@ enum Command {
         #[arg(long)]
         update: bool,
     },
+    /// Render deploy/manifests from the Helm chart, and write the table of its values into its README.
+    Chart {
+        /// Test the chart instead, as `test --full` does.
+        #[arg(long)]
+        test: bool,
+    },
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
     /// Measure the cost of each guest language and write docs/languages.md.
@@ -115,7 +125,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 fn run_command(root: &Path, command: Command) -> Result<()> {
     match command {
         Command::Demo(arguments) => demo::run(root, &arguments),
-        Command::Test => test::run(root),
+        Command::Test { full } => test::run(root, full),
         Command::BuildGuests { packages, small } => {
             let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
             let built = match small {
@@ -135,6 +145,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Api { update } => api::run(root, update),
+        Command::Chart { test: true } => chart::build_and_test(root),
+        Command::Chart { test: false } => chart::run(root),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

@@ -12,6 +12,8 @@ mod bench;
 mod bindings;
 mod cargo;
 #[cfg(feature = "full")]
+mod chart;
+#[cfg(feature = "full")]
 mod cli;
 #[cfg(feature = "full")]
 mod delivery;
@@ -50,6 +52,8 @@ mod soak;
 mod test;
 #[cfg(feature = "full")]
 mod tidy;
+#[cfg(feature = "full")]
+mod tools;
 #[cfg(feature = "full")]
 mod vocabulary;
 #[cfg(feature = "full")]

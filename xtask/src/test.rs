@@ -4,15 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, cargo, guests, host, tidy};
+use crate::{api, cargo, chart, guests, host, tidy};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
-/// published crates.
-pub(crate) fn run(root: &Path) -> Result<()> {
+/// published crates. With `full`, it also runs the tests that need programs of others (`tools`).
+pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     tidy::run(root)?;
     // Compiles everything with the tests' features from the start, so that nothing is compiled twice.
     let binary = host::build_with_tests(root)?;
-    guests::build(root, &[], || Ok(binary))?;
+    let guests = guests::build(root, &[], || Ok(binary.clone()))?;
     guests::test(root)?;
     println!("host: testing the workspace");
     let status = cargo::cargo()
@@ -22,5 +22,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         .context("start cargo to test the host")?;
     ensure!(status.success(), "tests of the host failed (see above): {status}");
     api::run(root, false)?;
-    api::package(root)
+    api::package(root)?;
+    if full {
+        return chart::test(root, &binary, &guests);
+    }
+    println!(
+        "test: the chart was NOT rendered and NOT applied to a server: `cargo xtask test --full` does that"
+    );
+    Ok(())
 }

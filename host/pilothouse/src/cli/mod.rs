@@ -217,6 +217,18 @@ pub(crate) struct Rbac {
     /// Look up the plural names of custom resources in the cluster of this kubeconfig.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Format of the output.
+    #[arg(long, env = "PILOTHOUSE_RBAC_FORMAT", value_enum, default_value = "manifests")]
+    pub(crate) format: RbacFormat,
+}
+
+/// The format in which `rbac` prints permissions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RbacFormat {
+    /// Roles and bindings, for kubectl apply.
+    Manifests,
+    /// Values of the Helm chart, which creates the roles and bindings.
+    HelmValues,
 }
 
 #[derive(Debug, Args)]
@@ -522,7 +534,7 @@ mod tests {
             "pilothouse build d -o a.wasm",
             "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
             "pilothouse check a.wasm --json --kubeconfig k",
-            "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",
+            "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k --format helm-values",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse status sample -w --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount};
 
 use super::run::read_config;
-use crate::cli::Rbac;
+use crate::cli::{Rbac, RbacFormat};
 use crate::{CommandError, CommandResult, output, plugin_check};
 
 pub(crate) async fn run(flags: Rbac) -> CommandResult {
@@ -46,7 +46,10 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
     for comment in comments {
         output::print_line(format_args!("# {}", comment.escape_debug()));
     }
-    output::print_line(roles.yaml());
+    output::print_line(match flags.format {
+        RbacFormat::Manifests => roles.yaml(),
+        RbacFormat::HelmValues => roles.helm_values(),
+    });
     Ok(())
 }
 
@@ -160,6 +163,25 @@ impl Roles {
         }
         documents.join("---\n").trim_end().to_owned()
     }
+
+    /// Returns the value `rbac.roles` of the Helm chart: an entry for each account and namespace. The chart adds the names and the bindings.
+    fn helm_values(&self) -> String {
+        if self.rules.is_empty() {
+            return "rbac:\n  roles: []".to_owned();
+        }
+        let mut text = "rbac:\n  roles:\n".to_owned();
+        for ((account, namespace), rules) in &self.rules {
+            let account = account.as_ref().map(ToString::to_string).unwrap_or_default();
+            let (namespace, account) = (yaml_string(namespace), yaml_string(&account));
+            text += &format!("    - namespace: {namespace}\n      serviceAccount: {account}\n      rules:\n");
+            for (resource, rule) in rules {
+                for line in rule.yaml(resource).lines() {
+                    text += &format!("      {line}\n");
+                }
+            }
+        }
+        text.trim_end().to_owned()
+    }
 }
 
 impl Rule {
@@ -263,6 +285,19 @@ mod tests {
         let text = roles.yaml();
         assert!(text.contains("    resourceNames: [\"web\"]\n    verbs: [\"get\"]"), "{text}");
         assert!(text.contains("    resources: [\"deployments\"]\n    verbs: [\"list\"]"), "{text}");
+    }
+
+    #[test]
+    fn helm_values_have_an_entry_for_each_account_and_namespace() {
+        let mut roles = roles();
+        assert_eq!(roles.helm_values(), "rbac:\n  roles: []");
+        roles.add("a", &permission(None, "shop", "list", "watch w"));
+        roles.add("a", &permission(Some("bots/a"), "", "get", "watch w"));
+        let expected = "rbac:\n  roles:\n    - namespace: \"shop\"\n      serviceAccount: \"\"\n      rules:\n        # a: watch w\n        \
+                        - apiGroups: [\"apps\"]\n          resources: [\"deployments\"]\n          verbs: [\"list\"]\n    \
+                        - namespace: \"\"\n      serviceAccount: \"bots/a\"\n      rules:\n        # a: watch w\n        \
+                        - apiGroups: [\"apps\"]\n          resources: [\"deployments\"]\n          verbs: [\"get\"]";
+        assert_eq!(roles.helm_values(), expected);
     }
 
     #[test]

@@ -69,12 +69,27 @@ fn printed_roles_are_minimal_and_follow_the_sidecar() {
 }
 
 #[test]
+fn helm_values_have_the_rules_of_the_roles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    project::write(folder.path(), "reader", &project::source("1"));
+    assert_succeeds(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    let printed = assert_succeeds(folder.path(), &["rbac", "reader.wasm", "--format", "helm-values"]).stdout;
+    let values: Value =
+        serde_saphyr::from_str(&printed).unwrap_or_else(|error| panic!("{error}:\n{printed}"));
+    let roles = documents(&assert_succeeds(folder.path(), &["rbac", "reader.wasm"]).stdout);
+    let expected =
+        json!({"rbac": {"roles": [{"namespace": "", "serviceAccount": "", "rules": roles[0]["rules"]}]}});
+    assert_eq!(values, expected);
+}
+
+#[test]
 fn invalid_usage_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_fails(folder.path(), &["rbac"], 2, &["FILE.wasm"]);
     assert_fails(folder.path(), &["rbac", "absent.wasm"], 2, &["absent.wasm", "no such file"]);
     assert_fails(folder.path(), &["rbac", "a.wasm", "--service-account", "runner"], 2, &["NAMESPACE/NAME"]);
     assert_fails(folder.path(), &["rbac", "a.wasm", "--name", "a: b"], 2, &["--name"]);
+    assert_fails(folder.path(), &["rbac", "a.wasm", "--format", "yaml"], 2, &["helm-values"]);
     assert_fails(
         folder.path(),
         &["rbac", "one/a.wasm", "two/a.wasm"],

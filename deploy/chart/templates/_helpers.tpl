@@ -1,0 +1,158 @@
+{{/* The chart's name, or its replacement. */}}
+{{- define "pilothouse.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The name of the objects: the release's name, with the chart's unless it contains that. */}}
+{{- define "pilothouse.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "pilothouse.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The labels by which the pod is selected. They never change. */}}
+{{- define "pilothouse.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "pilothouse.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: host
+{{- end -}}
+
+{{/* The labels of all objects. */}}
+{{- define "pilothouse.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "pilothouse.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The name of the host's service account. */}}
+{{- define "pilothouse.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "pilothouse.fullname" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The reference of the image. */}}
+{{- define "pilothouse.image" -}}
+{{- with .Values.image.registry }}{{ . }}/{{ end -}}
+{{- .Values.image.repository -}}
+{{- if .Values.image.digest -}}
+@{{ .Values.image.digest }}
+{{- else -}}
+:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* The DNS names by which clients call the status port, separated by commas. */}}
+{{- define "pilothouse.allowedHosts" -}}
+{{- $names := list -}}
+{{- if .Values.service.enabled -}}
+{{- $name := include "pilothouse.fullname" . -}}
+{{- $names = list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) -}}
+{{- end -}}
+{{- concat $names .Values.status.allowedHosts | uniq | join "," -}}
+{{- end -}}
+
+{{/* The container's securityContext, and the mounts of the plugins and their sidecars. */}}
+{{- define "pilothouse.pluginMounts" -}}
+{{- $directory := .Values.plugins.directory -}}
+{{- if eq .Values.plugins.source "image" }}
+{{- range $plugin := keys .Values.plugins.sidecars | sortAlpha }}
+- name: sidecars
+  mountPath: {{ $directory }}/{{ $plugin }}.yaml
+  subPath: {{ $plugin }}.yaml
+  readOnly: true
+{{- end }}
+{{- else }}
+- name: plugins
+  mountPath: {{ $directory }}
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* The volume of the plugins, or of their sidecars. */}}
+{{- define "pilothouse.pluginVolumes" -}}
+{{- $sidecars := printf "%s-sidecars" (include "pilothouse.fullname" .) -}}
+{{- if eq .Values.plugins.source "volume" }}
+- name: plugins
+  {{- toYaml .Values.plugins.volume | nindent 2 }}
+{{- else if eq .Values.plugins.source "configMaps" }}
+- name: plugins
+  projected:
+    sources:
+      {{- range .Values.plugins.configMaps }}
+      - configMap:
+          name: {{ . }}
+      {{- end }}
+      {{- if .Values.plugins.sidecars }}
+      - configMap:
+          name: {{ $sidecars }}
+      {{- end }}
+{{- else if .Values.plugins.sidecars }}
+- name: sidecars
+  configMap:
+    name: {{ $sidecars }}
+{{- end }}
+{{- end -}}
+
+{{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
+{{- define "pilothouse.validate" -}}
+{{- $plugins := .Values.plugins -}}
+{{- if and (eq $plugins.source "volume") (not $plugins.volume) -}}
+{{- fail "plugins.source is \"volume\", but plugins.volume is empty: name a volume, such as {persistentVolumeClaim: {claimName: plugins}}" -}}
+{{- end -}}
+{{- if and (ne $plugins.source "volume") $plugins.volume -}}
+{{- fail (printf "plugins.volume is set, but plugins.source is %q: set plugins.source to \"volume\"" $plugins.source) -}}
+{{- end -}}
+{{- if and (eq $plugins.source "configMaps") (not $plugins.configMaps) -}}
+{{- fail "plugins.source is \"configMaps\", but plugins.configMaps is empty: name the ConfigMaps that contain the .wasm files" -}}
+{{- end -}}
+{{- if and (ne $plugins.source "configMaps") $plugins.configMaps -}}
+{{- fail (printf "plugins.configMaps is set, but plugins.source is %q: set plugins.source to \"configMaps\"" $plugins.source) -}}
+{{- end -}}
+{{- if and (eq $plugins.source "volume") $plugins.sidecars -}}
+{{- fail "plugins.sidecars cannot be mounted into a volume: put the sidecars beside the .wasm files in the volume" -}}
+{{- end -}}
+{{- if and (eq .Values.cache.type "volume") (not .Values.cache.volume) -}}
+{{- fail "cache.type is \"volume\", but cache.volume is empty: name a volume, or use cache.type memory" -}}
+{{- end -}}
+{{- if and (ne .Values.cache.type "volume") .Values.cache.volume -}}
+{{- fail (printf "cache.volume is set, but cache.type is %q: set cache.type to \"volume\"" .Values.cache.type) -}}
+{{- end -}}
+{{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
+{{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}
+{{- end -}}
+{{- if and .Values.prometheus.serviceMonitor.enabled (not .Values.service.enabled) -}}
+{{- fail "prometheus.serviceMonitor.enabled needs service.enabled: enable the Service, or use prometheus.podMonitor" -}}
+{{- end -}}
+{{- $budget := .Values.podDisruptionBudget -}}
+{{- if and (not (kindIs "invalid" $budget.minAvailable)) (not (kindIs "invalid" $budget.maxUnavailable)) -}}
+{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set: a PodDisruptionBudget has one of them" -}}
+{{- end -}}
+{{- if and .Values.rbac.roles (not .Values.rbac.create) -}}
+{{- fail "rbac.roles is set, but rbac.create is false: set rbac.create, or leave rbac.roles out" -}}
+{{- end -}}
+{{- if not .Values.rbac.allowWildcards -}}
+{{- range $role := .Values.rbac.roles -}}
+{{- range $rule := $role.rules -}}
+{{- range $text := concat $rule.apiGroups $rule.resources $rule.verbs -}}
+{{- if contains "*" $text -}}
+{{- fail (printf "rbac.roles contains %q, which grants more than can be listed: name each group, resource and verb (narrow the plugin with its sidecar), or set rbac.allowWildcards" $text) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,121 @@
+//! Programs and sources of others that `cargo xtask test --full` needs. Each is named here with its version, built from a published Go module
+//! and kept outside of the repository.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Lints, renders and installs the chart.
+pub(crate) const HELM: Program =
+    Program { name: "helm", package: "helm.sh/helm/v3/cmd/helm", version: "v3.22.0" };
+
+/// The CRDs of PodMonitor, ServiceMonitor and PrometheusRule.
+pub(crate) const PROMETHEUS_OPERATOR: Module =
+    Module { path: "github.com/prometheus-operator/prometheus-operator", version: "v0.85.0" };
+
+/// A program in a published Go module.
+pub(crate) struct Program {
+    name: &'static str,
+    package: &'static str,
+    version: &'static str,
+}
+
+/// A published Go module.
+pub(crate) struct Module {
+    path: &'static str,
+    version: &'static str,
+}
+
+impl Program {
+    /// Returns the path of the program. Builds it if it was not built before, which takes minutes.
+    ///
+    /// # Errors
+    /// Errors if Go is missing, or cannot download or build the module.
+    pub(crate) fn install(&self) -> Result<PathBuf> {
+        let path = self.path(&cache()?);
+        if path.is_file() {
+            return Ok(path);
+        }
+        println!("tools: building {} {} (takes several minutes the first time)", self.name, self.version);
+        let folder = path.parent().context("the path of a program has no folder")?;
+        // Renamed at the end, so that an interrupted build leaves no program.
+        let unfinished = folder.with_extension("unfinished");
+        let status = go()
+            .arg("install")
+            .arg(format!("{}@{}", self.package, self.version))
+            .env("GOBIN", &unfinished)
+            .env("CGO_ENABLED", "0")
+            .status()
+            .with_context(|| format!("start go to build {}: install Go (https://go.dev/dl)", self.name))?;
+        ensure!(status.success(), "go could not build {} {} (see above): {status}", self.name, self.version);
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        let built = unfinished.join(path.file_name().unwrap_or_default());
+        fs::rename(&built, &path)
+            .with_context(|| format!("rename {} to {}", built.display(), path.display()))?;
+        // The empty folder does no harm.
+        let _ = fs::remove_dir(&unfinished);
+        Ok(path)
+    }
+
+    fn path(&self, cache: &Path) -> PathBuf {
+        let file = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
+        cache.join(format!("{}-{}", self.name, self.version)).join(file)
+    }
+}
+
+impl Module {
+    /// Returns the folder with the module's sources, which Go downloads into its own cache.
+    ///
+    /// # Errors
+    /// Errors if Go is missing, or cannot download the module.
+    pub(crate) fn download(&self) -> Result<PathBuf> {
+        let output = go()
+            .args(["mod", "download", "-json"])
+            .arg(format!("{}@{}", self.path, self.version))
+            // Outside of a module, because the module is none of its dependencies.
+            .current_dir(std::env::temp_dir())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("start go to download {}: install Go (https://go.dev/dl)", self.path))?;
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("read what go printed about {}", self.path))?;
+        let folder = answer["Dir"].as_str().with_context(|| {
+            format!("go could not download {} {}: {}", self.path, self.version, answer["Error"])
+        })?;
+        Ok(folder.into())
+    }
+}
+
+/// Returns a command for `go` that ignores the workspace and the flags of the user.
+fn go() -> Command {
+    let mut command = Command::new("go");
+    command.env("GOFLAGS", "-mod=mod").env("GOWORK", "off");
+    command
+}
+
+/// Returns the folder of the programs, which all clones of the repository share.
+fn cache() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set: set one of them to a folder for programs")?;
+    Ok(cache.join("pilothouse").join("tools"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_program_are_kept_apart() {
+        let program = |version| Program { name: "helm", package: "helm.sh/helm", version };
+        let path = program("v1.2.3").path(Path::new("/cache"));
+        assert_eq!(
+            path,
+            Path::new("/cache/helm-v1.2.3").join(format!("helm{}", std::env::consts::EXE_SUFFIX))
+        );
+        assert_ne!(path, program("v1.2.4").path(Path::new("/cache")));
+    }
+}
