@@ -139,7 +139,7 @@ fn unready(plugins: &[PluginStatus]) -> Vec<String> {
 }
 
 async fn metrics(State(state): State<AppState>) -> Response {
-    state.host.update_plugin_gauges();
+    state.host.update_gauges();
     let mut text = String::new();
     if let Err(error) = encode(&mut text, &state.registry) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
