@@ -231,6 +231,12 @@ impl PluginHost {
         &self.shared.logs
     }
 
+    /// Returns a client whose requests are counted as the host's own. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn measure(&self, client: kube::Client) -> kube::Client {
+        self.shared.metrics.rest.measure(client, &self.shared.options.api_server)
+    }
+
     /// The metrics that guests record.
     #[must_use]
     pub fn guest_metrics(&self) -> &GuestMetrics {
