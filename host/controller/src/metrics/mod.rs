@@ -117,9 +117,9 @@ fn event_buckets() -> TracedHistogram {
     HistogramWithExemplars::new(exponential_buckets(0.001, 2.0, 18))
 }
 
-/// Buckets from 10 ns to 10 s, those of client-go's work queue.
+/// Buckets from 10 ns to 1,000 s, those of controller-runtime's work queue.
 fn queue_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(10e-9, 10.0, 10))
+    Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
 
 /// Registers a family and returns it.

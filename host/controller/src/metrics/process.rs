@@ -11,6 +11,9 @@ use prometheus_client::metrics::MetricType;
 /// The clock ticks in a second of `/proc/self/stat`. Linux converts its own ticks to this number.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// The files with the memory limit of a container: in control groups of version 2, then of version 1. A container sees one of them.
+const GROUP_LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+
 /// Encodes the metrics of a process.
 #[derive(Debug)]
 pub(crate) struct ProcessCollector {
@@ -28,6 +31,10 @@ struct ProcFiles {
     limits: String,
     /// `/proc/stat`.
     system: String,
+    /// `/proc/meminfo`.
+    machine_memory: String,
+    /// The memory limit of the process's control group: in a container, the container's.
+    group_memory: String,
     /// The number of entries of `/proc/self/fd`.
     open_fds: Option<f64>,
 }
@@ -41,6 +48,7 @@ struct ProcessMetrics {
     virtual_memory: Option<f64>,
     virtual_memory_max: Option<f64>,
     resident_memory: Option<f64>,
+    memory_limit: Option<f64>,
     start_time: Option<f64>,
     threads: Option<f64>,
 }
@@ -53,7 +61,7 @@ struct ProcessMetric {
 }
 
 /// The encoder appends `_total` to the names of counters.
-const METRICS: [ProcessMetric; 8] = [
+const METRICS: [ProcessMetric; 9] = [
     ProcessMetric {
         name: "process_cpu_seconds",
         help: "CPU time of the host in seconds, user and system",
@@ -89,6 +97,12 @@ const METRICS: [ProcessMetric; 8] = [
         help: "Memory in use",
         kind: MetricType::Gauge,
         value: |metrics| metrics.resident_memory,
+    },
+    ProcessMetric {
+        name: "pilothouse_memory_limit_bytes",
+        help: "Memory limit of the container, or the memory of the machine if that is less",
+        kind: MetricType::Gauge,
+        value: |metrics| metrics.memory_limit,
     },
     ProcessMetric {
         name: "process_start_time_seconds",
@@ -138,6 +152,7 @@ impl ProcFiles {
             return Self::default();
         }
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let group_memory = GROUP_LIMITS.map(read).concat();
         // One of the descriptors is that of the directory itself.
         let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| number(entries.count()) - 1.0);
         Self {
@@ -145,6 +160,8 @@ impl ProcFiles {
             status: read("/proc/self/status"),
             limits: read("/proc/self/limits"),
             system: read("/proc/stat"),
+            machine_memory: read("/proc/meminfo"),
+            group_memory,
             open_fds,
         }
     }
@@ -158,6 +175,10 @@ impl ProcFiles {
         let field = |position: usize| fields.get(position)?.parse::<f64>().ok();
         let seconds = |ticks: f64| ticks / TICKS_PER_SECOND;
         let boot_time = value_after(&self.system, "btime ");
+        let machine_memory =
+            value_after(&self.machine_memory, "MemTotal:").map(|kibibytes| kibibytes * 1024.0);
+        // The group has the text `max` or a very large number if it has no limit.
+        let group_memory = self.group_memory.trim().parse::<f64>().ok();
         ProcessMetrics {
             cpu_seconds: field(11).zip(field(12)).map(|(user, system)| seconds(user + system)),
             open_fds: self.open_fds,
@@ -165,6 +186,8 @@ impl ProcFiles {
             virtual_memory: field(20),
             virtual_memory_max: limit(&self.limits, "Max address space "),
             resident_memory: value_after(&self.status, "VmRSS:").map(|kibibytes| kibibytes * 1024.0),
+            memory_limit: machine_memory
+                .map(|machine| group_memory.map_or(machine, |group| group.min(machine))),
             start_time: boot_time.zip(field(19)).map(|(boot, ticks)| boot + seconds(ticks)),
             threads: field(17),
         }
@@ -207,6 +230,8 @@ mod tests {
             status: "Name:\tpilot) house\nVmPeak:\t  9 kB\nVmRSS:\t   10240 kB\nThreads:\t9\n".to_owned(),
             limits: limits.to_owned(),
             system: "cpu  1 2 3\nbtime 1700000000\nprocesses 5\n".to_owned(),
+            machine_memory: "MemTotal:        4194304 kB\nMemFree:  1 kB\n".to_owned(),
+            group_memory: "1073741824\n".to_owned(),
             open_fds: Some(17.0),
         }
     }
@@ -220,6 +245,7 @@ mod tests {
             virtual_memory: Some(4_294_967_296.0),
             virtual_memory_max: Some(18_446_744_073_709_551_616.0),
             resident_memory: Some(10_485_760.0),
+            memory_limit: Some(1_073_741_824.0),
             start_time: Some(1_700_000_012.0),
             threads: Some(9.0),
         };
@@ -239,10 +265,20 @@ mod tests {
             stat: "1 (x) ? ? ?".to_owned(),
             status: garbage.clone(),
             limits: garbage.clone(),
-            system: garbage,
+            system: garbage.clone(),
+            machine_memory: garbage.clone(),
+            group_memory: garbage,
             open_fds: None,
         };
         assert_eq!(files.parse(), ProcessMetrics::default());
+    }
+
+    #[test]
+    fn a_container_without_a_limit_has_the_memory_of_the_machine() {
+        for group in ["max\n", "9223372036854771712\n", ""] {
+            let files = ProcFiles { group_memory: group.to_owned(), ..sample() };
+            assert_eq!(files.parse().memory_limit, Some(4_294_967_296.0), "{group:?}");
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -268,7 +268,10 @@ mod with_authorization {
             };
             assert_eq!(is_allowed(scraper.as_str()).await, path == "/metrics", "{path}");
             assert_eq!(is_allowed(reader.as_str()).await, path != "/metrics", "{path}");
-            assert!(!is_allowed(stranger.as_str()).await, "{path}: the role system:discovery must not be enough");
+            assert!(
+                !is_allowed(stranger.as_str()).await,
+                "{path}: the role system:discovery must not be enough"
+            );
         }
         // A permission to read is none to change something.
         let token = format!("Bearer {reader}");
