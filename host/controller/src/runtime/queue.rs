@@ -473,7 +473,7 @@ mod tests {
         got.forget();
         got.done();
         assert_eq!(memory.used(), 0);
-        queue.add_named(item("b"), Reason::Deleted, Priority::Normal, |_| true).expect("room");
+        queue.add_named(item("b"), Reason::Deleted, Priority::Normal, None, |_| true).expect("room");
         assert_eq!(memory.used(), 0, "another object was deleted");
     }
 
@@ -482,7 +482,9 @@ mod tests {
         let memory = HostMemory::default();
         let queue = queue_with(memory.clone());
         let add = |name: &str, is_cached| {
-            queue.add_named(item(name), Reason::Updated, Priority::Normal, |_| is_cached).expect("room");
+            queue
+                .add_named(item(name), Reason::Updated, Priority::Normal, None, |_| is_cached)
+                .expect("room");
             (queue.snapshot().depth, memory.used())
         };
         assert_eq!(add("a", true), (1, 0));
