@@ -65,7 +65,7 @@ pub(crate) async fn serve(
 }
 
 fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {
-    let routes = Router::new()
+    let routes: Router = Router::new()
         .route("/", get(page))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
