@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, mutants, release,
-    soak, test, tidy, wit,
+    api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, monitoring, mutants,
+    prometheus, release, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -93,6 +93,10 @@ enum Command {
     },
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
+    /// Generate the Grafana dashboards of the chart (deploy/chart/files/dashboards).
+    Dashboards,
+    /// Test the alerts and dashboards with Prometheus, as far as it is installed.
+    Prometheus,
     /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
@@ -148,6 +152,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Chart { test: true } => chart::build_and_test(root),
         Command::Chart { test: false } => chart::run(root),
         Command::Bindings => bindings::run(root),
+        Command::Dashboards => monitoring::run(root),
+        Command::Prometheus => prometheus::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
         Command::Dist(arguments) => delivery::dist(root, &arguments),

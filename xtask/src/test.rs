@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, cargo, chart, guests, host, tidy};
+use crate::{api, cargo, chart, guests, host, prometheus, tidy};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
 /// published crates. With `full`, it also runs the tests that need programs of others (`tools`).
@@ -24,7 +24,8 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     api::run(root, false)?;
     api::package(root)?;
     if full {
-        return chart::test(root, &binary, &guests);
+        chart::test(root, &binary, &guests)?;
+        return prometheus::run(root);
     }
     println!(
         "test: the chart was NOT rendered and NOT applied to a server: `cargo xtask test --full` does that"

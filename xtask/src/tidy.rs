@@ -7,7 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    bench, bindings, cargo, chart, documented_paths, documented_tests, excerpts, features, vocabulary, wit,
+    bench, bindings, cargo, chart, documented_paths, documented_tests, excerpts, features, monitoring, vocabulary,
+    wit,
 };
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
@@ -62,6 +63,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(documented_paths::missing_paths(root, &files)?);
     found.extend(bench::documents::problems(root)?);
     found.extend(chart::problems(root)?);
+    found.extend(monitoring::problems(root)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped_modules(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));

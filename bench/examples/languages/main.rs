@@ -115,6 +115,7 @@ fn request() -> Request {
         reasons: vec![Reason::Created],
         attempt: 0,
         extra: Vec::new(),
+        event_at: None,
     }
 }
 

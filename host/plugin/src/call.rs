@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pilothouse_model::{Notification, ObjectKey};
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::Fault;
 
@@ -42,6 +43,9 @@ pub struct Request {
     pub attempt: u32,
     /// Reserved for information from later versions of the host.
     pub extra: Vec<(String, String)>,
+    /// When the host received the oldest of the changes among the reasons; `None` if there is none. For the host's metrics: the guest does
+    /// not receive it.
+    pub event_at: Option<Instant>,
 }
 
 /// The result of a successful `reconcile`.

@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Parser};
 
+#[cfg(feature = "full")]
+pub(crate) use api::Api;
+#[cfg(feature = "full")]
+pub(crate) use process::Dev;
+#[cfg(not(feature = "full"))]
 use process::Dev;
 use steps::Demo;
 use transcript::Transcript;

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
 use pilothouse_plugin::HostMemoryCharge;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::runtime::queue::{Item, QueuePayload};
 
@@ -120,6 +121,11 @@ impl HeldItem {
     /// Takes the key's memory charge, to pass it on when the key is queued again.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.work.as_mut().and_then(|work| work.payload_mut().take_charge())
+    }
+
+    /// When the host received the oldest change that queued the key; `None` if none did.
+    pub(crate) fn event_at(&self) -> Option<Instant> {
+        self.work().payload().event_at()
     }
 
     /// The priority with which the key was taken.

@@ -142,6 +142,15 @@ impl GuestHost {
         Ok(())
     }
 
+    /// Counts a write that the API server has accepted, if a change led to the call.
+    fn record_write(&self, call: &Call) {
+        if let Call::Reconcile(request) = call
+            && let Some(event_at) = request.event_at
+        {
+            self.services.metrics.event_to_write.observe(event_at.elapsed().as_secs_f64(), None, None);
+        }
+    }
+
     /// Logs a warning about the plugin, in its log and in the host's.
     fn warn(&self, message: &str) {
         self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
@@ -254,7 +263,9 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        state(self.client(call).await?.create(item(call).as_ref(), manifest, subresource).await?)
+        let written = self.client(call).await?.create(item(call).as_ref(), manifest, subresource).await?;
+        self.record_write(call);
+        state(written)
     }
 
     async fn client_update(
@@ -263,7 +274,9 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        state(self.client(call).await?.update(item(call).as_ref(), manifest, subresource).await?)
+        let written = self.client(call).await?.update(item(call).as_ref(), manifest, subresource).await?;
+        self.record_write(call);
+        state(written)
     }
 
     async fn client_patch(
@@ -274,7 +287,10 @@ impl Host for GuestHost {
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        state(self.client(call).await?.patch(item(call).as_ref(), target, key, patch, subresource).await?)
+        let client = self.client(call).await?;
+        let written = client.patch(item(call).as_ref(), target, key, patch, subresource).await?;
+        self.record_write(call);
+        state(written)
     }
 
     async fn client_delete(
@@ -284,7 +300,9 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        self.client(call).await?.delete(item(call).as_ref(), target, key, options).await.map(drop)
+        self.client(call).await?.delete(item(call).as_ref(), target, key, options).await?;
+        self.record_write(call);
+        Ok(())
     }
 
     fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {

@@ -38,6 +38,7 @@ use crate::metrics::Metrics;
 use crate::metrics::compile::CompileCollector;
 use crate::metrics::guest::GuestMetrics;
 use crate::metrics::informers::InformerCollector;
+use crate::metrics::process::ProcessCollector;
 use crate::name::PluginName;
 use crate::outgoing::Tls;
 use crate::runtime::hot_loop::{Authors, HotLoops};
@@ -230,16 +231,23 @@ impl PluginHost {
         &self.shared.logs
     }
 
+    /// Returns a client whose requests are counted as the host's own. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn measure(&self, client: kube::Client) -> kube::Client {
+        self.shared.metrics.rest.measure(client, &self.shared.options.api_server)
+    }
+
     /// The metrics that guests record.
     #[must_use]
     pub fn guest_metrics(&self) -> &GuestMetrics {
         &self.shared.guest_metrics
     }
 
-    /// Registers the metrics of the informers and the engine.
+    /// Registers the metrics of the informers, the engine and the process.
     pub fn register_collectors(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(InformerCollector(self.shared.services.informers.clone())));
         registry.register_collector(Box::new(CompileCollector(self.shared.services.engine.clone())));
+        registry.register_collector(Box::new(ProcessCollector::of_this_process()));
     }
 
     /// Returns the state of every informer, for bug reports. Contains no content of objects.
@@ -248,8 +256,9 @@ impl PluginHost {
         self.shared.services.informers.informers()
     }
 
-    /// Updates the gauges of all plugins. Must be called before the metrics are scraped.
-    pub fn update_plugin_gauges(&self) {
+    /// Updates the gauges of the host and of all plugins. Must be called before the metrics are scraped.
+    pub fn update_gauges(&self) {
+        self.shared.metrics.ready.set(i64::from(self.is_ready()));
         self.shared.status_sources.read().values().for_each(|source| source.update_gauges());
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod compile;
 pub(crate) mod guest;
 pub(crate) mod informers;
 mod plugin;
+pub(crate) mod process;
 pub(crate) mod rest;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use pilothouse_plugin::HostMemoryKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -47,17 +49,34 @@ struct ByKind {
     kind: &'static str,
 }
 
+/// What was built: constants of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
+    os: &'static str,
+    arch: &'static str,
+}
+
+/// The labels of an exemplar: `trace_id`.
+pub(crate) type TraceLabels = [(&'static str, String); 1];
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+/// Histograms that can show a trace for each bucket.
+type TracedHistogram = HistogramWithExemplars<TraceLabels>;
+type TracedHistograms<L> = Family<L, TracedHistogram, fn() -> TracedHistogram>;
 
 /// The metric families of all plugins. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
+    pub(crate) ready: Gauge,
     reconciles: Family<ByResult, Counter>,
     errors: Family<ByController, Counter>,
     terminal_errors: Family<ByController, Counter>,
     panics: Family<ByController, Counter>,
     timeouts: Family<ByController, Counter>,
     reconcile_time: Histograms<ByController>,
+    event_to_reconcile: TracedHistograms<ByController>,
+    event_to_write: TracedHistograms<ByController>,
     active_workers: Family<ByController, Gauge>,
     max_concurrent: Family<ByController, Gauge>,
     reloads: Family<ByResult, Counter>,
@@ -93,9 +112,14 @@ fn reconcile_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.005, 2.0, 14))
 }
 
-/// Buckets from 10 ns to 10 s, those of client-go's work queue.
+/// Buckets from 1 ms to 131 s: a change waits for its predicate, in the queue and, for the second histogram, for the guest and the API server.
+fn event_buckets() -> TracedHistogram {
+    HistogramWithExemplars::new(exponential_buckets(0.001, 2.0, 18))
+}
+
+/// Buckets from 10 ns to 1,000 s, those of controller-runtime's work queue.
 fn queue_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(10e-9, 10.0, 10))
+    Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
 
 /// Registers a family and returns it.
@@ -109,6 +133,15 @@ pub(crate) fn registered<M: Metric + Clone>(
     metric
 }
 
+/// Registers the metric that says what was built.
+fn register_build(registry: &mut Registry) {
+    let help = "Always 1; the labels are the version of the host, and what it was compiled for";
+    let builds: Family<Build, Gauge> = registered(registry, "pilothouse_build_info", help, Family::default());
+    let build =
+        Build { version: env!("CARGO_PKG_VERSION"), os: std::env::consts::OS, arch: std::env::consts::ARCH };
+    builds.get_or_create(&build).set(1);
+}
+
 impl Metrics {
     /// Creates the families and registers each under its name and help text, which docs/metrics.md repeats.
     #[expect(clippy::too_many_lines, reason = "the table of metrics")]
@@ -116,11 +149,18 @@ impl Metrics {
         let lifecycle = LifecycleMetrics::register(registry);
         let http = HttpMetrics::register(registry);
         let rest = RestMetrics::register(registry);
+        register_build(registry);
         // The text format appends `_total` to the names of counters.
         Self {
             lifecycle,
             http,
             rest,
+            ready: registered(
+                registry,
+                "pilothouse_ready",
+                "1 if the host is ready, as `/readyz` says, else 0",
+                Gauge::default(),
+            ),
             reconciles: registered(
                 registry,
                 "controller_runtime_reconcile",
@@ -156,6 +196,18 @@ impl Metrics {
                 "controller_runtime_reconcile_time_seconds",
                 "Duration of reconciles",
                 Family::new_with_constructor(reconcile_buckets),
+            ),
+            event_to_reconcile: registered(
+                registry,
+                "pilothouse_event_to_reconcile_seconds",
+                "Time from when the plugin's task received a change until a worker began the reconcile that it led to; of several changes, the oldest counts",
+                Family::new_with_constructor(event_buckets),
+            ),
+            event_to_write: registered(
+                registry,
+                "pilothouse_event_to_write_seconds",
+                "Time from when the plugin's task received a change until the API server accepted a write of the reconcile that it led to; each write counts",
+                Family::new_with_constructor(event_buckets),
             ),
             active_workers: registered(
                 registry,
@@ -310,6 +362,8 @@ impl Metrics {
             panics: self.panics.get_or_create_owned(&controller),
             timeouts: self.timeouts.get_or_create_owned(&controller),
             reconcile_time: self.reconcile_time.get_or_create_owned(&controller),
+            event_to_reconcile: self.event_to_reconcile.get_or_create_owned(&controller),
+            event_to_write: self.event_to_write.get_or_create_owned(&controller),
             active_workers: self.active_workers.get_or_create_owned(&controller),
             max_concurrent: self.max_concurrent.get_or_create_owned(&controller),
             loaded: self.reloads.get_or_create_owned(&result("loaded")),

@@ -5,10 +5,12 @@ use std::time::Duration;
 use pilothouse_informer::QueueMetrics;
 use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::lifecycle::StateMetrics;
+use crate::metrics::TraceLabels;
 use crate::outgoing::HttpCounters;
 
 /// The counters of one plugin, looked up once so that counting takes no lock of a family.
@@ -22,6 +24,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) reconcile_time: Histogram,
+    pub(crate) event_to_reconcile: HistogramWithExemplars<TraceLabels>,
+    pub(crate) event_to_write: HistogramWithExemplars<TraceLabels>,
     pub(crate) active_workers: Gauge,
     pub(crate) max_concurrent: Gauge,
     pub(crate) loaded: Counter,

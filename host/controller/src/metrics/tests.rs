@@ -12,6 +12,7 @@ use prometheus_client::encoding::text::encode;
 use super::*;
 use crate::metrics::compile::CompileCollector;
 use crate::metrics::informers::InformerCollector;
+use crate::metrics::process::ProcessCollector;
 
 /// Rows of the tables in docs/metrics.md, by the name of the metric.
 type Rows = BTreeMap<String, String>;
@@ -70,6 +71,7 @@ async fn scrape() -> String {
     registry.register_collector(Box::new(InformerCollector(informers.clone())));
     let engine = pilothouse_plugin::Engine::new(Default::default()).expect("an engine");
     registry.register_collector(Box::new(CompileCollector(engine)));
+    registry.register_collector(Box::new(ProcessCollector::of_sample()));
     let pods = ResourceType {
         group: String::new(),
         version: "v1".into(),
@@ -106,6 +108,22 @@ async fn the_documentation_has_every_metric_with_its_kind_labels_and_help() {
         documented, rows,
         "docs/metrics.md (left) is not up to date: run PILOTHOUSE_UPDATE_DOCS=1 cargo test -p pilothouse-controller metrics"
     );
+}
+
+#[test]
+fn an_exemplar_names_the_trace_of_an_observation() {
+    let mut registry = Registry::default();
+    let metrics =
+        Metrics::register(&mut registry).of(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
+    metrics.event_to_write.observe(0.003, Some([("trace_id", "4bf92f3577b34da6".to_owned())]), None);
+    metrics.event_to_write.observe(0.003, None, None);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    let bucket = text.lines().find(|line| {
+        line.starts_with("pilothouse_event_to_write_seconds_bucket") && line.contains(r#"le="0.004""#)
+    });
+    let bucket = bucket.expect("a bucket");
+    assert!(bucket.contains(r#" 2 # {trace_id="4bf92f3577b34da6"} 0.003"#), "{bucket}");
 }
 
 #[tokio::test]

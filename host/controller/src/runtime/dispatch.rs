@@ -29,10 +29,19 @@ pub(super) struct Dispatcher {
     /// One future per route whose subscription has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the next
     /// version's future on the same subscription returns the batch instead.
     batches: FuturesUnordered<NextBatch>,
-    /// The unprocessed part of the current batch, and the position of its route.
-    remaining: Option<(usize, std::vec::IntoIter<Notification>)>,
+    /// The unprocessed part of the current batch.
+    remaining: Option<Remaining>,
     /// When to prune own writes that no notification mentions.
     next_prune: Instant,
+}
+
+/// The unprocessed part of a batch.
+struct Remaining {
+    /// The position of the batch's route.
+    position: usize,
+    /// When the batch was taken from the informer.
+    received: Instant,
+    notifications: std::vec::IntoIter<Notification>,
 }
 
 /// How long one call of [`Dispatcher::next`] evaluates predicates and queues keys before it yields to other tasks.
@@ -98,20 +107,21 @@ impl Dispatcher {
         // The subscription has ended, because the host is shutting down: it is not polled again.
         let Some(batch) = batch else { return };
         version.views.confirm_own_writes(&version.routes[position].watch, &batch);
-        self.remaining = Some((position, batch.into_iter()));
+        // The clock is read once for each batch, not for each notification.
+        let received = Instant::now();
+        self.remaining = Some(Remaining { position, received, notifications: batch.into_iter() });
         self.queue_remaining(guest, Some(TIME_SLICE));
     }
 
     /// Queues the rest of the current batch, for at most `slice` if that is given. At its end, the subscription is polled again.
     fn queue_remaining(&mut self, guest: &GuestServices, slice: Option<Duration>) {
-        let (Some(version), Some((position, remaining))) = (&self.version, &mut self.remaining) else {
-            return;
-        };
-        let route = &version.routes[*position];
+        let (Some(version), Some(remaining)) = (&self.version, &mut self.remaining) else { return };
+        let (position, received) = (remaining.position, remaining.received);
+        let route = &version.routes[position];
         let end = slice.filter(|_| needs_slices(route)).map(|slice| Instant::now() + slice);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
-        if queue_all(version, route, remaining, guest, &is_over) {
-            self.batches.push(next_batch(version, *position, route));
+        if queue_all(version, route, &mut remaining.notifications, received, guest, &is_over) {
+            self.batches.push(next_batch(version, position, route));
             self.remaining = None;
         }
     }
@@ -135,6 +145,7 @@ fn queue_all(
     version: &Version,
     route: &WatchRoute,
     remaining: &mut std::vec::IntoIter<Notification>,
+    received: Instant,
     guest: &GuestServices,
     is_over: &impl Fn() -> bool,
 ) -> bool {
@@ -146,7 +157,7 @@ fn queue_all(
                 guest.panics.inject_test_panic("dispatch");
                 let namespace = initial_namespace(route, notification);
                 if namespace.is_none() || namespace != queued_namespace.as_deref() {
-                    queue(version, route, notification, guest);
+                    queue(version, route, notification, received, guest);
                     queued_namespace = namespace.map(str::to_owned);
                 }
                 if is_over() {
@@ -166,7 +177,7 @@ fn queue_all(
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
-            guest.queue.add(item, reason, priority);
+            guest.queue.add_for_event(item, reason, priority, event_time(priority, received));
         }
     }
 }
@@ -188,15 +199,17 @@ fn next_batch(version: &Version, position: usize, route: &WatchRoute) -> NextBat
     Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
-/// Queues the keys that a change of an object triggers.
+/// Queues the keys that a change of an object triggers, which the plugin's task received at `received`.
 pub(super) fn queue(
     version: &Version,
     route: &WatchRoute,
     notification: &Notification,
+    received: Instant,
     guest: &GuestServices,
 ) {
     let Some(trigger) = &route.trigger else { return };
     let (reason, priority) = reason(notification);
+    let event_at = event_time(priority, received);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
     if is_checked && !admits(route, trigger, notification, guest) {
@@ -208,13 +221,13 @@ pub(super) fn queue(
         let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         if is_itself {
-            guest.queue.add(item, reason, priority);
+            guest.queue.add_for_event(item, reason, priority, event_at);
             continue;
         }
         let is_cached = |key: &ObjectKey| {
             version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
         };
-        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, is_cached) {
+        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event_at, is_cached) {
             let refused =
                 format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
             guest.record_refusal(&refused, &exceeded);
@@ -291,6 +304,12 @@ fn reason(notification: &Notification) -> (Reason, Priority) {
     }
 }
 
+/// Returns the time from which the delay of the key's reconcile counts; `None` for objects of the initial list and resyncs, which wait behind
+/// live changes on purpose.
+fn event_time(priority: Priority, received: Instant) -> Option<Instant> {
+    (priority == Priority::Normal).then_some(received)
+}
+
 /// Queues every object of the target watches, because a new version may reconcile any of them differently.
 pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
@@ -322,7 +341,9 @@ mod tests {
         let version = version(&guest, "maps", &watched).await;
         let mut batch = version.routes[0].subscribed.take_all().into_iter();
         guest.panics.arm("dispatch", 1);
-        assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &|| false), "all are queued");
+        let received = Instant::now();
+        let route = &version.routes[0];
+        assert!(queue_all(&version, route, &mut batch, received, &guest, &|| false), "all are queued");
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
         let status = guest.panics.status_text().expect("a problem in the status");
         assert!(status.contains("a defect in the dispatch"), "{status}");
@@ -355,7 +376,7 @@ mod tests {
             };
             let added = |object| Notification::Added { object, initial };
             let mut batch = objects.iter().cloned().map(added).collect::<Vec<_>>().into_iter();
-            assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &take_all));
+            assert!(queue_all(&version, &version.routes[0], &mut batch, Instant::now(), &guest, &take_all));
             assert_eq!(queued.into_inner(), expected, "initial: {initial}");
         }
     }
@@ -377,7 +398,8 @@ mod tests {
         let mut changes = |count: usize| {
             for name in 0..count {
                 let object = server.put(name % 3, 0, 0);
-                queue(&version, route, &Notification::Added { object, initial: false }, &guest);
+                let notification = Notification::Added { object, initial: false };
+                queue(&version, route, &notification, Instant::now(), &guest);
             }
             guest.metrics.predicate_errors.get()
         };

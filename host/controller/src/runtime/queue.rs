@@ -19,6 +19,7 @@ use pilothouse_informer::{
 };
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind, Reason};
+use tokio::time::Instant;
 
 use crate::client::in_flight::{HeldItem, InFlight};
 
@@ -41,6 +42,8 @@ pub(crate) struct PluginQueue {
 #[derive(Debug, Default)]
 pub(crate) struct QueuePayload {
     reasons: Reasons,
+    /// When the host received the oldest change that queued the key; `None` if none did.
+    event_at: Option<Instant>,
     /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
 }
@@ -68,6 +71,10 @@ const ALL: [Reason; 8] = [
 impl KeyPayload for QueuePayload {
     fn merge(&mut self, other: Self) {
         self.reasons.merge(other.reasons);
+        self.event_at = match (self.event_at, other.event_at) {
+            (Some(first), Some(second)) => Some(first.min(second)),
+            (first, second) => first.or(second),
+        };
         if self.charge.is_none() {
             self.charge = other.charge;
         }
@@ -79,11 +86,16 @@ impl QueuePayload {
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.charge.take()
     }
+
+    /// When the host received the oldest change that queued the key.
+    pub(crate) fn event_at(&self) -> Option<Instant> {
+        self.event_at
+    }
 }
 
 impl From<Reason> for QueuePayload {
     fn from(reason: Reason) -> Self {
-        Self { reasons: reason.into(), charge: None }
+        Self { reasons: reason.into(), event_at: None, charge: None }
     }
 }
 
@@ -119,8 +131,19 @@ impl PluginQueue {
 
     /// Queues the key of a cached object, or of an object that was just deleted.
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
+        self.add_for_event(item, reason, priority, None);
+    }
+
+    /// Like [`add`](Self::add), for a change that the host received at `event_at`.
+    pub(crate) fn add_for_event(
+        &self,
+        item: Item,
+        reason: Reason,
+        priority: Priority,
+        event_at: Option<Instant>,
+    ) {
         let charge = (reason == Reason::Deleted).then(|| self.charge_deleted(&item));
-        let payload = QueuePayload { reasons: reason.into(), charge };
+        let payload = QueuePayload { reasons: reason.into(), event_at, charge };
         self.queue.add_with_payload(item, payload, priority);
     }
 
@@ -136,8 +159,18 @@ impl PluginQueue {
         reason: Reason,
         priority: Priority,
     ) -> Result<(), HostMemoryExceeded> {
+        self.add_charged(item, delay, reason.into(), priority)
+    }
+
+    fn add_charged(
+        &self,
+        item: Item,
+        delay: Duration,
+        mut payload: QueuePayload,
+        priority: Priority,
+    ) -> Result<(), HostMemoryExceeded> {
         let charge = self.memory.try_charge(HostMemoryKind::QueuedKeys, bytes(&item))?;
-        let payload = QueuePayload { reasons: reason.into(), charge: Some(Box::new(charge)) };
+        payload.charge = Some(Box::new(charge));
         if delay.is_zero() {
             self.queue.add_with_payload(item, payload, priority);
         } else {
@@ -146,50 +179,52 @@ impl PluginQueue {
         Ok(())
     }
 
-    /// Queues a key that an object refers to, whether that object exists or not. Ignores a key that is too long for any object. Errors if
-    /// the key has no cached object and does not fit into the plugin's host memory.
+    /// Queues a key that an object refers to, whether that object exists or not, because of a change that the host received at `event_at`.
+    /// Ignores a key that is too long for any object. Errors if the key has no cached object and does not fit into the plugin's host memory.
     pub(crate) fn add_named(
         &self,
         item: Item,
         reason: Reason,
         priority: Priority,
+        event_at: Option<Instant>,
         is_cached: impl FnOnce(&ObjectKey) -> bool,
     ) -> Result<(), HostMemoryExceeded> {
         if item.key.as_str().len() > MAX_KEY_LENGTH {
             return Ok(());
         }
+        let payload = QueuePayload { event_at, ..reason.into() };
         if is_cached(&item.key) {
             // The reason is that of another object.
-            self.queue.add_with_payload(item, reason.into(), priority);
+            self.queue.add_with_payload(item, payload, priority);
             return Ok(());
         }
-        self.add_uncached(item, Duration::ZERO, reason, priority)
+        self.add_charged(item, Duration::ZERO, payload, priority)
     }
 
     /// Queues an item again that a worker has taken but not processed, after a delay, with the same reasons and priority.
     pub(crate) fn requeue_taken_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
-        let mut payload = QueuePayload { reasons: Reasons::default(), charge: held.take_charge() };
-        reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
+        let payload = taken_payload(held, reasons);
         self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
     /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
     pub(crate) fn requeue_taken(&self, held: &mut HeldItem, reasons: &[Reason]) {
-        let mut payload = QueuePayload { reasons: Reasons::default(), charge: held.take_charge() };
-        reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
+        let payload = taken_payload(held, reasons);
         self.queue.add_with_payload(held.key().clone(), payload, held.priority());
     }
 
     /// Queues an item after a delay that its reconcile requested, with the priority with which it was taken.
     pub(crate) fn requeue_after(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
-        let payload = QueuePayload { reasons: Reason::Requeue.into(), charge: self.charge_of(held, reasons) };
+        let charge = self.charge_of(held, reasons);
+        let payload = QueuePayload { charge, ..Reason::Requeue.into() };
         self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
     /// Queues a failed item again with its rate-limited delay and the priority with which it was taken. Returns the delay, or `None` once the
     /// queue is shut down.
     pub(crate) fn retry(&self, held: &mut HeldItem, reasons: &[Reason]) -> Option<Duration> {
-        let payload = QueuePayload { reasons: Reason::Retry.into(), charge: self.charge_of(held, reasons) };
+        let charge = self.charge_of(held, reasons);
+        let payload = QueuePayload { charge, ..Reason::Retry.into() };
         self.queue.add_with_payload_rate_limited(held.key().clone(), payload, held.priority())
     }
 
@@ -253,6 +288,14 @@ impl PluginQueue {
     }
 }
 
+/// Takes the payload of an item that was not processed, with its reasons, so that it can be queued again.
+fn taken_payload(held: &mut HeldItem, reasons: &[Reason]) -> QueuePayload {
+    let mut payload =
+        QueuePayload { reasons: Reasons::default(), event_at: held.event_at(), charge: held.take_charge() };
+    reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
+    payload
+}
+
 /// Estimates the bytes that the queue uses for a key.
 fn bytes(item: &Item) -> usize {
     KEY_BYTES + item.key.as_str().len()
@@ -281,6 +324,30 @@ mod tests {
         got.done();
         let (_, reasons) = queue.get().await.expect("the item again");
         assert_eq!(reasons, [Reason::Deleted]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_has_the_time_of_its_oldest_change_until_it_was_processed() {
+        let queue = queue_with(HostMemory::default());
+        let first = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let second = Instant::now();
+        queue.add(item("a"), Reason::Requeue, Priority::Normal);
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(second));
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(first));
+        queue
+            .add_named(item("a"), Reason::Updated, Priority::Normal, Some(second), |_| true)
+            .expect("it is cached");
+        let (mut got, reasons) = queue.get().await.expect("the item");
+        assert_eq!(got.event_at(), Some(first));
+        queue.requeue_taken(&mut got, &reasons);
+        got.done();
+        let (mut got, reasons) = queue.get().await.expect("the item again");
+        assert_eq!(got.event_at(), Some(first), "it was not processed");
+        assert!(queue.retry(&mut got, &reasons).is_some());
+        got.done();
+        let (got, _) = queue.get().await.expect("the retry");
+        assert_eq!(got.event_at(), None, "a retry is no change");
     }
 
     #[tokio::test(start_paused = true)]
@@ -406,7 +473,7 @@ mod tests {
         got.forget();
         got.done();
         assert_eq!(memory.used(), 0);
-        queue.add_named(item("b"), Reason::Deleted, Priority::Normal, |_| true).expect("room");
+        queue.add_named(item("b"), Reason::Deleted, Priority::Normal, None, |_| true).expect("room");
         assert_eq!(memory.used(), 0, "another object was deleted");
     }
 
@@ -415,7 +482,9 @@ mod tests {
         let memory = HostMemory::default();
         let queue = queue_with(memory.clone());
         let add = |name: &str, is_cached| {
-            queue.add_named(item(name), Reason::Updated, Priority::Normal, |_| is_cached).expect("room");
+            queue
+                .add_named(item(name), Reason::Updated, Priority::Normal, None, |_| is_cached)
+                .expect("room");
             (queue.snapshot().depth, memory.used())
         };
         assert_eq!(add("a", true), (1, 0));

@@ -116,7 +116,8 @@ struct ReconcileAttempt<'a> {
 impl<'a> ReconcileAttempt<'a> {
     fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
-        let request = Request { watch, key, reasons, attempt: item.attempts(), extra: Vec::new() };
+        let (attempt, event_at) = (item.attempts(), item.event_at());
+        let request = Request { watch, key, reasons, attempt, extra: Vec::new(), event_at };
         Self { guest, item, request: Arc::new(request), is_handled: false }
     }
 }
@@ -139,7 +140,8 @@ impl ReconcileAttempt<'_> {
     fn queue_as(&self, item: &Item) {
         let reasons = &self.request.reasons;
         for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
-            self.guest.queue.add(item.clone(), *reason, self.item.priority());
+            let (priority, event_at) = (self.item.priority(), self.item.event_at());
+            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at);
         }
     }
 }
@@ -181,7 +183,7 @@ impl Drop for ActiveReconcile<'_> {
 
 struct Reconciled {
     outcome: Result<Outcome, Failure>,
-    seconds: f64,
+    started: Instant,
 }
 
 /// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
@@ -195,13 +197,17 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
             Err(fault) => Err(fault.into()),
         }
     };
-    Some(Reconciled { outcome, seconds: started.elapsed().as_secs_f64() })
+    Some(Reconciled { outcome, started })
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
 fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
     let metrics = &guest.metrics;
-    metrics.reconcile_time.observe(reconciled.seconds);
+    metrics.reconcile_time.observe(reconciled.started.elapsed().as_secs_f64());
+    if let Some(event_at) = item.event_at() {
+        let delay = reconciled.started.saturating_duration_since(event_at);
+        metrics.event_to_reconcile.observe(delay.as_secs_f64(), None, None);
+    }
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             guest.recent_errors.record_success();

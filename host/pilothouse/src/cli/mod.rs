@@ -171,6 +171,9 @@ pub(crate) struct Run {
         value_parser = listen_address::parse
     )]
     pub(crate) listen: SocketAddr,
+    /// Who may read the status port. By default, everyone who reaches it.
+    #[arg(long, env = "PILOTHOUSE_AUTH", value_enum, value_name = "MODE")]
+    pub(crate) auth: Option<AuthMode>,
     /// Default grants: what a plugin may access when its sidecar does not say. Overrides `grants` of --config.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
     pub(crate) grants: Option<Grants>,
@@ -214,6 +217,9 @@ pub(crate) struct Rbac {
     /// Path to the host's configuration file (YAML). Its `grants` and `grantCrds` affect the roles.
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Print the permissions that `run --auth kubernetes` requires, too, and roles for those who read the status port.
+    #[arg(long, env = "PILOTHOUSE_AUTH", value_enum, value_name = "MODE")]
+    pub(crate) auth: Option<AuthMode>,
     /// Look up the plural names of custom resources in the cluster of this kubeconfig.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -352,6 +358,15 @@ pub(crate) enum Grants {
     Declared,
     /// Nothing.
     Explicit,
+}
+
+/// Who may read the status port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthMode {
+    /// Everyone who reaches it.
+    None,
+    /// Clients with a token of a user whom the API server allows to get the path (TokenReview, SubjectAccessReview).
+    Kubernetes,
 }
 
 impl From<Grants> for GrantMode {

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::compile;
 use super::ingest::IngestThread;
-use crate::cli::{CacheCompression, CompilerMode, TestHooks};
+use crate::cli::{AuthMode, CacheCompression, CompilerMode, TestHooks};
+use crate::http::authorization::Authorizer;
 use crate::shutdown::GRACE_PERIOD;
 use crate::{CommandError, CommandResult, http};
 
@@ -27,6 +28,8 @@ pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
+    /// Who may read the status server.
+    pub(crate) auth: AuthMode,
     /// Address of the API server as `host:port`.
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
@@ -46,10 +49,13 @@ pub(crate) async fn run(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> CommandResult {
+    let clients: Clients = clients.into();
+    let reviewing = (flags.auth == AuthMode::Kubernetes).then(|| clients.requests.clone());
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
     let (running, registry) = RunningHost::start(flags, clients, shutdown.clone())?;
+    let authorizer = reviewing.map(|client| Authorizer::new(running.host().measure(client)));
     let state = http::AppState::new(running.host().clone(), registry);
-    let serving = tokio::spawn(http::serve(listener, state, guard, shutdown));
+    let serving = tokio::spawn(http::serve(listener, state, guard, authorizer, shutdown));
     let result = running.wait().await;
     serving.abort();
     result
@@ -64,8 +70,8 @@ pub(crate) struct RunningHost {
 }
 
 impl RunningHost {
-    /// Starts a host, which runs until `shutdown` is cancelled. Returns it with the registry of its metrics. Serves nothing, so the names
-    /// that the status server accepts are not used.
+    /// Starts a host, which runs until `shutdown` is cancelled. Returns it with the registry of its metrics. Serves nothing, so the flags
+    /// of the status server are not used.
     ///
     /// # Errors
     /// Errors if the operating system starts no thread.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount};
+use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount, Verdict};
 
 use super::run::read_config;
-use crate::cli::{Rbac, RbacFormat};
+use crate::cli::{AuthMode, Rbac, RbacFormat};
 use crate::{CommandError, CommandResult, output, plugin_check};
 
 pub(crate) async fn run(flags: Rbac) -> CommandResult {
@@ -24,6 +24,9 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
     let mut roles = Roles::new(host, flags.name);
     let mut names = Vec::new();
     let mut comments = Vec::new();
+    if flags.auth == Some(AuthMode::Kubernetes) {
+        review_permissions().iter().for_each(|permission| roles.add("the status port", permission));
+    }
     for file in &flags.files {
         let report =
             plugin_check::check_file_without_review(file, flags.kubeconfig.as_deref(), host_config).await?;
@@ -50,7 +53,42 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
         RbacFormat::Manifests => roles.yaml(),
         RbacFormat::HelmValues => roles.helm_values(),
     });
+    if flags.auth == Some(AuthMode::Kubernetes) && flags.format == RbacFormat::Manifests {
+        output::print_line(format_args!("---\n{}", reader_roles(&roles.name)));
+    }
     Ok(())
+}
+
+/// Returns the permissions of a host that asks the API server who may read its status port.
+fn review_permissions() -> [RequiredPermission; 2] {
+    let reviews =
+        [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
+    reviews.map(|(group, resource)| RequiredPermission {
+        service_account: None,
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb: "create".to_owned(),
+        namespace: String::new(),
+        names: Vec::new(),
+        needed_for: "--auth kubernetes".to_owned(),
+        is_guess: false,
+        allowed: Verdict::Unverified,
+    })
+}
+
+/// Returns the roles of those who read the status port: one for scrapes, and one for everything. Nothing is bound to them.
+fn reader_roles(name: &str) -> String {
+    let role = |suffix: &str, reader: &str, paths: &str| {
+        format!(
+            "# Bind this role to {reader}.\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: \
+             {name}:{suffix}\nrules:\n  - nonResourceURLs: [{paths}]\n    verbs: [\"get\"]"
+        )
+    };
+    let metrics = role("metrics-reader", "the service account of Prometheus", "\"/metrics\"");
+    let all = "\"/metrics\", \"/pilothouse/*\"";
+    let status =
+        role("status-reader", "those who may read the status, the logs and the keys of plugins", all);
+    format!("{metrics}\n---\n{status}")
 }
 
 /// Errors if two files have the same plugin name. A host runs only one plugin of each name, so the files belong to different hosts.
@@ -213,8 +251,6 @@ fn yaml_string(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_controller::Verdict;
-
     use super::*;
 
     fn permission(
@@ -298,6 +334,22 @@ mod tests {
                         - namespace: \"\"\n      serviceAccount: \"bots/a\"\n      rules:\n        # a: watch w\n        \
                         - apiGroups: [\"apps\"]\n          resources: [\"deployments\"]\n          verbs: [\"get\"]";
         assert_eq!(roles.helm_values(), expected);
+    }
+
+    #[test]
+    fn an_authenticated_status_port_needs_reviews_and_roles_for_its_readers() {
+        let mut roles = roles();
+        review_permissions().iter().for_each(|permission| roles.add("the status port", permission));
+        let text = roles.yaml();
+        let rule = "  # the status port: --auth kubernetes\n  - apiGroups: [\"authentication.k8s.io\"]\n    resources: \
+                    [\"tokenreviews\"]\n    verbs: [\"create\"]\n";
+        assert!(text.contains(rule) && text.contains("resources: [\"subjectaccessreviews\"]"), "{text}");
+        let text = reader_roles("pilothouse");
+        assert!(
+            text.contains("  name: pilothouse:metrics-reader\nrules:\n  - nonResourceURLs: [\"/metrics\"]\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n---\n") && text.contains("  name: pilothouse:status-reader\n"), "{text}");
     }
 
     #[test]

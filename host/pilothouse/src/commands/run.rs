@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use super::listen;
-use crate::cli::{CacheCompression, CompilerMode, Run};
+use crate::cli::{AuthMode, CacheCompression, CompilerMode, Run};
 use crate::{CommandError, CommandResult, cluster, output, shutdown};
 
 /// The host's configuration file (`--config`).
@@ -55,11 +55,19 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     require_directory(&flags.plugins)?;
     let listener = listen::bind("--listen", flags.listen).await?;
+    let address = listen::local_address(&listener)?;
+    if flags.auth.is_none() && !address.ip().to_canonical().is_loopback() {
+        tracing::warn!(
+            "everyone who reaches {address} can read the status, the logs and the metrics: --auth kubernetes lets the API server decide who \
+             may, --auth none accepts it"
+        );
+    }
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
-    output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
+    output::print_line(format_args!("status      http://{address}/"));
     let host = HostFlags {
         plugins: flags.plugins,
         allowed_hosts: flags.hosts.allowed_hosts,
+        auth: flags.auth.unwrap_or(AuthMode::None),
         api_server,
         grant_crds: config.grant_crds,
         grants: flags.grants.map_or(config.grants, GrantMode::from),

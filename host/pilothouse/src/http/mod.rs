@@ -1,6 +1,7 @@
 //! The HTTP server on `--listen`: health, metrics, status and logs, and requests of operators about single plugins. The paths are public
-//! API. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
+//! API. With `--auth kubernetes`, `authorization` asks the API server who may read. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
 
+pub(crate) mod authorization;
 mod control;
 mod page;
 mod peer;
@@ -28,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::summary;
+use authorization::{Authorizer, require_permission};
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -54,15 +56,16 @@ pub(crate) async fn serve(
     listener: TcpListener,
     state: AppState,
     guard: RequestGuard,
+    authorizer: Option<Authorizer>,
     shutdown: CancellationToken,
 ) {
     let listening =
         BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: true };
-    pilothouse_listen::serve(listening, routes(state, guard), shutdown).await;
+    pilothouse_listen::serve(listening, routes(state, guard, authorizer), shutdown).await;
 }
 
-fn routes(state: AppState, guard: RequestGuard) -> Router {
-    Router::new()
+fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {
+    let routes: Router = Router::new()
         .route("/", get(page))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
@@ -72,8 +75,13 @@ fn routes(state: AppState, guard: RequestGuard) -> Router {
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
         .merge(control::routes())
-        .with_state(state)
-        .layer(from_fn_with_state(Arc::new(guard), protect))
+        .with_state(state);
+    let routes = match authorizer {
+        Some(authorizer) => routes.layer(from_fn_with_state(Arc::new(authorizer), require_permission)),
+        None => routes,
+    };
+    // Outermost, so that the requests of web pages are refused before anything else.
+    routes.layer(from_fn_with_state(Arc::new(guard), protect))
 }
 
 /// Response headers that stop browsers from exposing responses to, or embedding them in, pages of other sites.
@@ -139,7 +147,7 @@ fn unready(plugins: &[PluginStatus]) -> Vec<String> {
 }
 
 async fn metrics(State(state): State<AppState>) -> Response {
-    state.host.update_plugin_gauges();
+    state.host.update_gauges();
     let mut text = String::new();
     if let Err(error) = encode(&mut text, &state.registry) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();

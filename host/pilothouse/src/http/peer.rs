@@ -1,7 +1,7 @@
 //! Checks that a request that changes something comes from the user who runs the host, on the same machine.
 //!
-//! The status port has no credentials: everyone who reaches it may read. What a request may change is therefore limited to processes
-//! that could also stop the host: those of its own user, and root's. A loopback address alone would not show that, because other users of the
+//! Without `--auth kubernetes`, the status port asks for no credentials: everyone who reaches it may read. What a request may change is limited
+//! to processes that could also stop the host: those of its own user, and root's. A loopback address alone would not show that, because other users of the
 //! machine, and proxies that forward requests from elsewhere, connect from loopback addresses, too. On Linux, the kernel's table of
 //! connections shows who owns the other end of one. Elsewhere, the loopback address has to do.
 //!
@@ -49,7 +49,7 @@ pub(super) async fn require_own_user(request: Request, next: Next) -> Response {
 }
 
 /// Errors if a proxy has forwarded the request, or its sender did not intend it for a host.
-fn check_headers(headers: &HeaderMap) -> Result<(), String> {
+pub(super) fn check_headers(headers: &HeaderMap) -> Result<(), String> {
     let is_added_by_proxies =
         |name: &&str| matches!(*name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-");
     let mut names = headers.keys().map(HeaderName::as_str);
@@ -66,7 +66,8 @@ fn check_headers(headers: &HeaderMap) -> Result<(), String> {
     Ok(())
 }
 
-async fn is_own_user(addresses: Option<ConnectionAddresses>) -> bool {
+/// Returns whether the other end of a connection belongs to the user who runs the host, or to root, on the same machine.
+pub(super) async fn is_own_user(addresses: Option<ConnectionAddresses>) -> bool {
     let Some(ConnectionAddresses { client, server, inode }) = addresses else { return false };
     if !client.ip().to_canonical().is_loopback() {
         return false;

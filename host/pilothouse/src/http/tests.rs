@@ -13,6 +13,10 @@ use super::*;
 
 /// Returns the routes of a host that was created but not started.
 fn test_routes(folder: &Path) -> Router {
+    test_routes_with(folder, None)
+}
+
+fn test_routes_with(folder: &Path, authorizer: Option<Authorizer>) -> Router {
     // A host that was not started sends no request.
     let server = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, Infallible>(http::Response::new(kube::client::Body::empty()))
@@ -37,7 +41,8 @@ fn test_routes(folder: &Path) -> Router {
         requeue_on_reload: true,
     };
     let host = PluginHost::new(options, client, engine, metrics);
-    routes(AppState::new(host, registry), RequestGuard::new(false, &["host.example".to_owned()]))
+    let guard = RequestGuard::new(false, &["host.example".to_owned()]);
+    routes(AppState::new(host, registry), guard, authorizer)
 }
 
 async fn send(
@@ -168,4 +173,140 @@ fn only_plugins_with_work_that_they_do_not_do_are_unready() {
         plugin("works", json!({"ready": true})),
     ];
     assert_eq!(unready(&plugins), ["held: paused", "waits: waiting: a CRD"]);
+}
+
+/// The status port of hosts that run with `--auth kubernetes`, and the embedded API server that they ask.
+#[cfg(feature = "embedded-server")]
+mod with_authorization {
+    use pilothouse_apiserver::{ApiServer, Authorization, User, Verb};
+    use serde_json::Value;
+
+    use super::*;
+
+    const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+
+    fn server() -> ApiServer {
+        ApiServer::builder().authorization(Authorization::Rbac).build()
+    }
+
+    fn client(server: &ApiServer, user: User) -> kube::Client {
+        kube::Client::new(server.service_as(user), "default")
+    }
+
+    async fn create(admin: &kube::Client, path: &str, object: Value) -> Value {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let request = request.body(object.to_string().into_bytes()).expect("a request");
+        admin.request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Creates a service account, and returns its token.
+    async fn create_account(admin: &kube::Client, name: &str) -> String {
+        create(admin, ACCOUNTS, json!({"metadata": {"name": name}})).await;
+        let review = create(admin, &format!("{ACCOUNTS}/{name}/token"), json!({"spec": {}})).await;
+        review["status"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Allows a service account to get a path.
+    async fn allow(admin: &kube::Client, account: &str, path: &str) {
+        let rules = json!([{"nonResourceURLs": [path], "verbs": ["get"]}]);
+        create(admin, ROLES, json!({"metadata": {"name": account}, "rules": rules})).await;
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account});
+        let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": "default"}]);
+        let binding = json!({"metadata": {"name": account}, "roleRef": role, "subjects": subjects});
+        create(admin, BINDINGS, binding).await;
+    }
+
+    async fn get(routes: &Router, path: &str, token: &str) -> (u16, String) {
+        let value = format!("Bearer {token}");
+        send(routes, Method::GET, path, &[LOCAL, ("authorization", value.as_str())]).await
+    }
+
+    #[tokio::test]
+    async fn only_probes_need_no_token() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authorizer = Authorizer::new(client(&server(), User::admin()));
+        let routes = test_routes_with(folder.path(), Some(authorizer));
+        for path in PATHS.into_iter().chain(["/nothing"]) {
+            let (status, body) = send(&routes, Method::GET, path, &[LOCAL]).await;
+            let expected = match path {
+                "/healthz" => 200,
+                // The host was not started.
+                "/readyz" => 503,
+                _ => 401,
+            };
+            assert_eq!(status, expected, "{path}: {body}");
+            if expected == 401 {
+                assert_eq!(get(&routes, path, "wrong").await.0, 401, "{path}");
+            }
+        }
+        for path in CHANGES {
+            assert_eq!(send(&routes, Method::POST, path, &[LOCAL, CLIENT]).await.0, 401, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_reads_what_the_api_server_allows_its_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = server();
+        let admin = client(&server, User::admin());
+        let (scraper, reader, stranger) = (
+            create_account(&admin, "scraper").await,
+            create_account(&admin, "reader").await,
+            create_account(&admin, "stranger").await,
+        );
+        allow(&admin, "scraper", "/metrics").await;
+        allow(&admin, "reader", "/pilothouse/*").await;
+        let routes = test_routes_with(folder.path(), Some(Authorizer::new(admin)));
+        for path in ["/", "/readyz/plugins", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"] {
+            let is_allowed = async |token: &str| {
+                let (status, body) = get(&routes, path, token).await;
+                let has_named_user = body.contains("system:serviceaccount:default:");
+                assert_eq!(status == 403, has_named_user, "{path}: {status}: {body}");
+                status != 403
+            };
+            assert_eq!(is_allowed(scraper.as_str()).await, path == "/metrics", "{path}");
+            assert_eq!(is_allowed(reader.as_str()).await, path != "/metrics", "{path}");
+            assert!(
+                !is_allowed(stranger.as_str()).await,
+                "{path}: the role system:discovery must not be enough"
+            );
+        }
+        // A permission to read is none to change something.
+        let token = format!("Bearer {reader}");
+        for path in CHANGES {
+            let headers = [LOCAL, CLIENT, ("authorization", token.as_str())];
+            assert_eq!(send(&routes, Method::POST, path, &headers).await.0, 403, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn decisions_are_remembered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = server();
+        let admin = client(&server, User::admin());
+        let scraper = create_account(&admin, "scraper").await;
+        allow(&admin, "scraper", "/metrics").await;
+        let routes = test_routes_with(folder.path(), Some(Authorizer::new(admin)));
+        for _ in 0..3 {
+            assert_eq!(get(&routes, "/metrics", &scraper).await.0, 200);
+            assert_eq!(get(&routes, "/metrics", "wrong").await.0, 401);
+        }
+        let count = |resource| server.requests().count(Verb::Create, resource);
+        assert_eq!(count("authentication.k8s.io/v1/tokenreviews"), 2);
+        assert_eq!(count("authorization.k8s.io/v1/subjectaccessreviews"), 1);
+    }
+
+    #[tokio::test]
+    async fn a_host_that_may_not_ask_answers_503() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = server();
+        let scraper = create_account(&client(&server, User::admin()), "scraper").await;
+        let host = client(&server, User::service_account("pilothouse", "pilothouse"));
+        let routes = test_routes_with(folder.path(), Some(Authorizer::new(host)));
+        let (status, body) = get(&routes, "/metrics", &scraper).await;
+        assert_eq!((status, body.contains("its log says why")), (503, true), "{body}");
+        assert_eq!(send(&routes, Method::GET, "/healthz", &[LOCAL]).await.0, 200);
+    }
 }

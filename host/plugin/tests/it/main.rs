@@ -84,6 +84,7 @@ fn request(name: &str) -> Request {
         reasons: vec![pilothouse_plugin::Reason::Updated, pilothouse_plugin::Reason::Retry],
         attempt: 0,
         extra: vec![("colour".to_owned(), "blue".to_owned())],
+        event_at: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use pilothouse_model::{Notification, ObjectKey, ResourceType};
+use tokio::time::Instant;
 
 use super::dispatch;
 use crate::guest_host::GuestServices;
@@ -56,6 +57,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
             None => route.subscribed.subscription.store().get(key).is_some(),
         })
     };
+    let received = Instant::now();
     for route in dropped() {
         let successors = successors(new, route);
         // The cache is read before the backlog is taken, so that a deletion that comes in between is in the backlog.
@@ -65,7 +67,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
             let uncovered = cached.iter().filter(|object| !covers(&successor.watch, object.key()));
             let deletions = uncovered.cloned().map(Notification::tombstone);
             for notification in backlog.iter().cloned().chain(deletions) {
-                dispatch::queue(new, successor, &notification, guest);
+                dispatch::queue(new, successor, &notification, received, guest);
             }
         }
     }

@@ -220,6 +220,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
         reasons: Vec::new(),
         attempt: 0,
         extra: Vec::new(),
+        event_at: None,
     };
     let request = Arc::new(request);
     assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_none());

@@ -6,8 +6,8 @@ use pilothouse_controller::GrantMode;
 
 use super::apply::Manifests;
 use super::rebuild::Rebuilder;
-use crate::cli::DEFAULT_PLUGINS;
 use crate::cli::developer_tools::Dev;
+use crate::cli::{AuthMode, DEFAULT_PLUGINS};
 use crate::commands::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
 use crate::{CommandError, CommandResult, output, shutdown};
@@ -50,6 +50,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         allowed_hosts: flags.hosts.allowed_hosts,
+        auth: AuthMode::None,
         api_server: address.to_string(),
         grant_crds: true,
         grants: flags.grants.map(GrantMode::from).unwrap_or_default(),

@@ -60,6 +60,7 @@ fn request(attempt: u32, argument: &str, name: &str) -> Request {
         reasons: Vec::new(),
         attempt,
         extra: Vec::new(),
+        event_at: None,
     }
 }
 

@@ -15,7 +15,7 @@ use super::report::{Failure, ScenarioResult};
 use super::scenario::{Action, Deletion, Scenario, Step};
 use super::staged_plugin::StagedPlugin;
 use crate::CommandError;
-use crate::cli::{CacheCompression, TestHooks};
+use crate::cli::{AuthMode, CacheCompression, TestHooks};
 use crate::commands::developer_tools::apply::Manifest;
 use crate::commands::host::{HostFlags, RunningHost};
 
@@ -84,6 +84,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
         allowed_hosts: Vec::new(),
+        auth: AuthMode::None,
         api_server: "embedded".to_owned(),
         grant_crds: true,
         grants: GrantMode::default(),
