@@ -229,7 +229,7 @@ pub(crate) struct Rbac {
 }
 
 /// The format in which `rbac` prints permissions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RbacFormat {
     /// Roles and bindings, for kubectl apply.
     Manifests,
