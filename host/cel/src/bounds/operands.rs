@@ -45,7 +45,8 @@ fn split(text: &str, levels: usize) -> Operands<'_> {
         }
         let starts = std::iter::once(0).chain(positions.iter().map(|at| at + operator.len()));
         let ends = positions.iter().copied().chain([text.len()]);
-        let operands = starts.zip(ends).map(|(start, end)| split(text[start..end].trim(), levels - 1)).collect();
+        let operands =
+            starts.zip(ends).map(|(start, end)| split(text[start..end].trim(), levels - 1)).collect();
         return if operator == "||" { Operands::Any(operands) } else { Operands::All(operands) };
     }
     if outline.is_bracketed {
