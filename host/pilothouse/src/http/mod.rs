@@ -2,6 +2,7 @@
 //! API. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
 
 mod control;
+mod explain;
 mod page;
 mod peer;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::summary;
+use explain::ExplainQuery;
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -69,6 +71,7 @@ fn routes(state: AppState, guard: RequestGuard) -> Router {
         .route("/readyz/plugins", get(plugins_ready))
         .route("/metrics", get(metrics))
         .route("/api/plugins", get(plugins))
+        .route("/api/explain", get(explain::explain))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
         .merge(control::routes())
@@ -97,8 +100,10 @@ async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next:
     response
 }
 
-async fn page(State(state): State<AppState>) -> Html<String> {
-    Html(page::render(&state.host.status()))
+async fn page(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Html<String> {
+    let answer = if query.is_empty() { None } else { Some(query.answer(&state.host).await) };
+    let answer = answer.map(|answer| answer.map_err(|(_, problem)| problem));
+    Html(page::render(&state.host.status(), &query, answer.as_ref()))
 }
 
 async fn ready(State(state): State<AppState>) -> Response {
