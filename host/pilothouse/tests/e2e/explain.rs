@@ -2,20 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Guest, Host, wat};
+use crate::harness::{Guest, Host, wait, wat};
 
 /// Waits until a key has this cause. Returns the explanation.
 async fn explained(host: &Host, plugin: &str, key: &str, cause: &str) -> Value {
-    let last = std::cell::RefCell::new(String::new());
     let path = format!("/api/explain?plugin={plugin}&key={key}");
-    let found = crate::harness::wait(|| async {
+    let found = wait(|| async {
         let (_, body) = host.get(&path).await;
         let explanation: Value = serde_json::from_str(&body).unwrap_or_default();
-        last.replace(body);
-        ((explanation["code"] == cause).then_some(explanation), ())
+        ((explanation["code"] == cause).then_some(explanation), body)
     })
     .await;
-    found.unwrap_or_else(|()| panic!("{plugin} {key} never had the cause {cause}: {}", last.borrow()))
+    found.unwrap_or_else(|last| panic!("{plugin} {key} never had the cause {cause}: {last}"))
 }
 
 /// Returns a sidecar for `echo.wat` with a descriptor that has this watch.
@@ -31,7 +29,7 @@ async fn prepare(host: &Host) {
     let (wasm, namespace) = (Guest::Conformance.wasm(), host.server.namespace.as_str());
     let secrets = json!({"grants": {"watches": [{"apiGroups": [""], "resources": ["secrets"]}]}});
     for (name, sidecar, wasm) in [
-        ("conformance", "{}".to_owned(), &wasm),
+        ("conformance", String::new(), &wasm),
         ("ungranted", secrets.to_string(), &wasm),
         ("disabled", "enabled: false".to_owned(), &wasm),
         ("elsewhere", watching(&json!({"namespaces": ["nowhere"]})), &wat("echo")),
@@ -44,14 +42,17 @@ async fn prepare(host: &Host) {
             })),
             &wat("echo"),
         ),
-        ("trapping", "{}".to_owned(), &wat("trap")),
+        ("trapping", String::new(), &wat("trap")),
     ] {
-        host.write_sidecar(name, &sidecar);
+        if !sidecar.is_empty() {
+            host.write_sidecar(name, &sidecar);
+        }
         host.install_plugin(name, wasm);
     }
     for name in ["conformance", "elsewhere", "picky"] {
         host.wait_for_generation(name, 1).await;
     }
+    host.wait_for_state("disabled", "stopped").await;
     for (name, action) in [
         ("done", "copy:record"),
         ("retrying", "retry:not yet"),
