@@ -33,9 +33,9 @@ pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
 pub use explain::{
-    CachedObject, Cause, Explanation, Happening, HotLoopSituation, JournalEntry, Missing, MissingKind,
-    PluginSituation, PredicatePart, PredicateSituation, PredicateValue, QueueSituation, ServerObject,
-    Situation, TriggerSituation, WatchSituation,
+    CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
+    PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
+    ServerObject, Situation, TriggerSituation, WatchSituation,
 };
 pub use host::{HostOptions, LoadProgress, PluginHost};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_controller::{
-    Explanation, Happening, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
+    EntryDetail, Explanation, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
     Situation,
 };
 
@@ -127,13 +127,13 @@ fn value(value: PredicateValue) -> &'static str {
 
 fn entry(entry: &JournalEntry) -> String {
     let what = match &entry.what {
-        Happening::Event { watch, change, resource_version, queued, .. } => {
+        EntryDetail::Event { watch, change, resource_version, queued, .. } => {
             let watch = if watch.is_empty() { "an earlier watch" } else { watch.as_str() };
             let version = version(*resource_version);
             let outcome = if *queued { "queued the key" } else { "refused by the predicate" };
             format!("{change} in {watch}{version}: {outcome}")
         }
-        Happening::Reconcile { reasons, attempt, microseconds, outcome } => {
+        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome } => {
             let reasons = reasons.join(", ");
             let time = Duration::from_micros(u64::from(*microseconds));
             let failed = match attempt {
@@ -142,7 +142,7 @@ fn entry(entry: &JournalEntry) -> String {
             };
             format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}")
         }
-        Happening::Write { verb, code, resource_version, same_key } => {
+        EntryDetail::Write { verb, code, resource_version, same_key } => {
             let object = if *same_key { "" } else { " of another object" };
             let code = match code {
                 0 => "no response".to_owned(),

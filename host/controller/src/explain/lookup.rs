@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_RESPONSE: usize = 4 << 20;
 
 /// An object, and how its watch selects objects.
-pub(crate) struct Question {
+pub(crate) struct ObjectLookup {
     pub(crate) resource: ResourceType,
     pub(crate) key: ObjectKey,
     pub(crate) label_selector: LabelSelector,
@@ -44,7 +44,7 @@ impl Default for Lookups {
 
 impl Lookups {
     /// Asks the API server, unless there were too many questions.
-    pub(crate) async fn ask(&self, server: &ApiClient, question: &Question) -> ServerObject {
+    pub(crate) async fn ask(&self, server: &ApiClient, question: &ObjectLookup) -> ServerObject {
         let unknown = |problem: String| ServerObject::Unknown { problem };
         let Some(path) = question.path() else {
             return unknown("the key cannot be that of an object".to_owned());
@@ -69,7 +69,7 @@ struct List<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-impl Question {
+impl ObjectLookup {
     /// Returns the path of the list; `None` for a key that no object has.
     fn path(&self) -> Option<String> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
@@ -105,7 +105,7 @@ impl Question {
 mod tests {
     use super::*;
 
-    fn question(namespace: &str, name: &str) -> Question {
+    fn question(namespace: &str, name: &str) -> ObjectLookup {
         let resource = ResourceType {
             group: String::new(),
             version: "v1".to_owned(),
@@ -115,7 +115,7 @@ mod tests {
         };
         let label_selector = LabelSelector::parse("app=x").expect("a selector");
         let key = ObjectKey::new(namespace, name);
-        Question { resource, key, label_selector, field_selector: FieldSelector::default() }
+        ObjectLookup { resource, key, label_selector, field_selector: FieldSelector::default() }
     }
 
     fn answer(items: &serde_json::Value) -> ServerObject {

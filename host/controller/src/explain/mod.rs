@@ -11,9 +11,9 @@ mod verdict;
 mod verdict_tests;
 
 pub use situation::{
-    CachedObject, Explanation, Happening, HotLoopSituation, JournalEntry, Missing, MissingKind,
-    PluginSituation, PredicatePart, PredicateSituation, PredicateValue, QueueSituation, ServerObject,
-    Situation, TriggerSituation, WatchSituation,
+    CachedObject, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
+    PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
+    ServerObject, Situation, TriggerSituation, WatchSituation,
 };
 pub use verdict::Cause;
 pub(crate) use verdict::decide;

@@ -68,15 +68,15 @@ pub struct PluginSituation {
     pub paused: bool,
     /// What is missing, so that the plugin does no work; absent if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingPrerequisite>,
 }
 
 /// Something that a plugin waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Missing {
+pub struct MissingPrerequisite {
     /// What kind of thing it is.
-    pub kind: MissingKind,
+    pub kind: PrerequisiteKind,
     /// What is missing, and what to do about it.
     pub text: String,
 }
@@ -84,7 +84,7 @@ pub struct Missing {
 /// A kind of thing that a plugin waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MissingKind {
+pub enum PrerequisiteKind {
     /// A grant of the sidecar, or a permission.
     Grant,
     /// A CRD, or another kind that the API server does not serve.
@@ -238,13 +238,13 @@ pub struct JournalEntry {
     pub time: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: EntryDetail,
 }
 
 /// What happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-pub enum Happening {
+pub enum EntryDetail {
     /// A watched object changed.
     #[serde(rename_all = "camelCase")]
     Event {
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn entries_have_a_type_in_json() {
         let what =
-            Happening::Write { verb: "patch".to_owned(), code: 200, resource_version: 7, same_key: true };
+            EntryDetail::Write { verb: "patch".to_owned(), code: 200, resource_version: 7, same_key: true };
         let entry = JournalEntry { time: "2026-01-02T03:04:05.006Z".to_owned(), what };
         let json = serde_json::to_value(&entry).expect("JSON");
         let expected = serde_json::json!({

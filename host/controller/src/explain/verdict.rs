@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::situation::{
-    Happening, JournalEntry, MissingKind, PredicateSituation, PredicateValue, QueueSituation, ServerObject,
-    Situation,
+    EntryDetail, JournalEntry, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
+    ServerObject, Situation,
 };
 use crate::lifecycle::PluginState;
 use crate::runtime::KeyStateName;
@@ -118,10 +118,10 @@ fn not_running(now: &Situation) -> Option<Verdict> {
     let cause = match (&plugin.missing, plugin.state) {
         (_, PluginState::BackingOff) => Cause::BackingOff,
         (Some(missing), PluginState::Waiting) => match missing.kind {
-            MissingKind::Grant => Cause::NotGranted,
-            MissingKind::Crd => Cause::CrdMissing,
-            MissingKind::List => Cause::WatchStale,
-            MissingKind::Other => Cause::PluginNotRunning,
+            PrerequisiteKind::Grant => Cause::NotGranted,
+            PrerequisiteKind::Crd => Cause::CrdMissing,
+            PrerequisiteKind::List => Cause::WatchStale,
+            PrerequisiteKind::Other => Cause::PluginNotRunning,
         },
         _ => Cause::PluginNotRunning,
     };
@@ -137,7 +137,7 @@ fn other_namespace(now: &Situation) -> Option<Verdict> {
 fn missing(now: &Situation) -> Option<Verdict> {
     let missing = now.plugin.missing.as_ref()?;
     let cause = match missing.kind {
-        MissingKind::Crd => Cause::CrdMissing,
+        PrerequisiteKind::Crd => Cause::CrdMissing,
         _ => Cause::NotGranted,
     };
     Some((cause, missing.text.clone()))
@@ -235,7 +235,7 @@ fn absent(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
 /// The cause of a key that failed for good, unless something has changed since.
 fn terminal_error(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
     let last = then.iter().rev().find_map(|entry| match &entry.what {
-        Happening::Reconcile { outcome, .. } => Some((outcome, &entry.time)),
+        EntryDetail::Reconcile { outcome, .. } => Some((outcome, &entry.time)),
         _ => None,
     });
     let (_, time) = last.filter(|(outcome, _)| *outcome == "terminal")?;
@@ -271,7 +271,7 @@ fn is_refused(version: &str, then: &[JournalEntry]) -> bool {
     let written: BTreeSet<u64> = then
         .iter()
         .filter_map(|entry| match &entry.what {
-            Happening::Write { resource_version, .. } => Some(*resource_version),
+            EntryDetail::Write { resource_version, .. } => Some(*resource_version),
             _ => None,
         })
         .collect();
@@ -290,7 +290,7 @@ fn is_refused(version: &str, then: &[JournalEntry]) -> bool {
 /// Returns the last change of the object itself: its version, whether it queued the key, and the kind of change.
 fn last_event(then: &[JournalEntry]) -> Option<(u64, bool, &str)> {
     then.iter().rev().find_map(|entry| match &entry.what {
-        Happening::Event { of_target: true, change, resource_version, queued, .. } => {
+        EntryDetail::Event { of_target: true, change, resource_version, queued, .. } => {
             Some((*resource_version, *queued, change.as_str()))
         }
         _ => None,
@@ -312,7 +312,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn all_well(now: &Situation, then: &[JournalEntry]) -> Verdict {
-    let reconciled = then.iter().rev().find(|entry| matches!(entry.what, Happening::Reconcile { .. }));
+    let reconciled = then.iter().rev().find(|entry| matches!(entry.what, EntryDetail::Reconcile { .. }));
     let reconciled = match reconciled {
         Some(entry) => format!("it was last reconciled at {}", entry.time),
         None => "the journal has no reconcile of it any more".to_owned(),

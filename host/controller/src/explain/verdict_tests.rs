@@ -44,7 +44,7 @@ fn predicate(text: &str, value: PredicateValue) -> PredicateSituation {
 
 fn event(version: u64, change: &str, queued: bool) -> JournalEntry {
     let (watch, change) = ("foos".to_owned(), change.to_owned());
-    let what = Happening::Event { watch, of_target: true, change, resource_version: version, queued };
+    let what = EntryDetail::Event { watch, of_target: true, change, resource_version: version, queued };
     JournalEntry { time: "T1".to_owned(), what }
 }
 
@@ -52,13 +52,13 @@ fn reconcile(outcome: &str) -> JournalEntry {
     let (reasons, outcome) = (vec!["updated".to_owned()], outcome.to_owned());
     JournalEntry {
         time: "T2".to_owned(),
-        what: Happening::Reconcile { reasons, attempt: 0, microseconds: 7, outcome },
+        what: EntryDetail::Reconcile { reasons, attempt: 0, microseconds: 7, outcome },
     }
 }
 
 fn write(version: u64) -> JournalEntry {
     let verb = "patch".to_owned();
-    let what = Happening::Write { verb, code: 200, resource_version: version, same_key: true };
+    let what = EntryDetail::Write { verb, code: 200, resource_version: version, same_key: true };
     JournalEntry { time: "T2".to_owned(), what }
 }
 
@@ -76,14 +76,14 @@ thread_local! {
     static SEEN: std::cell::RefCell<Vec<Cause>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-fn stopped(state: PluginState, kind: Option<MissingKind>) -> impl FnOnce(&mut Situation) {
+fn stopped(state: PluginState, kind: Option<PrerequisiteKind>) -> impl FnOnce(&mut Situation) {
     move |now| {
         now.watch = None;
         now.cached = None;
         now.plugin.running = false;
         now.plugin.state = state;
         now.plugin.error = "because".to_owned();
-        now.plugin.missing = kind.map(|kind| Missing { kind, text: "that".to_owned() });
+        now.plugin.missing = kind.map(|kind| MissingPrerequisite { kind, text: "that".to_owned() });
     }
 }
 
@@ -113,17 +113,19 @@ fn plugin_causes() {
     check(stopped(PluginState::Failed, None), &[], Cause::PluginNotRunning, "state is failed: because");
     check(stopped(PluginState::BackingOff, None), &[], Cause::BackingOff, "because");
     for (kind, cause) in [
-        (MissingKind::Grant, Cause::NotGranted),
-        (MissingKind::Crd, Cause::CrdMissing),
-        (MissingKind::List, Cause::WatchStale),
-        (MissingKind::Other, Cause::PluginNotRunning),
+        (PrerequisiteKind::Grant, Cause::NotGranted),
+        (PrerequisiteKind::Crd, Cause::CrdMissing),
+        (PrerequisiteKind::List, Cause::WatchStale),
+        (PrerequisiteKind::Other, Cause::PluginNotRunning),
     ] {
         check(stopped(PluginState::Waiting, Some(kind)), &[], cause, "state is waiting: because");
         check(stopped(PluginState::Failed, Some(kind)), &[], Cause::PluginNotRunning, "because");
     }
-    for (kind, cause) in [(MissingKind::Grant, Cause::NotGranted), (MissingKind::Crd, Cause::CrdMissing)] {
+    for (kind, cause) in
+        [(PrerequisiteKind::Grant, Cause::NotGranted), (PrerequisiteKind::Crd, Cause::CrdMissing)]
+    {
         let missing = |now: &mut Situation| {
-            now.plugin.missing = Some(Missing { kind, text: "that is missing".to_owned() });
+            now.plugin.missing = Some(MissingPrerequisite { kind, text: "that is missing".to_owned() });
             now.queue = Some(queue(KeyStateName::Ready, 0));
         };
         check(missing, &[], cause, "that is missing");

@@ -11,10 +11,10 @@ use crate::explain::journal::{
     EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb,
     watch_tag,
 };
-use crate::explain::lookup::Question;
+use crate::explain::lookup::ObjectLookup;
 use crate::explain::{
-    CachedObject, Explanation, Happening, HotLoopSituation, JournalEntry, Missing, MissingKind,
-    PluginSituation, QueueSituation, Situation, TriggerSituation, WatchSituation, decide,
+    CachedObject, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
+    PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, WatchSituation, decide,
 };
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
@@ -30,7 +30,7 @@ pub(crate) struct CollectedFacts {
     pub(crate) now: Situation,
     then: Vec<JournalEntry>,
     /// What to ask the API server, because the cache does not have the object.
-    pub(crate) question: Option<Question>,
+    pub(crate) question: Option<ObjectLookup>,
 }
 
 impl CollectedFacts {
@@ -74,8 +74,8 @@ impl PluginStatusSource {
         let status = self.status();
         let missing = match version {
             Some(version) => {
-                let crd = self.running_status.crd_problem().map(|text| (MissingKind::Crd, text));
-                crd.or_else(|| version.views.access.reason().map(|text| (MissingKind::Grant, text)))
+                let crd = self.running_status.crd_problem().map(|text| (PrerequisiteKind::Crd, text));
+                crd.or_else(|| version.views.access.reason().map(|text| (PrerequisiteKind::Grant, text)))
             }
             None => self.running_status.load_waits_for().map(|missing| (kind(&missing), missing.to_string())),
         };
@@ -84,7 +84,7 @@ impl PluginStatusSource {
             error: status.error,
             running: version.is_some(),
             paused: status.paused,
-            missing: missing.map(|(kind, text)| Missing { kind, text }),
+            missing: missing.map(|(kind, text)| MissingPrerequisite { kind, text }),
         }
     }
 
@@ -115,7 +115,7 @@ impl PluginStatusSource {
             let is_open = now.queue.is_none()
                 && now.plugin.missing.is_none()
                 && now.watch.as_ref().is_some_and(|watch| watch.covers_namespace && watch.error.is_none());
-            facts.question = is_open.then(|| Question {
+            facts.question = is_open.then(|| ObjectLookup {
                 resource: view.resource.clone(),
                 key: item.key.clone(),
                 label_selector: view.label_selector.clone(),
@@ -159,7 +159,7 @@ impl PluginStatusSource {
         };
         let entry = |TimedRecord { time, record }: TimedRecord| {
             let what = match record {
-                Record::Event(EventRecord { version, change, is_queued, watch }) => Happening::Event {
+                Record::Event(EventRecord { version, change, is_queued, watch }) => EntryDetail::Event {
                     watch: name_of(watch),
                     of_target: watch == target,
                     change: reason_name(change).to_owned(),
@@ -167,7 +167,7 @@ impl PluginStatusSource {
                     queued: is_queued,
                 },
                 Record::Reconcile(reconcile) => reconcile_entry(reconcile),
-                Record::Write(WriteRecord { verb, code, version, is_own_key }) => Happening::Write {
+                Record::Write(WriteRecord { verb, code, version, is_own_key }) => EntryDetail::Write {
                     verb: verb_name(verb).to_owned(),
                     code,
                     resource_version: version,
@@ -185,20 +185,20 @@ fn rfc_3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-fn kind(waiting_for: &WaitingFor) -> MissingKind {
+fn kind(waiting_for: &WaitingFor) -> PrerequisiteKind {
     match waiting_for {
         WaitingFor::WatchGrant(_)
         | WaitingFor::ValidSidecar(_)
         | WaitingFor::VersionForAccount(_)
         | WaitingFor::AccountPermission(_)
         | WaitingFor::AccessReview(_)
-        | WaitingFor::HostPermission(_) => MissingKind::Grant,
+        | WaitingFor::HostPermission(_) => PrerequisiteKind::Grant,
         WaitingFor::CrdRequest(_)
         | WaitingFor::EstablishedCrd(_)
         | WaitingFor::Kind { .. }
-        | WaitingFor::CrdGrant { .. } => MissingKind::Crd,
-        WaitingFor::FirstList { .. } | WaitingFor::FailedList { .. } => MissingKind::List,
-        WaitingFor::ComputedIndexes => MissingKind::Other,
+        | WaitingFor::CrdGrant { .. } => PrerequisiteKind::Crd,
+        WaitingFor::FirstList { .. } | WaitingFor::FailedList { .. } => PrerequisiteKind::List,
+        WaitingFor::ComputedIndexes => PrerequisiteKind::Other,
     }
 }
 
@@ -255,11 +255,11 @@ fn queued_keys(targets: &Targets) -> String {
 /// Returns when the event with this version of the object was dispatched.
 fn seen(version: &str, then: &[JournalEntry]) -> Option<String> {
     let version = version.parse::<u64>().ok()?;
-    let is_seen = |entry: &&JournalEntry| matches!(entry.what, Happening::Event { of_target: true, resource_version, .. } if resource_version == version);
+    let is_seen = |entry: &&JournalEntry| matches!(entry.what, EntryDetail::Event { of_target: true, resource_version, .. } if resource_version == version);
     then.iter().find(is_seen).map(|entry| entry.time.clone())
 }
 
-fn reconcile_entry(reconcile: ReconcileRecord) -> Happening {
+fn reconcile_entry(reconcile: ReconcileRecord) -> EntryDetail {
     let ReconcileRecord { microseconds, attempt, reasons, outcome } = reconcile;
     let is_set = |(position, _): &(usize, &Reason)| reasons & (1_u8 << *position) != 0;
     let names = REASONS.iter().enumerate().filter(is_set).map(|(_, reason)| reason_name(*reason).to_owned());
@@ -270,7 +270,7 @@ fn reconcile_entry(reconcile: ReconcileRecord) -> Happening {
         ReconcileOutcome::Terminal => "terminal",
         ReconcileOutcome::Fault => "fault",
     };
-    Happening::Reconcile { reasons: names.collect(), attempt, microseconds, outcome: outcome.to_owned() }
+    EntryDetail::Reconcile { reasons: names.collect(), attempt, microseconds, outcome: outcome.to_owned() }
 }
 
 fn reason_name(reason: Reason) -> &'static str {
@@ -306,7 +306,7 @@ mod tests {
         let entry = reconcile_entry(ReconcileRecord { microseconds, attempt: 2, reasons, outcome });
         let reasons = vec!["updated".to_owned(), "startup".to_owned()];
         let outcome = "requeueAfter".to_owned();
-        assert_eq!(entry, Happening::Reconcile { reasons, attempt: 2, microseconds: 1500, outcome });
+        assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds: 1500, outcome });
     }
 
     #[test]
@@ -319,11 +319,11 @@ mod tests {
     fn what_a_load_waits_for_has_a_kind() {
         let (watch, problem) = ("foos".to_owned(), "not served".to_owned());
         for (waiting_for, expected) in [
-            (WaitingFor::WatchGrant("no rule".into()), MissingKind::Grant),
-            (WaitingFor::EstablishedCrd("foos".into()), MissingKind::Crd),
-            (WaitingFor::FirstList { watch: watch.clone() }, MissingKind::List),
-            (WaitingFor::Kind { watch, problem }, MissingKind::Crd),
-            (WaitingFor::ComputedIndexes, MissingKind::Other),
+            (WaitingFor::WatchGrant("no rule".into()), PrerequisiteKind::Grant),
+            (WaitingFor::EstablishedCrd("foos".into()), PrerequisiteKind::Crd),
+            (WaitingFor::FirstList { watch: watch.clone() }, PrerequisiteKind::List),
+            (WaitingFor::Kind { watch, problem }, PrerequisiteKind::Crd),
+            (WaitingFor::ComputedIndexes, PrerequisiteKind::Other),
         ] {
             assert_eq!(kind(&waiting_for), expected, "{waiting_for}");
         }

@@ -169,7 +169,7 @@ impl Journal {
         let page = self.page(page)?;
         let mut oldest: Option<&Slot> = None;
         for slot in &page.slots[first..first + WAYS] {
-            let slot = match slot.get() {
+            let slot: &Slot = match slot.get() {
                 Some(slot) => slot,
                 None => match self.new_slot(stamp) {
                     // Another thread may set it first, for the same key or for another one.
@@ -191,12 +191,13 @@ impl Journal {
 
     fn page(&self, page: usize) -> Option<&Page> {
         let page = &self.0.pages[page];
-        if let Some(page) = page.get() {
-            return Some(page);
+        if page.get().is_some() {
+            return page.get().map(Box::as_ref);
         }
         let charge = self.charge(size_of::<Page>())?;
         let new = Box::new(Page { slots: std::array::from_fn(|_| OnceLock::new()), _charge: charge });
-        Some(page.get_or_init(|| new))
+        let page: &Page = page.get_or_init(|| new);
+        Some(page)
     }
 
     fn new_slot(&self, stamp: u64) -> Option<Box<Slot>> {
