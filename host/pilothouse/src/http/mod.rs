@@ -101,7 +101,7 @@ async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next:
 }
 
 async fn page(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Html<String> {
-    let answer = if query.is_empty() { None } else { Some(query.answer(&state.host).await) };
+    let answer = if query.key.is_empty() { None } else { Some(query.answer(&state.host).await) };
     let answer = answer.map(|answer| answer.map_err(|(_, problem)| problem));
     Html(page::render(&state.host.status(), &query, answer.as_ref()))
 }

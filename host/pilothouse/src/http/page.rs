@@ -13,9 +13,12 @@ pub(super) fn render(
     query: &ExplainQuery,
     answer: Option<&Result<Explanation, String>>,
 ) -> String {
-    let mut page = String::from(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"5\">\
-         <title>Pilothouse</title><style>body{font:15px system-ui,sans-serif;margin:2rem;color:#1b2530}\
+    // A reload would remove what somebody is typing into the form.
+    let is_reloaded = query.is_empty() || matches!(answer, Some(Ok(_)));
+    let reload = if is_reloaded { "<meta http-equiv=\"refresh\" content=\"5\">" } else { "" };
+    let mut page = format!("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">{reload}");
+    page.push_str(
+        "<title>Pilothouse</title><style>body{font:15px system-ui,sans-serif;margin:2rem;color:#1b2530}\
          table{border-collapse:collapse}th,td{text-align:left;padding:.35rem .9rem;border-bottom:1px solid #d5dde5}\
          th{font-weight:600}.running{color:#0a7a34}.failed,.failing,.backing-off,.error{color:#b3261e}\
          .stopped,.draining,.removed,.paused{color:#5b6770}code{font-size:13px}</style><h1>Pilothouse</h1>",
@@ -34,7 +37,9 @@ pub(super) fn render(
             row(&mut page, plugin);
         }
         page.push_str("</table>");
-        explain(&mut page, query, answer);
+        if !query.is_empty() {
+            explain(&mut page, query, answer);
+        }
     }
     page.push_str(
         "<p><a href=\"/api/plugins\">/api/plugins</a> · <a href=\"/metrics\">/metrics</a></p></html>",
@@ -72,11 +77,15 @@ fn explain(page: &mut String, query: &ExplainQuery, answer: Option<&Result<Expla
 fn row(page: &mut String, plugin: &PluginStatus) {
     let count = |name: &str| plugin.counters.get(name).copied().unwrap_or_default();
     let state = summary::state(plugin);
+    let mut name = escape(&plugin.name);
+    // A file that cannot be a plugin may have any name.
+    if plugin.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        name = format!("<a href=\"/?plugin={name}\" title=\"Why was a key (not) reconciled?\">{name}</a>");
+    }
     // Writing to a String cannot fail.
     let _ = write!(
         page,
-        "<tr><td>{}<td>{}<td class=\"{state}\">{state}<td>{}<td>{}<td>{}<td>{}<td>{}<td><code>{}</code>",
-        escape(&plugin.name),
+        "<tr><td>{name}<td>{}<td class=\"{state}\">{state}<td>{}<td>{}<td>{}<td>{}<td>{}<td><code>{}</code>",
         escape(&plugin.version),
         plugin.generation,
         plugin.queue_depth,
@@ -123,6 +132,10 @@ mod tests {
         assert!(page.contains("name=\"key\" value=\"&quot;&gt;&lt;b&gt;\""), "{page}");
         let page = render(&[plugin(&json!({}))], &query, Some(&Err("no <plugin>".to_owned())));
         assert!(page.contains("no &lt;plugin&gt;") && !page.contains("<pre>"), "{page}");
+        assert!(!page.contains("http-equiv=\"refresh\""), "a reload would clear the form: {page}");
+        let page = rendered(&[plugin(&json!({})), plugin(&json!({"name": "a\"b"}))]);
+        assert!(page.contains("<a href=\"/?plugin=p\"") && page.contains("<td>a&quot;b<td>"), "{page}");
+        assert!(page.contains("http-equiv=\"refresh\"") && !page.contains("<form"), "{page}");
     }
 
     #[test]
