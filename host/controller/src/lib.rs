@@ -14,6 +14,7 @@ mod check;
 mod client;
 mod config;
 mod directory;
+mod explain;
 mod guest_host;
 mod host;
 mod lifecycle;
@@ -31,6 +32,11 @@ pub use check::{
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
+pub use explain::{
+    CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
+    PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
+    ServerObject, Situation, TriggerSituation, WatchSituation,
+};
 pub use host::{HostOptions, LoadProgress, PluginHost};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub use logs::{PluginLogLine, PluginLogs, printable};

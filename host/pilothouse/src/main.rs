@@ -8,6 +8,7 @@ mod build;
 mod cli;
 mod cluster;
 mod commands;
+mod explanation;
 mod http;
 mod logging;
 mod output;
@@ -70,6 +71,7 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,
         Command::Keys(flags) => commands::keys::run(flags).await,
+        Command::Explain(flags) => commands::explain::run(flags).await,
         Command::Requeue(flags) => commands::control::requeue(flags).await,
         Command::Pause(flags) => commands::control::pause(flags).await,
         Command::Resume(flags) => commands::control::resume(flags).await,

@@ -49,6 +49,22 @@ pub enum ApiError {
     },
 }
 
+impl ApiError {
+    /// Returns the HTTP status; `None` if there was no response, or if nothing was sent.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::NotFound(_) => Some(404),
+            Self::AlreadyExists(_) | Self::Conflict { .. } => Some(409),
+            Self::Invalid(_) => Some(422),
+            Self::Forbidden(_) => Some(403),
+            Self::TooManyRequests { .. } => Some(429),
+            Self::Other { code, .. } => Some(*code),
+            Self::Denied(_) | Self::Unavailable(_) => None,
+        }
+    }
+}
+
 /// One cause of an `Invalid` error, like `StatusCause` of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {

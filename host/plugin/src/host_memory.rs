@@ -29,10 +29,12 @@ pub enum HostMemoryKind {
     Metrics,
     /// Log lines that are kept for `pilothouse logs`.
     LogLines,
+    /// What happened to the plugin's keys, for `pilothouse explain`.
+    Journal,
 }
 
 /// The number of kinds.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 /// The account of the host memory of one plugin, shared by all its versions. Cheap to clone; no method takes a lock.
 #[derive(Clone)]
@@ -81,6 +83,7 @@ impl HostMemoryKind {
         Self::Events,
         Self::Metrics,
         Self::LogLines,
+        Self::Journal,
     ];
 
     /// Returns the name in `/api/plugins` and in metrics.
@@ -94,6 +97,7 @@ impl HostMemoryKind {
             Self::Events => "events",
             Self::Metrics => "metrics",
             Self::LogLines => "logLines",
+            Self::Journal => "journal",
         }
     }
 
@@ -106,6 +110,7 @@ impl HostMemoryKind {
             Self::Events => "Events",
             Self::Metrics => "metrics",
             Self::LogLines => "log lines",
+            Self::Journal => "the journal of its keys",
         }
     }
 
@@ -122,6 +127,7 @@ impl HostMemoryKind {
             Self::Events => "publish fewer Events",
             Self::Metrics => "use fewer metrics and label values",
             Self::LogLines => "log less",
+            Self::Journal => "raise limits.hostMemory; without room, the journal has fewer keys",
         }
     }
 

@@ -3,8 +3,10 @@
 //! The CEL parser, the expression tree, and everything that walks or drops that tree recurse once per level of nesting, and the parser's
 //! look-ahead doubles with each doubled prefix operator (`!!(!!(…`). An expression within these limits needs little stack, memory and time.
 
+mod operands;
 mod tokens;
 
+pub use operands::Operands;
 use tokens::{Token, Tokens};
 
 /// The longest expression in bytes.

@@ -57,6 +57,12 @@ impl InFlight {
         InFlightRequest { in_flight: self.clone(), item: item.clone() }
     }
 
+    /// Returns the number of requests that are in flight for a key, and whether its worker has finished and only they hold the key.
+    pub(crate) fn of(&self, item: &Item) -> (usize, bool) {
+        let requests_by_key = self.0.requests_by_key.lock();
+        requests_by_key.get(item).map_or((0, false), |entry| (entry.requests, entry.held.is_some()))
+    }
+
     /// Whether no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.requests_by_key.lock().is_empty()
@@ -190,6 +196,8 @@ mod tests {
         let (other, _) = queue.get().await.expect("another key, which nothing holds");
         assert_eq!(*other.key(), item("b"));
         assert_eq!(queue.snapshot().depth, 0, "the key is held");
+        assert_eq!(queue.in_flight().of(&item("a")), (1, true));
+        assert_eq!(queue.in_flight().of(&item("b")), (0, false));
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));

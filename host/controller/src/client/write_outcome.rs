@@ -27,6 +27,16 @@ impl WriteOutcome {
         }
     }
 
+    /// Returns the resource version of the result; "" for a deletion.
+    pub(crate) fn resource_version(&self) -> &str {
+        match self {
+            Self::Object(_, object) | Self::Finalized(_, object) | Self::Response(_, object) => {
+                object.resource_version()
+            }
+            Self::Deleted(..) => "",
+        }
+    }
+
     pub(crate) fn key(&self) -> &ObjectKey {
         match self {
             Self::Object(_, object) | Self::Finalized(_, object) | Self::Response(_, object) => object.key(),

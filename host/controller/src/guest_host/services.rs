@@ -11,6 +11,7 @@ use crate::client::EventRecorder;
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
+use crate::explain::journal::Journal;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
@@ -32,6 +33,8 @@ pub(crate) struct GuestServices {
     pub(crate) metrics: Arc<PluginMetrics>,
     pub(crate) writes: PluginWrites,
     pub(crate) hot_loops: HotLoops,
+    /// What happened to its keys.
+    pub(crate) journal: Journal,
     pub(crate) guest_metrics: GuestMetrics,
     /// The account of the memory that the host uses for the plugin.
     pub(crate) host_memory: HostMemory,
@@ -88,7 +91,8 @@ impl GuestServices {
         self.rate_limiters.set_limits(limits);
     }
 
-    /// Releases the memory of a plugin that has stopped for good, except for its log lines, which are shown with its status.
+    /// Releases the memory of a plugin that has stopped for good, except for its log lines and its journal, which are
+    /// shown with its status.
     pub(crate) fn release(&self) {
         self.writes.clear();
         self.hot_loops.forget_all();
@@ -123,6 +127,7 @@ impl GuestServices {
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
+            journal: Journal::new(&host_memory),
             host_memory,
             rate_limiters: Arc::default(),
             refusals: Arc::default(),

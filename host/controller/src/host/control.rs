@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::PluginHost;
+use crate::explain::Explanation;
 use crate::logs::PluginLogLine;
+use crate::name::PluginName;
 use crate::runtime::{ControlError, PluginKeys, PluginStatusSource};
 
 impl PluginHost {
@@ -13,12 +15,7 @@ impl PluginHost {
     /// # Errors
     /// Errors if there is no such plugin.
     pub fn keys(&self, plugin: &str, limit: usize) -> Result<PluginKeys, ControlError> {
-        let (name, view) = {
-            let views = self.shared.status_sources.read();
-            let found = views.iter().find(|(name, _)| name.as_str() == plugin);
-            let (name, view) = found.ok_or_else(|| unknown(plugin))?;
-            (name.clone(), Arc::clone(view))
-        };
+        let (name, view) = self.find(plugin)?;
         let mut keys = view.keys(limit);
         let lines = self.shared.logs.after(0, Some(&name));
         let errors = last_errors(&lines);
@@ -27,6 +24,30 @@ impl PluginHost {
                 errors.get(&(key.watch.as_str(), key.key.as_str())).map(|text| (*text).to_owned());
         }
         Ok(keys)
+    }
+
+    /// Explains why a key of a plugin was reconciled, or was not. Asks the API server about an object that the cache does not have.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin, or the key or the watch is not one of the running version.
+    pub async fn explain(
+        &self,
+        plugin: &str,
+        watch: Option<&str>,
+        key: &str,
+    ) -> Result<Explanation, ControlError> {
+        let (name, view) = self.find(plugin)?;
+        let mut facts = view.facts(watch, key)?;
+        if let Some(queue) = facts.now.queue.as_mut().filter(|queue| queue.attempts > 0) {
+            let lines = self.shared.logs.after(0, Some(&name));
+            let error = last_errors(&lines).get(&(facts.watch.as_str(), facts.key.as_str())).copied();
+            queue.last_error = error.map(str::to_owned);
+        }
+        if let Some(question) = facts.question.take() {
+            let answer = self.shared.lookups.ask(&self.shared.services.server, &question).await;
+            facts.now.on_server = Some(answer);
+        }
+        Ok(facts.explain())
     }
 
     /// Queues a key of a plugin at once, as if it had never failed. Returns the target watch, which may be left out if the plugin has one.
@@ -52,9 +73,13 @@ impl PluginHost {
     }
 
     fn view(&self, plugin: &str) -> Result<Arc<PluginStatusSource>, ControlError> {
+        self.find(plugin).map(|(_, view)| view)
+    }
+
+    fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
         let views = self.shared.status_sources.read();
         let found = views.iter().find(|(name, _)| name.as_str() == plugin);
-        found.map(|(_, view)| Arc::clone(view)).ok_or_else(|| unknown(plugin))
+        found.map(|(name, view)| (name.clone(), Arc::clone(view))).ok_or_else(|| unknown(plugin))
     }
 }
 

@@ -28,6 +28,8 @@ use crate::client::{ApiClient, Discovery, EventRecorder};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
+use crate::explain::journal::Journal;
+use crate::explain::lookup::Lookups;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors};
@@ -114,6 +116,8 @@ struct Shared {
     reached: AtomicBool,
     /// Files that cannot be plugins.
     refused: RwLock<Vec<RefusedFile>>,
+    /// The objects about which `explain` asks the API server.
+    lookups: Lookups,
 }
 
 impl PluginHost {
@@ -155,6 +159,7 @@ impl PluginHost {
                 scanned: AtomicBool::new(false),
                 reached: AtomicBool::new(false),
                 refused: RwLock::default(),
+                lookups: Lookups::default(),
             }),
         }
     }
@@ -414,6 +419,7 @@ impl PluginHost {
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()).charged_to(&host_memory),
             guest_metrics: self.shared.guest_metrics.clone(),
+            journal: Journal::new(&host_memory),
             host_memory,
             rate_limiters: Arc::default(),
             refusals: Arc::default(),

@@ -116,6 +116,14 @@ impl LoadStep {
         }
     }
 
+    /// What the load waits for; `None` for nothing.
+    pub(crate) fn into_waiting_for(self) -> Option<WaitingFor> {
+        match self {
+            Self::Compiling | Self::Describing => None,
+            Self::Waiting(waiting_for) => Some(waiting_for),
+        }
+    }
+
     /// What the load waits for, in words; "" for nothing.
     pub(crate) fn waiting_for(&self) -> String {
         match self {

@@ -161,7 +161,7 @@ impl From<KeyStatus<Item>> for QueuedKey {
 }
 
 /// Returns the target watch with this name, or the only one.
-fn target_watch(views: &Views, watch: Option<&str>) -> Result<Arc<str>, ControlError> {
+pub(super) fn target_watch(views: &Views, watch: Option<&str>) -> Result<Arc<str>, ControlError> {
     if let Some(watch) = watch {
         return views.target(watch).map_err(|error| ControlError::Watch { problem: error.to_string() });
     }
@@ -182,7 +182,7 @@ fn target_watch(views: &Views, watch: Option<&str>) -> Result<Arc<str>, ControlE
     }
 }
 
-fn parse_key(text: &str, watch: &str, namespaced: bool) -> Result<ObjectKey, ControlError> {
+pub(super) fn parse_key(text: &str, watch: &str, namespaced: bool) -> Result<ObjectKey, ControlError> {
     let form = if namespaced { "NAMESPACE/NAME" } else { "NAME" };
     let invalid = || ControlError::Key { key: text.to_owned(), watch: watch.to_owned(), form };
     let (namespace, name) = text.split_once('/').unwrap_or(("", text));

@@ -106,6 +106,7 @@ impl Dispatcher {
         };
         // The subscription has ended, because the host is shutting down: it is not polled again.
         let Some(batch) = batch else { return };
+        guest.journal.begin_batch(Instant::now());
         version.views.confirm_own_writes(&version.routes[position].watch, &batch);
         // The clock is read once for each batch, not for each notification.
         let received = Instant::now();
@@ -212,14 +213,19 @@ pub(super) fn queue(
     let event_at = event_time(priority, received);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
+    let is_itself = matches!(trigger.targets, Targets::Itself);
     if is_checked && !admits(route, trigger, notification, guest) {
+        // The keys that other triggers would have queued are not worth a search.
+        if is_itself {
+            guest.journal.record_refused(&trigger.target_watch, notification, reason);
+        }
         return;
     }
     let target = CachedTarget { version, watch: &trigger.target_watch };
-    let is_itself = matches!(trigger.targets, Targets::Itself);
     for key in trigger.targets.keys_for(notification, &target) {
         let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
+        guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
         if is_itself {
             guest.queue.add_for_event(item, reason, priority, event_at);
             continue;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus};
+use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, WaitingFor};
 use crate::load::LoadServices;
 use crate::load::version::{Version, WatchRoute};
 
@@ -40,6 +40,8 @@ pub(super) struct RunningVersionStatus {
     version: Mutex<Weak<Version>>,
     /// The deleted CRD that is the cause of the watch errors.
     crd_problem: Mutex<Option<String>>,
+    /// What the current or last load waits for.
+    load_waits_for: Mutex<Option<WaitingFor>>,
 }
 
 impl RunningVersionStatus {
@@ -70,6 +72,21 @@ impl RunningVersionStatus {
         self.subscriptions.lock().clear();
         *self.version.lock() = Weak::new();
         *self.crd_problem.lock() = None;
+    }
+
+    /// The deleted CRD that is the cause of the watch errors.
+    pub(super) fn crd_problem(&self) -> Option<String> {
+        self.crd_problem.lock().clone()
+    }
+
+    /// Sets what the load waits for.
+    pub(super) fn set_load_waits_for(&self, waiting_for: Option<WaitingFor>) {
+        *self.load_waits_for.lock() = waiting_for;
+    }
+
+    /// What the current or last load waits for.
+    pub(super) fn load_waits_for(&self) -> Option<WaitingFor> {
+        self.load_waits_for.lock().clone()
     }
 
     /// Sets the CRD problem, and returns whether it changed.

@@ -10,6 +10,7 @@ mod control;
 pub(crate) mod dedicated_instance;
 mod deleted_crds;
 mod dispatch;
+mod explain;
 mod handle;
 mod handover;
 pub(crate) mod hot_loop;
@@ -209,10 +210,12 @@ impl PluginTask {
         self.lifecycle.apply(cause);
         let (lifecycle, log, load_number) =
             (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
+        let running_status = Arc::clone(&self.running_status);
         let report: Report = Arc::new(move |step| {
             let before = lifecycle.error();
             let (state, waiting_for) = (step.state(), step.waiting_for());
             lifecycle.apply(&Input::Step { load: load_number, state, waiting_for: &waiting_for });
+            running_status.set_load_waits_for(step.into_waiting_for());
             if state == PluginState::Waiting && lifecycle.error() != before {
                 log.state(LogLevel::Info, format_args!("waiting: {waiting_for}"));
             }

@@ -233,6 +233,11 @@ impl PluginQueue {
         self.queue.contains(item)
     }
 
+    /// Returns what a key waits for; `None` if it is not pending.
+    pub(crate) fn status(&self, item: &Item) -> Option<KeyStatus<Item>> {
+        self.queue.status(item)
+    }
+
     /// Returns up to `limit` pending keys, those first that a person looks for.
     pub(crate) fn list(&self, limit: usize) -> Vec<KeyStatus<Item>> {
         self.queue.list(limit)

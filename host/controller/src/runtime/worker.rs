@@ -1,6 +1,7 @@
 //! A worker: takes keys from the plugin's queue and reconciles them with the running version, one at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use super::RunningVersion;
 use super::workers::WorkerSlot;
 use crate::client::in_flight::HeldItem;
+use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, Health};
 use crate::load::version::Version;
@@ -184,6 +186,19 @@ impl Drop for ActiveReconcile<'_> {
 struct Reconciled {
     outcome: Result<Outcome, Failure>,
     started: Instant,
+    time: Duration,
+}
+
+impl Reconciled {
+    /// Returns what the journal keeps of the reconcile.
+    fn record(&self, attempts: u32, reasons: &[Reason]) -> ReconcileRecord {
+        ReconcileRecord {
+            microseconds: u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX),
+            attempt: u16::try_from(attempts).unwrap_or(u16::MAX),
+            reasons: reason_bits(reasons),
+            outcome: ReconcileOutcome::of(&self.outcome),
+        }
+    }
 }
 
 /// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
@@ -197,17 +212,22 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
             Err(fault) => Err(fault.into()),
         }
     };
-    Some(Reconciled { outcome, started })
+    Some(Reconciled { outcome, started, time: started.elapsed() })
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
 fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
     let metrics = &guest.metrics;
-    metrics.reconcile_time.observe(reconciled.started.elapsed().as_secs_f64());
+    metrics.reconcile_time.observe(reconciled.time.as_secs_f64());
     if let Some(event_at) = item.event_at() {
         let delay = reconciled.started.saturating_duration_since(event_at);
         metrics.event_to_reconcile.observe(delay.as_secs_f64(), None, None);
     }
+    guest.journal.record_reconcile(
+        &item.key().watch,
+        &item.key().key,
+        reconciled.record(item.attempts(), reasons),
+    );
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             guest.recent_errors.record_success();
@@ -258,7 +278,7 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
 }
 
 /// The delay of a retry, for a log line; `None` once the queue is shut down.
-struct RetryDelay(Option<std::time::Duration>);
+struct RetryDelay(Option<Duration>);
 
 impl std::fmt::Display for RetryDelay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

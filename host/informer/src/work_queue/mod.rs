@@ -369,6 +369,12 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
         self.shared.state.lock().contains(key)
     }
 
+    /// Returns what a key waits for; `None` if it is not pending.
+    #[must_use]
+    pub fn status(&self, key: &K) -> Option<KeyStatus<K>> {
+        self.shared.state.lock().status(key, Instant::now())
+    }
+
     /// Returns up to `limit` pending keys: those that workers hold, the longest first, those that wait for a retry, ready keys, and the
     /// other delayed keys.
     #[must_use]

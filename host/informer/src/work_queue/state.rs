@@ -276,6 +276,17 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         self.entries.contains_key(key)
     }
 
+    /// Returns what a key waits for; `None` if it is not pending.
+    pub(super) fn status(&self, key: &K, now: Instant) -> Option<KeyStatus<K>> {
+        let entry = self.entries.get(key)?;
+        let state = match (entry.held_since, entry.ready) {
+            (Some(since), _) => KeyState::Processing(now.saturating_duration_since(since)),
+            (None, Some(ready)) => KeyState::Ready(now.saturating_duration_since(ready.since)),
+            (None, None) => KeyState::Delayed(entry.delayed?.at.saturating_duration_since(now)),
+        };
+        Some(KeyStatus { key: key.clone(), state, attempts: entry.failures })
+    }
+
     /// Returns up to `limit` pending keys: those that workers hold, those that wait for a retry, ready keys, and the other delayed keys.
     pub(super) fn list(&self, limit: usize, now: Instant) -> Vec<KeyStatus<K>> {
         let mut held: Vec<(Instant, &K)> = Vec::new();

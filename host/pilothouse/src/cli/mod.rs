@@ -132,6 +132,8 @@ pub(crate) enum Command {
     Logs(Logs),
     /// Show the keys that a plugin of a running host has queued.
     Keys(Keys),
+    /// Show why a plugin of a running host reconciled a key, or did not.
+    Explain(Explain),
     /// Queue a key of a running host's plugin at once, as if it had never failed.
     Requeue(Requeue),
     /// Let a running host's plugin start no work until it is resumed.
@@ -274,6 +276,34 @@ pub(crate) struct Keys {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// Key of the object: NAMESPACE/NAME, or NAME for a cluster-scoped kind.
+    pub(crate) key: String,
+    /// Target watch of the key. Required if the plugin has several.
+    #[arg(long, env = "PILOTHOUSE_WATCH_NAME", value_name = "NAME")]
+    pub(crate) watch_name: Option<String>,
+    /// Keep printing what changes.
+    #[arg(long, short = 'w', env = "PILOTHOUSE_FOLLOW", conflicts_with = "output")]
+    pub(crate) follow: bool,
+    /// Form of the output.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORM")]
+    pub(crate) output: ExplainOutput,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Form of the output of `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainOutput {
+    /// Lines of text: the cause, what decides now, and what happened to the key.
+    Text,
+    /// The JSON response of /api/explain unchanged.
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -554,6 +584,8 @@ mod tests {
             "pilothouse status sample -w --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
             "pilothouse keys sample --failing --server http://127.0.0.1:1",
+            "pilothouse explain sample shop/a --watch-name foos -o json --server http://127.0.0.1:1",
+            "pilothouse explain sample shop/a -w",
             "pilothouse requeue sample shop/a --watch-name foos --server http://127.0.0.1:1",
             "pilothouse pause sample --server http://127.0.0.1:1",
             "pilothouse resume sample --server http://127.0.0.1:1",

@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod control;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;
+pub(crate) mod explain;
 mod host;
 mod ingest;
 pub(crate) mod keys;

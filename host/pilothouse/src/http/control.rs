@@ -68,10 +68,14 @@ fn respond<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Respon
         Ok(value) => return success(value),
         Err(error) => error,
     };
-    let code = match error {
+    (status(&error), format!("{error}\n")).into_response()
+}
+
+/// Returns the HTTP status of an error.
+pub(super) fn status(error: &ControlError) -> StatusCode {
+    match error {
         ControlError::UnknownPlugin { .. } | ControlError::UnknownKey { .. } => StatusCode::NOT_FOUND,
         ControlError::NotRunning { .. } => StatusCode::CONFLICT,
         ControlError::Watch { .. } | ControlError::Key { .. } => StatusCode::BAD_REQUEST,
-    };
-    (code, format!("{error}\n")).into_response()
+    }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod authorization;
 mod control;
+mod explain;
 mod page;
 mod peer;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::summary;
 use authorization::{Authorizer, require_permission};
+use explain::ExplainQuery;
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -72,6 +74,7 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
         .route("/readyz/plugins", get(plugins_ready))
         .route("/metrics", get(metrics))
         .route("/api/plugins", get(plugins))
+        .route("/api/explain", get(explain::explain))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
         .merge(control::routes())
@@ -105,8 +108,10 @@ async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next:
     response
 }
 
-async fn page(State(state): State<AppState>) -> Html<String> {
-    Html(page::render(&state.host.status()))
+async fn page(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Html<String> {
+    let answer = if query.key.is_empty() { None } else { Some(query.answer(&state.host).await) };
+    let answer = answer.map(|answer| answer.map_err(|(_, problem)| problem));
+    Html(page::render(&state.host.status(), &query, answer.as_ref()))
 }
 
 async fn ready(State(state): State<AppState>) -> Response {

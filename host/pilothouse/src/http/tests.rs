@@ -155,6 +155,33 @@ async fn requests_that_change_something_must_be_posts_of_the_own_user() {
     drop(stream);
 }
 
+#[tokio::test]
+async fn questions_about_keys_are_bounded_and_guarded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    let long = "a".repeat(400);
+    for (query, code, part) in [
+        (String::new(), 400, "name a plugin and a key"),
+        ("?plugin=p".to_owned(), 400, "name a plugin and a key"),
+        ("?plugin=p&key=n%2Fa".to_owned(), 404, "no plugin \"p\""),
+        ("?plugin=..%2Fp%1b%5B2J&key=a".to_owned(), 404, "no plugin"),
+        (format!("?plugin={long}&key=a"), 400, "plugin has more than 253 bytes"),
+        (format!("?plugin=p&key={long}"), 400, "key has more than 317 bytes"),
+        (format!("?plugin=p&key=a&watch={long}"), 400, "watch has more than 253 bytes"),
+    ] {
+        let path = format!("/api/explain{query}");
+        let (status, body) = send(&routes, Method::GET, &path, &[LOCAL]).await;
+        assert_eq!((status, body.contains(part)), (code, true), "{path}: {body}");
+        assert!(!body.contains('\u{1b}'), "{body:?}");
+        for refused in [[LOCAL, ("sec-fetch-site", "cross-site")], [("host", "attacker.example"), CLIENT]] {
+            assert_eq!(send(&routes, Method::GET, &path, &refused).await.0, 403, "{path}");
+        }
+        assert_eq!(send(&routes, Method::POST, &path, &[LOCAL]).await.0, 405, "{path}");
+    }
+    let (status, _) = send(&routes, Method::GET, &format!("/?plugin=p&key={long}"), &[LOCAL]).await;
+    assert_eq!(status, 200, "the page shows the problem");
+}
+
 #[test]
 fn only_plugins_with_work_that_they_do_not_do_are_unready() {
     let plugin = |name: &str, members: serde_json::Value| -> PluginStatus {

@@ -206,6 +206,9 @@ async fn the_status_servers_documents_match_their_snapshots() {
     .await;
     assert_matches("api-logs.txt", &json_shape(&lines, &[]));
 
+    let explanation = dev.json("/api/explain?plugin=plugin&key=shop/none").await.expect("JSON");
+    assert_matches("api-explain.txt", &json_shape(&[explanation], &[]));
+
     let mut paths = String::new();
     let paths_of_the_port = [
         "/",
@@ -215,6 +218,7 @@ async fn the_status_servers_documents_match_their_snapshots() {
         "/metrics",
         "/api/plugins",
         "/api/plugins/plugin/keys",
+        "/api/explain?plugin=plugin&key=shop/none",
         "/api/logs",
         "/debug/informers",
     ];

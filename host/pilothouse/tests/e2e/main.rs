@@ -14,6 +14,7 @@ mod compile_cache;
 mod computed_index;
 mod configmap_rollout;
 mod delete_everything;
+mod explain;
 mod failing;
 mod fake_cluster;
 mod faults;

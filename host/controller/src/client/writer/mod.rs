@@ -18,6 +18,7 @@ use crate::client::in_flight::InFlightRequest;
 use crate::client::{
     ApiClient, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update,
 };
+use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::GuestServices;
 use crate::logs::PluginLog;
 use crate::runtime::queue::Item;
@@ -133,7 +134,9 @@ impl WriteTask {
         // Taken before the write is sent: a response without a UID is about this object, or about one that is
         // unknown here.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
-        match self.request(&uid).await {
+        let result = self.request(&uid).await;
+        self.record_in_journal(&result);
+        match result {
             RequestResult::Answered(Ok(response @ WriteOutcome::Response(..))) => {
                 let _ = result_sender.send(Ok(response));
             }
@@ -258,6 +261,27 @@ impl WriteTask {
             Some(views) => views.record(written, uid).await,
             None => self.guest.writes.record(written, uid),
         }
+    }
+
+    fn record_in_journal(&self, result: &RequestResult) {
+        let Some(Item { watch, key }) = &self.item else { return };
+        let method = &self.write.method;
+        let verb = match *method {
+            Method::POST => WriteVerb::Create,
+            Method::PUT => WriteVerb::Update,
+            Method::DELETE => WriteVerb::Delete,
+            _ => WriteVerb::Patch,
+        };
+        let (code, version) = match result {
+            RequestResult::Answered(Ok(written)) | RequestResult::OtherKind(written) => {
+                (if *method == Method::POST { 201 } else { 200 }, written.resource_version())
+            }
+            RequestResult::Answered(Err(error)) => (error.status().unwrap_or_default(), ""),
+            RequestResult::Unknown(_) => (0, ""),
+        };
+        let is_own_key = self.write.key == *key;
+        let version = version.parse().unwrap_or_default();
+        self.guest.journal.record_write(watch, key, WriteRecord { verb, code, version, is_own_key });
     }
 
     fn log_unknown_outcome(&self, error: &ApiError) {

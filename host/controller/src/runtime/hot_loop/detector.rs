@@ -178,6 +178,11 @@ impl LoopDetector {
         None
     }
 
+    /// Returns the remaining delay of the next round; 0 if nothing is delayed.
+    pub(super) fn remaining_delay(&self, now: Instant) -> Duration {
+        self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+
     /// Returns the state if it is not too large and there is room for it. Half of the plugin's host memory is reserved for its work: without states, a loop is
     /// found later, after [`MAX_ROUNDS`].
     fn snapshot(&self, object: &Object) -> Option<StateSnapshot> {

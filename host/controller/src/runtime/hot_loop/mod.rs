@@ -117,6 +117,16 @@ impl HotLoops {
         found
     }
 
+    /// Describes the loop in which a key is, with the remaining delay of its next round; `None` if the key is in none.
+    pub(crate) fn of(&self, item: &Item) -> Option<(String, Duration)> {
+        if self.is_idle() {
+            return None;
+        }
+        let keys = self.keys.lock();
+        let tracked = keys.get(item)?;
+        Some((tracked.status_text.clone()?, tracked.detector.remaining_delay(Instant::now())))
+    }
+
     /// Describes one of the current loops, for the plugin's status.
     pub(crate) fn status_text(&self) -> Option<String> {
         if self.is_idle() {

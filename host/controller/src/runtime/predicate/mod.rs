@@ -7,6 +7,7 @@
 mod condition;
 #[cfg(test)]
 mod condition_tests;
+pub(crate) mod parts;
 mod read_set;
 mod suspension;
 

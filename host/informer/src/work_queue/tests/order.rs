@@ -298,6 +298,10 @@ async fn pending_keys_are_listed_with_what_they_wait_for() {
     ];
     assert_eq!(queue.list(10), all);
     assert_eq!(queue.list(2), all[..2]);
+    for expected in &all {
+        assert_eq!(queue.status(&expected.key).as_ref(), Some(expected));
+    }
+    assert_eq!(queue.status(&"never"), None);
     assert!(queue.contains(&"later") && !queue.contains(&"never"));
     held.done();
     assert!(!queue.contains(&"held"));

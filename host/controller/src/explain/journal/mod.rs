@@ -1,0 +1,266 @@
+//! A bounded journal of what happened to a plugin's keys: per key the last events, reconciles and writes.
+//!
+//! The dispatcher and the workers write it for every event, so it takes no lock, and allocates only for a key that it does not have yet. A
+//! record consists of three atomic words, the last of which is the exclusive or of the others and of the key's stamp. A reader therefore
+//! recognises a record that is being overwritten, and one of another key, and skips it. Nothing else needs a record to be consistent.
+//!
+//! The journal is a table of fixed size, whose slots are allocated one by one. Each stamp, a hash of the key with a random seed, has
+//! [`WAYS`] slots; a new key replaces the one of them that was used least recently. Key names are not stored.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use pilothouse_model::{Notification, ObjectKey};
+use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
+use tokio::time::Instant;
+
+use record::{DETAIL_BITS, KINDS};
+pub(crate) use record::{
+    EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, WriteRecord, WriteVerb, reason_bits,
+    watch_tag,
+};
+
+/// The number of records of each kind for one key.
+const RECORDS: usize = 8;
+/// The number of slots among which the one for a key is chosen.
+const WAYS: usize = 4;
+/// The number of slots of a page.
+const PAGE_SLOTS: usize = 64;
+/// The number of pages, which are allocated one by one.
+const PAGES: usize = 64;
+/// The journal of one plugin. Cheap to clone. It outlives versions.
+#[derive(Clone)]
+pub(crate) struct Journal(Arc<Table>);
+
+struct Table {
+    pages: [OnceLock<Box<Page>>; PAGES],
+    hasher: RandomState,
+    memory: HostMemory,
+    /// The time to which the times of records are relative.
+    began: Instant,
+    began_at: Timestamp,
+    /// The time of the current batch of events, in milliseconds since `began`: the dispatcher does not read the clock for each event.
+    batch_time: AtomicU64,
+}
+
+struct Page {
+    slots: [OnceLock<Box<Slot>>; PAGE_SLOTS],
+    _charge: HostMemoryCharge,
+}
+
+/// The records of one key at a time.
+struct Slot {
+    stamp: AtomicU64,
+    /// The time of the last record, in milliseconds.
+    used: AtomicU64,
+    rings: [Ring; KINDS],
+    _charge: HostMemoryCharge,
+}
+
+#[derive(Default)]
+struct Ring {
+    next: AtomicU32,
+    records: [[AtomicU64; 3]; RECORDS],
+}
+
+/// A record with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimedRecord {
+    pub(crate) time: Timestamp,
+    pub(crate) record: Record,
+}
+
+impl Journal {
+    /// Creates an empty journal that is charged to this account.
+    pub(crate) fn new(memory: &HostMemory) -> Self {
+        Self(Arc::new(Table {
+            pages: std::array::from_fn(|_| OnceLock::new()),
+            hasher: RandomState::new(),
+            memory: memory.clone(),
+            began: Instant::now(),
+            began_at: Timestamp::now(),
+            batch_time: AtomicU64::new(0),
+        }))
+    }
+
+    /// Sets the time of the events that follow.
+    pub(crate) fn begin_batch(&self, now: Instant) {
+        self.0.batch_time.store(self.milliseconds(now), Ordering::Relaxed);
+    }
+
+    /// Records a change that queues `key` of the watch `target`. `watch` is that of the changed object. The initial list is not recorded: the
+    /// reasons of the reconcile show it.
+    pub(crate) fn record_queued(
+        &self,
+        target: &str,
+        key: &ObjectKey,
+        watch: &str,
+        notification: &Notification,
+        change: Reason,
+    ) {
+        if change != Reason::Startup {
+            self.record_event(target, key, watch, notification, change, true);
+        }
+    }
+
+    /// Records a change of the object `key` of the watch `target` itself for which the predicate is false.
+    pub(crate) fn record_refused(&self, target: &str, notification: &Notification, change: Reason) {
+        self.record_event(target, notification.key(), target, notification, change, false);
+    }
+
+    fn record_event(
+        &self,
+        target: &str,
+        key: &ObjectKey,
+        watch: &str,
+        notification: &Notification,
+        change: Reason,
+        is_queued: bool,
+    ) {
+        let version = notification.object().resource_version().parse().unwrap_or_default();
+        let event = EventRecord { version, change, is_queued, watch: watch_tag(watch) };
+        self.push(target, key, self.0.batch_time.load(Ordering::Relaxed), Record::Event(event));
+    }
+
+    /// Records a reconcile that has just ended.
+    pub(crate) fn record_reconcile(&self, watch: &str, key: &ObjectKey, reconcile: ReconcileRecord) {
+        self.push(watch, key, self.milliseconds(Instant::now()), Record::Reconcile(reconcile));
+    }
+
+    /// Records a write whose response has just come, or that was given up, by a reconcile of `key`.
+    pub(crate) fn record_write(&self, watch: &str, key: &ObjectKey, write: WriteRecord) {
+        self.push(watch, key, self.milliseconds(Instant::now()), Record::Write(write));
+    }
+
+    /// Returns the records of a key, in the order of their times.
+    pub(crate) fn records(&self, watch: &str, key: &ObjectKey) -> Vec<TimedRecord> {
+        let stamp = self.stamp(watch, key);
+        let (page, first) = place(stamp);
+        let Some(page) = self.0.pages[page].get() else { return Vec::new() };
+        let slots = page.slots[first..first + WAYS].iter().filter_map(OnceLock::get);
+        let mut records: Vec<(u64, Record)> = slots.flat_map(|slot| slot.records(stamp)).collect();
+        // Stable: the records of a ring stay in their order.
+        records.sort_by_key(|(milliseconds, _)| *milliseconds);
+        let began = self.0.began_at.as_millisecond();
+        let timed = |(milliseconds, record)| {
+            let milliseconds = began.saturating_add(i64::try_from(milliseconds).unwrap_or(i64::MAX));
+            Some(TimedRecord { time: Timestamp::from_millisecond(milliseconds).ok()?, record })
+        };
+        records.into_iter().filter_map(timed).collect()
+    }
+
+    fn push(&self, watch: &str, key: &ObjectKey, milliseconds: u64, record: Record) {
+        let stamp = self.stamp(watch, key);
+        if let Some(slot) = self.slot(stamp) {
+            slot.used.store(milliseconds, Ordering::Relaxed);
+            slot.rings[record.kind()].push(stamp, milliseconds, record);
+        }
+    }
+
+    /// Returns the slot of a key, which may be that of another key until now. `None` if the key is new and the account has no room.
+    fn slot(&self, stamp: u64) -> Option<&Slot> {
+        let (page, first) = place(stamp);
+        let page = self.page(page)?;
+        let mut oldest: Option<&Slot> = None;
+        for slot in &page.slots[first..first + WAYS] {
+            let slot: &Slot = match slot.get() {
+                Some(slot) => slot,
+                None => match self.new_slot(stamp) {
+                    // Another thread may set it first, for the same key or for another one.
+                    Some(new) => slot.get_or_init(|| new),
+                    None => break,
+                },
+            };
+            if slot.stamp.load(Ordering::Relaxed) == stamp {
+                return Some(slot);
+            }
+            let used = |slot: &Slot| slot.used.load(Ordering::Relaxed);
+            if oldest.is_none_or(|oldest| used(slot) < used(oldest)) {
+                oldest = Some(slot);
+            }
+        }
+        // The records of the previous key have another stamp, so they need not be removed.
+        oldest.inspect(|slot| slot.stamp.store(stamp, Ordering::Relaxed))
+    }
+
+    fn page(&self, page: usize) -> Option<&Page> {
+        let page = &self.0.pages[page];
+        if page.get().is_some() {
+            return page.get().map(Box::as_ref);
+        }
+        let charge = self.charge(size_of::<Page>())?;
+        let new = Box::new(Page { slots: std::array::from_fn(|_| OnceLock::new()), _charge: charge });
+        let page: &Page = page.get_or_init(|| new);
+        Some(page)
+    }
+
+    fn new_slot(&self, stamp: u64) -> Option<Box<Slot>> {
+        let charge = self.charge(size_of::<Slot>())?;
+        let (stamp, used) = (AtomicU64::new(stamp), AtomicU64::new(0));
+        Some(Box::new(Slot { stamp, used, rings: Default::default(), _charge: charge }))
+    }
+
+    /// Charges bytes to the plugin's account, half of which is reserved for the plugin's work.
+    fn charge(&self, bytes: usize) -> Option<HostMemoryCharge> {
+        let memory = &self.0.memory;
+        if memory.used().saturating_add(bytes) > memory.limit() / 2 {
+            return None;
+        }
+        memory.try_charge(HostMemoryKind::Journal, bytes).ok()
+    }
+
+    /// Returns the stamp of a key, which is never 0: unused records have the stamp 0.
+    fn stamp(&self, watch: &str, key: &ObjectKey) -> u64 {
+        self.0.hasher.hash_one((watch, key.as_str())) | 1
+    }
+
+    fn milliseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.0.began).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Returns the page of a stamp, and the first of its slots there.
+fn place(stamp: u64) -> (usize, usize) {
+    // The lowest bit is the same for all stamps.
+    let page = (stamp >> 32) as usize % PAGES;
+    let set = (stamp >> 48) as usize % (PAGE_SLOTS / WAYS);
+    (page, set * WAYS)
+}
+
+impl Slot {
+    fn records(&self, stamp: u64) -> Vec<(u64, Record)> {
+        let rings = self.rings.iter().enumerate();
+        rings.flat_map(|(kind, ring)| ring.records(stamp, kind)).collect()
+    }
+}
+
+impl Ring {
+    fn push(&self, stamp: u64, milliseconds: u64, record: Record) {
+        let position = self.next.fetch_add(1, Ordering::Relaxed) as usize % RECORDS;
+        let (payload, detail) = record.pack();
+        let head = (milliseconds << DETAIL_BITS) | u64::from(detail);
+        let words = [payload, head, payload ^ head ^ stamp];
+        for (stored, word) in self.records[position].iter().zip(words) {
+            stored.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the records with this stamp, the oldest first, with their times.
+    fn records(&self, stamp: u64, kind: usize) -> Vec<(u64, Record)> {
+        let next = self.next.load(Ordering::Relaxed) as usize;
+        let read = |position: usize| {
+            let words = &self.records[(next + position) % RECORDS];
+            let [payload, head, check] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            let detail = u32::try_from(head & ((1 << DETAIL_BITS) - 1)).ok()?;
+            let record = Record::unpack(kind, payload, detail)?;
+            (payload ^ head ^ check == stamp).then_some((head >> DETAIL_BITS, record))
+        };
+        (0..RECORDS).filter_map(read).collect()
+    }
+}

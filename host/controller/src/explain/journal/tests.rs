@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use pilothouse_model::Object;
+
+use super::*;
+
+/// The number of keys that have a slot of their own.
+const SLOTS: usize = PAGES * PAGE_SLOTS;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("shop", name)
+}
+
+fn changed(version: &str) -> Notification {
+    let text = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a","namespace":"shop","resourceVersion":"{version}"}}}}"#
+    );
+    Notification::Added { object: Object::from_json(text).expect("an object"), initial: false }
+}
+
+fn reconcile(attempt: u16) -> ReconcileRecord {
+    ReconcileRecord { microseconds: 1500, attempt, reasons: 1, outcome: ReconcileOutcome::Done }
+}
+
+fn records(journal: &Journal, name: &str) -> Vec<Record> {
+    journal.records("maps", &key(name)).into_iter().map(|timed| timed.record).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_records_of_a_key_are_returned_in_order() {
+    let journal = Journal::new(&HostMemory::default());
+    assert_eq!(records(&journal, "a"), []);
+    tokio::time::advance(Duration::from_millis(5)).await;
+    journal.begin_batch(Instant::now());
+    journal.record_queued("maps", &key("a"), "pods", &changed("12"), Reason::Created);
+    journal.record_queued("maps", &key("a"), "maps", &changed("13"), Reason::Startup);
+    journal.record_refused("maps", &changed("opaque"), Reason::Updated);
+    tokio::time::advance(Duration::from_millis(5)).await;
+    let write = WriteRecord { verb: WriteVerb::Patch, code: 200, version: 14, is_own_key: true };
+    journal.record_write("maps", &key("a"), write);
+    tokio::time::advance(Duration::from_millis(5)).await;
+    journal.record_reconcile("maps", &key("a"), reconcile(0));
+    let queued =
+        EventRecord { version: 12, change: Reason::Created, is_queued: true, watch: watch_tag("pods") };
+    let refused =
+        EventRecord { version: 0, change: Reason::Updated, is_queued: false, watch: watch_tag("maps") };
+    let expected = [
+        Record::Event(queued),
+        Record::Event(refused),
+        Record::Write(write),
+        Record::Reconcile(reconcile(0)),
+    ];
+    assert_eq!(records(&journal, "a"), expected);
+    let times: Vec<_> = journal.records("maps", &key("a")).iter().map(|timed| timed.time).collect();
+    let after = |record: usize| (times[record].as_millisecond() - times[0].as_millisecond(), record);
+    assert_eq!([after(1), after(2), after(3)], [(0, 1), (5, 2), (10, 3)]);
+    assert_eq!(records(&journal, "b"), []);
+    assert_eq!(journal.records("pods", &key("a")), [], "another watch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ring_keeps_the_latest_records_of_its_kind() {
+    let journal = Journal::new(&HostMemory::default());
+    let write = WriteRecord { verb: WriteVerb::Create, code: 409, version: 0, is_own_key: false };
+    journal.record_write("maps", &key("a"), write);
+    for attempt in 0..20 {
+        journal.record_reconcile("maps", &key("a"), reconcile(attempt));
+    }
+    let kept: Vec<_> = records(&journal, "a");
+    assert_eq!(kept.len(), RECORDS + 1);
+    let attempts = kept.iter().filter_map(|record| match record {
+        Record::Reconcile(reconcile) => Some(reconcile.attempt),
+        _ => None,
+    });
+    assert!(attempts.eq(12..20), "{kept:?}");
+    assert!(kept.contains(&Record::Write(write)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_keys_take_less_than_five_mebibytes_which_are_charged() {
+    let memory = HostMemory::default();
+    let journal = Journal::new(&memory);
+    for number in 0..100_000 {
+        let name = number.to_string();
+        journal.record_reconcile("maps", &key(&name), reconcile(0));
+        assert_eq!(records(&journal, &name).len(), 1, "the latest key is always kept");
+    }
+    let kept = (0..100_000).filter(|number| !records(&journal, &number.to_string()).is_empty()).count();
+    assert!(kept > SLOTS / 2 && kept <= SLOTS * RECORDS, "{kept}");
+    let charged = memory.used_by(HostMemoryKind::Journal);
+    let slots = SLOTS * size_of::<Slot>() + PAGES * size_of::<Page>();
+    assert!(charged <= slots && slots + size_of::<Table>() < 5 << 20, "{charged} of {slots}");
+    drop(journal);
+    assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_without_room_has_a_shorter_journal() {
+    let memory = HostMemory::new(20 * size_of::<Slot>());
+    let journal = Journal::new(&memory);
+    for number in 0..1000 {
+        journal.record_reconcile("maps", &key(&number.to_string()), reconcile(0));
+    }
+    let used = memory.used();
+    assert!(used > 0 && used <= memory.limit() / 2, "{used}");
+    let none = Journal::new(&HostMemory::new(0));
+    none.record_reconcile("maps", &key("a"), reconcile(0));
+    assert_eq!(records(&none, "a"), []);
+}
+
+#[test]
+fn a_record_of_another_key_or_one_that_is_being_written_is_skipped() {
+    let ring = Ring::default();
+    assert_eq!(ring.records(1, 2), []);
+    ring.push(7, 5, Record::Reconcile(reconcile(3)));
+    assert_eq!(ring.records(7, 2), [(5, Record::Reconcile(reconcile(3)))]);
+    assert_eq!(ring.records(9, 2), []);
+    // Another thread has stored one of the three words.
+    ring.records[0][0].fetch_xor(1, Ordering::Relaxed);
+    assert_eq!(ring.records(7, 2), []);
+}

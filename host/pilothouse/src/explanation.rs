@@ -1,0 +1,243 @@
+//! The lines that `pilothouse explain` and the status page show of an explanation.
+
+use std::time::Duration;
+
+use pilothouse_controller::{
+    EntryDetail, Explanation, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
+    Situation,
+};
+
+/// One line. It is shown again once its identity changes, which has no durations that grow by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    identity: String,
+}
+
+impl Line {
+    fn new(text: String) -> Self {
+        Self { identity: text.clone(), text }
+    }
+
+    fn row(name: &str, value: &str) -> Self {
+        Self::new(format!("  {name:<10} {value}"))
+    }
+
+    /// Whether one of these lines says the same.
+    pub(crate) fn is_among(&self, lines: &[Self]) -> bool {
+        lines.iter().any(|line| line.identity == self.identity)
+    }
+}
+
+/// Returns the verdict, the situation, and what happened to the key.
+pub(crate) fn lines(explanation: &Explanation) -> Vec<Line> {
+    let Explanation { code, verdict, now, then, .. } = explanation;
+    // A verdict may contain a duration, its situation has the rest.
+    let mut lines = vec![Line { text: format!("{code}: {verdict}"), identity: code.to_string() }];
+    lines.extend(situation(now));
+    lines.extend(then.iter().map(entry).map(Line::new));
+    lines
+}
+
+fn situation(now: &Situation) -> Vec<Line> {
+    let plugin = &now.plugin;
+    let mut state = plugin.state.as_str().to_owned();
+    if plugin.paused {
+        state.push_str(", paused");
+    }
+    if !plugin.error.is_empty() {
+        state = format!("{state}: {}", plugin.error);
+    }
+    let mut lines = vec![Line::row("plugin", &state)];
+    if let Some(watch) = &now.watch {
+        let namespaces = match watch.namespaces.as_slice() {
+            [] => "all namespaces".to_owned(),
+            namespaces => format!("namespaces {}", namespaces.join(", ")),
+        };
+        let mut text = format!("{}, {namespaces}", watch.resource);
+        for (name, selector) in [("labels", &watch.label_selector), ("fields", &watch.field_selector)] {
+            if !selector.is_empty() {
+                text = format!("{text}, {name} {selector}");
+            }
+        }
+        if let Some(error) = &watch.error {
+            text = format!("{text}; it does not work: {error}");
+        }
+        lines.push(Line::row("watch", &text));
+        lines.push(Line::row("object", &object(now)));
+    }
+    for trigger in &now.triggers {
+        let predicate = match trigger.predicate.as_str() {
+            "" => String::new(),
+            predicate => format!(", if {}", in_one_line(predicate)),
+        };
+        lines.push(Line::row("trigger", &format!("{} queues {}{predicate}", trigger.watch, trigger.queues)));
+    }
+    if let Some(predicate) = &now.predicate {
+        for part in &predicate.parts {
+            let text = format!("{}: {}", in_one_line(&part.text), value(part.value));
+            lines.push(Line::row("predicate", &text));
+        }
+    }
+    if let Some(hot_loop) = &now.hot_loop {
+        lines.push(Line::row("hot loop", &hot_loop.text));
+    }
+    lines.push(queue(now.queue.as_ref()));
+    lines
+}
+
+/// Describes the object in the cache or on the server.
+fn object(now: &Situation) -> String {
+    if let Some(cached) = &now.cached {
+        let version = &cached.resource_version;
+        let seen = cached.seen.as_ref().map(|time| format!(", seen at {time}")).unwrap_or_default();
+        let author = if cached.own_write { ", written by the plugin" } else { "" };
+        return format!("rv {version}{seen}{author}");
+    }
+    match &now.on_server {
+        Some(ServerObject::Exists { resource_version, .. }) => {
+            format!("not in the cache; the API server has rv {resource_version}")
+        }
+        Some(ServerObject::Absent) => "neither in the cache nor on the API server".to_owned(),
+        Some(ServerObject::Unknown { .. }) | None => "not in the cache".to_owned(),
+    }
+}
+
+fn queue(queue: Option<&QueueSituation>) -> Line {
+    let Some(queue) = queue else { return Line::row("queue", "not pending") };
+    let time = Duration::from_millis(queue.milliseconds);
+    let (state, time) = match queue.state {
+        KeyStateName::Processing => ("processing", format!("for {time:.1?}")),
+        KeyStateName::Ready => ("ready", format!("for {time:.1?}")),
+        KeyStateName::Delayed => ("delayed", format!("for another {time:.1?}")),
+    };
+    let rest = format!("{} failed attempts, {} open writes", queue.attempts, queue.open_writes);
+    let Line { text, .. } = Line::row("queue", &format!("{state} {time}, {rest}"));
+    Line { text, identity: format!("queue {state} {rest}") }
+}
+
+fn value(value: PredicateValue) -> &'static str {
+    match value {
+        PredicateValue::True => "true",
+        PredicateValue::False => "false",
+        PredicateValue::Fails => "fails, which admits changes",
+        PredicateValue::DependsOnChange => "depends on the change",
+    }
+}
+
+fn entry(entry: &JournalEntry) -> String {
+    let what = match &entry.what {
+        EntryDetail::Event { watch, change, resource_version, queued, .. } => {
+            let watch = if watch.is_empty() { "an earlier watch" } else { watch.as_str() };
+            let version = version(*resource_version);
+            let outcome = if *queued { "queued the key" } else { "refused by the predicate" };
+            format!("{change} in {watch}{version}: {outcome}")
+        }
+        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome } => {
+            let reasons = reasons.join(", ");
+            let time = Duration::from_micros(u64::from(*microseconds));
+            let failed = match attempt {
+                0 => String::new(),
+                attempt => format!(" after {attempt} failed attempts"),
+            };
+            format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}")
+        }
+        EntryDetail::Write { verb, code, resource_version, same_key } => {
+            let object = if *same_key { "" } else { " of another object" };
+            let code = match code {
+                0 => "no response".to_owned(),
+                code => format!("HTTP {code}"),
+            };
+            format!("{verb}{object}{}: {code}", version(*resource_version))
+        }
+    };
+    format!("  {} {what}", entry.time)
+}
+
+fn version(version: u64) -> String {
+    if version == 0 { String::new() } else { format!(" rv {version}") }
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Returns an explanation with these members of `now`.
+    pub(crate) fn explanation(now: &Value, then: &Value) -> Explanation {
+        let mut members =
+            json!({"plugin": {"state": "running", "error": "", "running": true, "paused": false}});
+        members.as_object_mut().expect("an object").extend(now.as_object().expect("members").clone());
+        let explanation = json!({
+            "plugin": "p", "watch": "foos", "key": "shop/a", "code": "PredicateFalse", "verdict": "a < b is false",
+            "now": members, "then": then,
+        });
+        serde_json::from_value(explanation).expect("an explanation")
+    }
+
+    fn texts(now: &Value, then: &Value) -> Vec<String> {
+        lines(&explanation(now, then)).into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn an_explanation_is_shown_with_everything_that_decides() {
+        let watch = json!({
+            "resource": "foos.v1", "namespaces": ["shop"], "coversNamespace": true, "labelSelector": "app=x",
+            "fieldSelector": "", "synced": true,
+        });
+        let predicate = json!({
+            "text": "a && b", "value": "false",
+            "parts": [{"text": "a", "value": "dependsOnChange"}, {"text": "b\n > 0", "value": "false"}],
+        });
+        let queue = json!({
+            "state": "delayed", "milliseconds": 1500, "attempts": 2, "openWrites": 0, "heldByWrites": false,
+        });
+        let now = json!({
+            "watch": watch, "cached": {"resourceVersion": "812", "ownWrite": false, "seen": "T1"},
+            "predicate": predicate, "queue": queue, "hotLoop": {"text": "hot loop: x", "milliseconds": 0},
+            "triggers": [{"watch": "foos", "queues": "the object itself", "predicate": "a && b"}],
+        });
+        let then = json!([
+            {"time": "T1", "type": "event", "watch": "foos", "ofTarget": true, "change": "updated",
+             "resourceVersion": 812, "queued": false},
+            {"time": "T2", "type": "write", "verb": "patch", "code": 200, "resourceVersion": 813, "sameKey": false},
+            {"time": "T3", "type": "reconcile", "reasons": ["created", "retry"], "attempt": 1, "microseconds": 1500,
+             "outcome": "done"},
+        ]);
+        let expected = [
+            "PredicateFalse: a < b is false",
+            "  plugin     running",
+            "  watch      foos.v1, namespaces shop, labels app=x",
+            "  object     rv 812, seen at T1",
+            "  trigger    foos queues the object itself, if a && b",
+            "  predicate  a: depends on the change",
+            "  predicate  b > 0: false",
+            "  hot loop   hot loop: x",
+            "  queue      delayed for another 1.5s, 2 failed attempts, 0 open writes",
+            "  T1 updated in foos rv 812: refused by the predicate",
+            "  T2 patch of another object rv 813: HTTP 200",
+            "  T3 reconciled (created, retry) after 1 failed attempts in 1.5ms: done",
+        ];
+        assert_eq!(texts(&now, &then), expected);
+        assert_eq!(texts(&json!({}), &json!([])).len(), 3, "without a running version");
+    }
+
+    #[test]
+    fn a_line_is_not_repeated_because_time_passes() {
+        let at = |milliseconds: u64, attempts: u32| {
+            let queue = json!({
+                "state": "delayed", "milliseconds": milliseconds, "attempts": attempts, "openWrites": 0,
+                "heldByWrites": false,
+            });
+            lines(&explanation(&json!({"queue": queue}), &json!([])))
+        };
+        let first = at(1500, 2);
+        assert!(at(500, 2).iter().all(|line| line.is_among(&first)));
+        assert_eq!(at(500, 3).iter().filter(|line| !line.is_among(&first)).count(), 1);
+    }
+}
