@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    bench, bindings, cargo, chart, documented_paths, documented_tests, excerpts, features, monitoring, vocabulary,
-    wit,
+    bench, bindings, cargo, chart, documented_paths, documented_tests, excerpts, features, monitoring,
+    vocabulary, wit,
 };
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).

@@ -141,6 +141,9 @@ pub(crate) struct Test {
     /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
+    /// Compiler of plugins.
+    #[arg(long, env = "PILOTHOUSE_COMPILER", value_enum, value_name = "MODE", default_value = "quick")]
+    pub(crate) compiler: CompilerMode,
 }
 
 /// The format of the results of `test`.

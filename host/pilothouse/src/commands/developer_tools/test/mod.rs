@@ -16,7 +16,6 @@ mod staged_plugin;
 
 use std::path::Path;
 
-use crate::cli::CompilerMode;
 use crate::cli::developer_tools::{Test, TestOutput};
 use crate::commands::host::engine as host_engine;
 use crate::{CommandError, CommandResult, output, shutdown};
@@ -32,8 +31,8 @@ pub(super) async fn run(flags: Test) -> CommandResult {
     };
     let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = selected(scenarios, flags.run.as_deref())?;
-    let plugin = Box::pin(StagedPlugin::new(&flags.plugin, &stop)).await?;
-    let engine = host_engine(flags.cache_dir, CompilerMode::Optimizing)?;
+    let engine = host_engine(flags.cache_dir, flags.compiler)?;
+    let plugin = Box::pin(StagedPlugin::new(&flags.plugin, &engine, &stop)).await?;
     let mut results = Vec::new();
     for scenario in &scenarios {
         let result = Box::pin(runner::run(scenario, &plugin, &engine, &stop)).await?;

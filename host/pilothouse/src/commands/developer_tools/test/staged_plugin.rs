@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pilothouse_controller::PluginName;
+use pilothouse_plugin::Engine;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
-use crate::build::{Destination, Progress, build};
+use crate::build::{Destination, Progress, build_for_host};
 
 /// Limit in bytes for a file that may be a sidecar, the same as the host's.
 const MAX_SIDECAR_SIZE: u64 = 1 << 20;
@@ -25,15 +26,19 @@ pub(super) struct StagedPlugin {
 
 impl StagedPlugin {
     /// Copies a plugin's file and its sidecar; for a folder, builds the project in it and takes the sidecar from there. Leaves nothing
-    /// behind in the folder except what the tools of its language write.
+    /// behind in the folder except what the tools of its language write. The build compiles with `engine`, whose cache the host then uses.
     ///
     /// # Errors
     /// Errors if the build fails, or a file cannot be read.
-    pub(super) async fn new(plugin: &Path, stop: &CancellationToken) -> Result<Self, CommandError> {
+    pub(super) async fn new(
+        plugin: &Path,
+        engine: &Engine,
+        stop: &CancellationToken,
+    ) -> Result<Self, CommandError> {
         let folder = temporary_folder()?;
         let (wasm, sidecar, _built) = if plugin.is_dir() {
             let built = temporary_folder()?;
-            let wasm = Box::pin(build_into(built.path(), plugin, stop)).await?;
+            let wasm = Box::pin(build_into(built.path(), plugin, engine, stop)).await?;
             let sidecar = plugin.join(wasm.with_extension("yaml").file_name().unwrap_or_default());
             (wasm, sidecar, Some(built))
         } else {
@@ -63,6 +68,7 @@ impl StagedPlugin {
 async fn build_into(
     folder: &Path,
     project: &Path,
+    engine: &Engine,
     stop: &CancellationToken,
 ) -> Result<PathBuf, CommandError> {
     // A build checks the plugin with the sidecar at its destination, but its name is known only after the build.
@@ -72,7 +78,8 @@ async fn build_into(
         copy(&sidecar, &folder.join(sidecar.file_name().unwrap_or_default()))?;
     }
     let progress = Progress::on_stderr();
-    let built = build(project, &Destination::Folder(folder.to_owned()), &progress, stop).await?;
+    let destination = Destination::Folder(folder.to_owned());
+    let built = build_for_host(engine, project, &destination, &progress, stop).await?;
     for warning in &built.warnings {
         progress.print(&format!("warning: {warning}"));
     }
@@ -112,6 +119,8 @@ fn temporary_folder() -> Result<TempDir, CommandError> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_plugin::EngineOptions;
+
     use super::*;
 
     #[tokio::test]
@@ -121,7 +130,9 @@ mod tests {
             fs::write(folder.path().join(file), file).expect("written");
         }
         let stop = CancellationToken::new();
-        let staged = StagedPlugin::new(&folder.path().join("greeter.wasm"), &stop).await.expect("staged");
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let file = folder.path().join("greeter.wasm");
+        let staged = StagedPlugin::new(&file, &engine, &stop).await.expect("staged");
         assert_eq!(staged.name().as_str(), "greeter");
         let names = |folder: &Path| {
             let entries = fs::read_dir(folder).expect("a folder");
