@@ -1,0 +1,196 @@
+//! Reads from a registry: manifests, blobs, and what refers to a manifest.
+
+use http::StatusCode;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use super::{Access, RegistryClient};
+use crate::digest::{Digest, Hasher};
+use crate::error::{Problem, RegistryError, excerpt};
+use crate::exchange::Outgoing;
+use crate::manifest::{Descriptor, Index, Manifest, media_type};
+use crate::reference::Reference;
+
+/// A manifest as the registry stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestDocument {
+    /// The digest of the text.
+    pub digest: Digest,
+    /// The JSON text.
+    pub text: Vec<u8>,
+}
+
+impl ManifestDocument {
+    /// Parses the manifest. `name` is for errors.
+    ///
+    /// # Errors
+    /// Errors if it is not the manifest of one artifact.
+    pub fn parse(&self, name: &str) -> Result<Manifest, RegistryError> {
+        Manifest::parse(&self.text, name)
+    }
+}
+
+impl RegistryClient {
+    /// Fetches the manifest of a reference, and checks its digest.
+    ///
+    /// # Errors
+    /// Errors if there is none, if it cannot be read, or if it does not have the digest.
+    pub async fn manifest(&self, reference: &Reference) -> Result<ManifestDocument, RegistryError> {
+        let accept =
+            [media_type::MANIFEST, media_type::DOCKER_MANIFEST, media_type::INDEX, media_type::DOCKER_INDEX]
+                .join(", ");
+        let location = self.location(reference, &format!("manifests/{}", reference.selector()))?;
+        let response = self.request(&Outgoing::get(&accept), &location, reference, Access::Pull).await?;
+        let response = self.expect(response, &[StatusCode::OK], reference, "the manifest").await?;
+        let stated = response.header("docker-content-digest").map(str::to_owned);
+        let text = response.body(self.options.limits.manifest, "a manifest").await?;
+        let digest = Digest::of(&text);
+        let expected = match reference.digest() {
+            Some(digest) => Some(digest),
+            None => stated.and_then(|stated| stated.parse().ok()),
+        };
+        match expected {
+            Some(expected) if expected != digest => Err(altered(reference, "manifest", expected, digest)),
+            _ => Ok(ManifestDocument { digest, text }),
+        }
+    }
+
+    /// Fetches a blob into a writer, and checks its size and its digest. What was written must not be used if this fails.
+    ///
+    /// # Errors
+    /// Errors if there is none, if the connection breaks, or if the content is not that of the descriptor.
+    pub async fn blob(
+        &self,
+        reference: &Reference,
+        descriptor: &Descriptor,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), RegistryError> {
+        let location = self.location(reference, &format!("blobs/{}", descriptor.digest))?;
+        let response = self.request(&Outgoing::get("*/*"), &location, reference, Access::Pull).await?;
+        let mut response = self.expect(response, &[StatusCode::OK], reference, "the content").await?;
+        let mut hasher = Hasher::default();
+        let mut size: u64 = 0;
+        while let Some(data) = response.next().await? {
+            size += data.len() as u64;
+            if size > descriptor.size {
+                return Err(wrong_size(reference, descriptor, &format!("more than {}", descriptor.size)));
+            }
+            hasher.update(&data);
+            writer.write_all(&data).await.map_err(|error| cannot_write(&error))?;
+        }
+        if size < descriptor.size {
+            return Err(wrong_size(reference, descriptor, &format!("{size}")));
+        }
+        let found = hasher.finish();
+        if found != descriptor.digest {
+            return Err(altered(reference, "content", descriptor.digest, found));
+        }
+        writer.flush().await.map_err(|error| cannot_write(&error))
+    }
+
+    /// Fetches a small blob into memory.
+    ///
+    /// # Errors
+    /// See [`blob`](Self::blob). Errors if the blob is larger than a manifest may be.
+    pub async fn small_blob(
+        &self,
+        reference: &Reference,
+        descriptor: &Descriptor,
+    ) -> Result<Vec<u8>, RegistryError> {
+        let limit = self.options.limits.manifest;
+        if descriptor.size > limit as u64 {
+            return Err(RegistryError::new(
+                Problem::TooLarge,
+                format!(
+                    "{reference} has a part of {} bytes, and the limit is {limit}; check what was pushed",
+                    descriptor.size
+                ),
+            ));
+        }
+        let mut content = Vec::new();
+        self.blob(reference, descriptor, &mut content).await?;
+        Ok(content)
+    }
+
+    /// Returns the artifacts of a type that refer to the manifest. Asks the referrers API, and looks at the tag that replaces it in older
+    /// registries.
+    ///
+    /// # Errors
+    /// Errors if the registry cannot be asked, or if there are more than the limit.
+    pub async fn referrers(
+        &self,
+        reference: &Reference,
+        subject: Digest,
+        is_wanted: impl Fn(&Descriptor) -> bool,
+    ) -> Result<Vec<Descriptor>, RegistryError> {
+        let location = self.location(reference, &format!("referrers/{subject}"))?;
+        let response =
+            self.request(&Outgoing::get(media_type::INDEX), &location, reference, Access::Pull).await?;
+        // Registries without this API respond in several ways. A proxy may respond with a page of its own.
+        let is_index = response
+            .header("content-type")
+            .is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == media_type::INDEX));
+        let text = match response.status() {
+            StatusCode::OK if is_index => {
+                response.body(self.options.limits.manifest, "a list of referrers").await?
+            }
+            StatusCode::OK
+            | StatusCode::NOT_FOUND
+            | StatusCode::BAD_REQUEST
+            | StatusCode::METHOD_NOT_ALLOWED => {
+                let tag = reference.tagged(format!("sha256-{}", subject.hex()));
+                match self.manifest(&tag).await {
+                    Ok(document) => document.text,
+                    Err(error) if error.problem() == Problem::NotFound => return Ok(Vec::new()),
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {
+                self.expect(response, &[], reference, "the list of referrers").await?;
+                return Ok(Vec::new());
+            }
+        };
+        let index: Index = serde_json::from_slice(&text).map_err(|error| {
+            RegistryError::new(
+                Problem::Protocol,
+                format!(
+                    "the list of what refers to {reference} cannot be read: {}; remove it",
+                    excerpt(&error.to_string())
+                ),
+            )
+        })?;
+        let limit = self.options.limits.referrers;
+        if index.manifests.len() > limit {
+            return Err(RegistryError::new(
+                Problem::TooLarge,
+                format!(
+                    "{} artifacts refer to {reference}, and the limit is {limit}; remove old signatures",
+                    index.manifests.len()
+                ),
+            ));
+        }
+        Ok(index.manifests.into_iter().filter(is_wanted).collect())
+    }
+}
+
+fn altered(reference: &Reference, what: &str, expected: Digest, found: Digest) -> RegistryError {
+    RegistryError::new(
+        Problem::Altered,
+        format!(
+            "the {what} of {reference} has the digest {found} instead of {expected}; push it again, and check who can write to the registry"
+        ),
+    )
+}
+
+fn wrong_size(reference: &Reference, descriptor: &Descriptor, found: &str) -> RegistryError {
+    RegistryError::new(
+        Problem::Altered,
+        format!("the content of {reference} has {found} bytes instead of {}; push it again", descriptor.size),
+    )
+}
+
+fn cannot_write(error: &std::io::Error) -> RegistryError {
+    RegistryError::new(
+        Problem::Cache,
+        format!("what was downloaded cannot be stored: {error}; check the space on the disk"),
+    )
+}

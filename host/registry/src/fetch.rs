@@ -1,0 +1,106 @@
+//! Gets a plugin's content into the cache.
+
+use std::borrow::Cow;
+
+use crate::cache::Cache;
+use crate::client::ManifestDocument;
+use crate::client::RegistryClient;
+use crate::digest::Digest;
+use crate::error::{Problem, RegistryError};
+use crate::layout::{WasmLayer, wasm_layer};
+use crate::reference::Reference;
+
+/// A plugin whose manifest is known and whose content is in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedPlugin {
+    /// The digest of the manifest, which signatures are about.
+    pub manifest: Digest,
+    layer: WasmLayer,
+}
+
+impl CachedPlugin {
+    /// Finds the plugin of a manifest in the cache, without a registry; `None` if anything is missing or damaged.
+    #[must_use]
+    pub fn find(cache: &Cache, manifest: Digest, limits: crate::Limits, name: &str) -> Option<Self> {
+        let text = cache.get(manifest, limits.manifest as u64)?;
+        let document = ManifestDocument { digest: manifest, text };
+        let layer = wasm_layer(&document.parse(name).ok()?, limits.artifact, name).ok()?;
+        cache.has_blob(&layer.descriptor).then_some(Self { manifest, layer })
+    }
+
+    /// The digest of the layer, under which the cache has the content.
+    #[must_use]
+    pub fn layer(&self) -> Digest {
+        self.layer.descriptor.digest
+    }
+
+    /// Returns the plugin's .wasm.
+    ///
+    /// # Errors
+    /// Errors if the cache does not have it any more, or if it is not wasm.
+    pub fn wasm(&self, cache: &Cache, limit: u64, name: &str) -> Result<Vec<u8>, RegistryError> {
+        let content = cache.get(self.layer(), self.layer.descriptor.size).ok_or_else(|| {
+            RegistryError::new(
+                Problem::Cache,
+                format!("the cache does not have {name} any more; it is downloaded again"),
+            )
+        })?;
+        let wasm = self.layer.wasm(&content, limit, name)?;
+        Ok(match wasm {
+            Cow::Owned(wasm) => wasm,
+            Cow::Borrowed(_) => content,
+        })
+    }
+
+    /// Puts the plugin into the folder from which the host loads, as `NAME.wasm`. An unchanged file is not touched.
+    ///
+    /// # Errors
+    /// Errors if the content is not wasm, or if the folder cannot be written.
+    pub fn stage(&self, cache: &Cache, plugin: &str, limit: u64, name: &str) -> Result<(), RegistryError> {
+        let wasm = self.wasm(cache, limit, name)?;
+        let file_name = format!("{plugin}.wasm");
+        if cache.plugin_file_is(&file_name, &wasm) {
+            return Ok(());
+        }
+        if Digest::of(&wasm) == self.layer() {
+            cache.link_plugin(&file_name, self.layer())
+        } else {
+            cache.put_plugin_file(&file_name, &wasm)
+        }
+    }
+}
+
+/// Downloads the content of a manifest, unless the cache has it. Stores the manifest, too.
+///
+/// # Errors
+/// Errors if the manifest is not that of a plugin, or if the content cannot be downloaded or stored.
+pub async fn fetch(
+    client: &RegistryClient,
+    cache: &Cache,
+    reference: &Reference,
+    document: &ManifestDocument,
+) -> Result<CachedPlugin, RegistryError> {
+    let name = reference.to_string();
+    let limits = client.limits();
+    let layer = wasm_layer(&document.parse(&name)?, limits.artifact, &name)?;
+    let digest = layer.descriptor.digest;
+    let lock = cache.download_lock(digest);
+    let _downloading = lock.lock().await;
+    if !cache.has_blob(&layer.descriptor) {
+        let (partial, file) = cache.partial_blob()?;
+        let mut file = tokio::fs::File::from_std(file);
+        client.blob(reference, &layer.descriptor, &mut file).await?;
+        file.sync_all().await.map_err(|error| {
+            RegistryError::new(
+                Problem::Cache,
+                format!(
+                    "{} cannot be written: {error}; check the space on the disk",
+                    partial.path().display()
+                ),
+            )
+        })?;
+        cache.keep(partial, digest)?;
+    }
+    cache.put(&document.text)?;
+    Ok(CachedPlugin { manifest: document.digest, layer })
+}

@@ -1,0 +1,4 @@
+//! The client against a registry that misbehaves in every way that is known.
+
+mod fake_registry;
+mod pulls;
