@@ -21,6 +21,7 @@ mod origin;
 mod reference;
 mod retry;
 mod schedule;
+mod signature;
 mod tls;
 
 pub use cache::Cache;
@@ -34,4 +35,8 @@ pub use layout::{Artifact, Layout};
 pub use manifest::{Descriptor, Index, Manifest, media_type};
 pub use reference::{Reference, SCHEME};
 pub use schedule::{Outcome, Schedule};
+pub use signature::{
+    Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
+    verify,
+};
 pub use tls::Tls;
