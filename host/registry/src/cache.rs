@@ -147,24 +147,21 @@ impl Cache {
         read_limited(&self.folder.join("evidence").join(file_name(manifest)), limit)
     }
 
-    /// Remembers the manifest that a plugin was last started from. `name` is a plugin's name, which is a valid file name.
+    /// Remembers the manifest that a plugin was last started from, and its repository. `name` is a plugin's name, which is a valid file name.
     ///
     /// # Errors
     /// Errors if it cannot be written.
-    pub fn put_record(&self, name: &str, manifest: Digest) -> Result<(), RegistryError> {
-        self.write(&self.folder.join("records").join(name), "records", manifest.to_string().as_bytes())
+    pub fn put_record(&self, name: &str, repository: &str, manifest: Digest) -> Result<(), RegistryError> {
+        let text = format!("{manifest} {repository}");
+        self.write(&self.folder.join("records").join(name), "records", text.as_bytes())
     }
 
-    /// Returns the manifest that a plugin was last started from.
+    /// Returns the manifest that a plugin was last started from, if that was from this repository.
     #[must_use]
-    pub fn record(&self, name: &str) -> Option<Digest> {
-        let text = read_limited(&self.folder.join("records").join(name), 100)?;
-        std::str::from_utf8(&text).ok()?.parse().ok()
-    }
-
-    /// Forgets what a plugin was last started from.
-    pub fn remove_record(&self, name: &str) {
-        let _ = fs::remove_file(self.folder.join("records").join(name));
+    pub fn record(&self, name: &str, repository: &str) -> Option<Digest> {
+        let text = read_limited(&self.folder.join("records").join(name), 1024)?;
+        let (manifest, found) = std::str::from_utf8(&text).ok()?.split_once(' ')?;
+        manifest.parse().ok().filter(|_| found == repository)
     }
 
     /// Puts a file into the folder of plugins, at once and as a whole.
@@ -423,13 +420,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_only_if_it_is_a_digest() {
+    fn a_record_is_of_one_repository_and_is_a_digest() {
         let (_folder, cache) = cache();
-        assert_eq!(cache.record("p"), None);
-        cache.put_record("p", Digest::of(b"m")).expect("stored");
-        assert_eq!(cache.record("p"), Some(Digest::of(b"m")));
-        fs::write(cache.folder.join("records/p"), "nonsense").expect("written");
-        assert_eq!(cache.record("p"), None);
+        assert_eq!(cache.record("p", "r/p"), None);
+        cache.put_record("p", "r/p", Digest::of(b"m")).expect("stored");
+        assert_eq!(cache.record("p", "r/p"), Some(Digest::of(b"m")));
+        assert_eq!(cache.record("p", "r/other"), None, "the operator named another repository since");
+        fs::write(cache.folder.join("records/p"), "nonsense r/p").expect("written");
+        assert_eq!(cache.record("p", "r/p"), None);
     }
 
     #[test]

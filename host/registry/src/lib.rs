@@ -22,6 +22,7 @@ mod reference;
 mod retry;
 mod schedule;
 mod signature;
+mod source;
 mod tls;
 
 pub use cache::Cache;
@@ -39,4 +40,5 @@ pub use signature::{
     Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
     verify,
 };
+pub use source::{OnViolation, PluginEntry, PluginSource, RegistrySettings, SourceObserver, credentials};
 pub use tls::Tls;

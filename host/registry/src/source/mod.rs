@@ -1,0 +1,180 @@
+//! Keeps the plugins of a host's configuration up to date: pulls, verifies, and puts each into the folder from which the host loads.
+//!
+//! Each plugin has a task of its own. A failure is reported about its plugin, and changes nothing: the last version that was verified stays in
+//! the folder. At the start, the folder is filled from the cache, without a registry.
+
+mod config;
+mod plugin;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::Cache;
+use crate::client::{ClientOptions, Limits, RegistryClient};
+use crate::credentials::{CredentialFile, Credentials};
+use crate::digest::Digest;
+use crate::error::RegistryError;
+use crate::reference::Reference;
+use crate::signature::SignaturePolicy;
+use crate::tls::Tls;
+pub use config::{OnViolation, PluginEntry, RegistrySettings};
+use plugin::SourcedPlugin;
+
+/// The size of the cache without `cacheSize`.
+const DEFAULT_CACHE_SIZE: u64 = 1 << 30;
+/// The wait before the task of a plugin is started again after a panic.
+const AFTER_PANIC: Duration = Duration::from_secs(60);
+
+/// Learns what becomes of the plugins.
+pub trait SourceObserver: Send + Sync {
+    /// The plugin waits for this; `None` if it is up to date.
+    fn set_problem(&self, plugin: &str, problem: Option<String>);
+    /// A version of the plugin was put into the folder, for the reason in the text.
+    fn updated(&self, plugin: &str, text: &str);
+    /// The files in the folder have changed.
+    fn files_changed(&self);
+}
+
+/// The plugins of one host that come from registries.
+pub struct PluginSource {
+    shared: Arc<Shared>,
+    plugins: Vec<SourcedPlugin>,
+}
+
+/// What all plugins share.
+pub(crate) struct Shared {
+    settings: RegistrySettings,
+    cache: Cache,
+    observer: Arc<dyn SourceObserver>,
+    /// The content of each plugin that must not be pruned.
+    used: Mutex<std::collections::BTreeMap<String, Vec<Digest>>>,
+}
+
+impl PluginSource {
+    /// Opens the cache, and fills the folder from it. Blocks; contacts no registry.
+    ///
+    /// # Errors
+    /// Errors if the cache cannot be used, or if two plugins have the same name.
+    pub fn open(
+        settings: RegistrySettings,
+        plugins: Vec<PluginEntry>,
+        default_cache: &Path,
+        observer: Arc<dyn SourceObserver>,
+    ) -> Result<Self, RegistryError> {
+        settings.check(&plugins)?;
+        let folder = settings.cache_dir.clone().unwrap_or_else(|| default_cache.to_owned());
+        let cache = Cache::open(&folder, SystemTime::now())?;
+        let shared = Arc::new(Shared { settings, cache, observer, used: Mutex::default() });
+        let configured: BTreeSet<_> = plugins
+            .iter()
+            .flat_map(|plugin| [format!("{}.wasm", plugin.name), format!("{}.yaml", plugin.name)])
+            .collect();
+        for file in shared.cache.plugin_files() {
+            if !configured.contains(&file) {
+                shared.cache.remove_plugin_file(&file)?;
+            }
+        }
+        let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, &shared)).collect();
+        Ok(Self { shared, plugins })
+    }
+
+    /// The folder from which the host loads.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        self.shared.cache.plugins()
+    }
+
+    /// Keeps the plugins up to date until shutdown. `random` returns numbers in 0..1.
+    pub async fn run(self, shutdown: CancellationToken, random: fn() -> f64) {
+        let mut tasks = JoinSet::new();
+        for plugin in self.plugins {
+            tasks.spawn(supervise(plugin, Arc::clone(&self.shared), random));
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = async { while tasks.join_next().await.is_some() {} } => shutdown.cancelled().await,
+        }
+        tasks.shutdown().await;
+    }
+}
+
+/// Runs a plugin's task. A panic is reported about the plugin, and the task is started again.
+async fn supervise(plugin: SourcedPlugin, shared: Arc<Shared>, random: fn() -> f64) {
+    let name = plugin.name().to_owned();
+    loop {
+        let mut task = JoinSet::new();
+        task.spawn(plugin.clone().run(Arc::clone(&shared), random));
+        match task.join_next().await {
+            Some(Err(error)) if error.is_panic() => {
+                let text = "the task that updates the plugin panicked; it is started again in a minute, please report this".to_owned();
+                shared.observer.set_problem(&name, Some(text));
+                sleep(AFTER_PANIC).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+impl Shared {
+    /// Creates a client of the reference's registry. Reads the credentials again, because a Secret may have changed.
+    pub(super) fn client(&self, reference: &Reference) -> Result<RegistryClient, RegistryError> {
+        let credentials = credentials(self.settings.credentials.as_deref(), reference.registry())?;
+        let tls = Tls::new(self.settings.certificate_authority.as_deref())?;
+        let options = ClientOptions { attempts: 1, ..self.settings.client_options(reference) };
+        RegistryClient::new(reference, tls, credentials, options)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.settings.limits()
+    }
+
+    /// Reads the policy, which may have changed.
+    pub(super) fn policy(&self) -> Result<Option<SignaturePolicy>, RegistryError> {
+        self.settings.policy.as_deref().map(SignaturePolicy::read).transpose()
+    }
+
+    /// Remembers what a plugin uses, and prunes the rest of the cache.
+    pub(super) fn use_only(&self, plugin: &str, digests: Vec<Digest>) -> Result<(), RegistryError> {
+        let mut used = self.used.lock();
+        used.insert(plugin.to_owned(), digests);
+        let all = used.values().flatten().copied().collect();
+        // Under the lock: a digest that another plugin begins to use must not be pruned.
+        self.cache.prune(&all, self.settings.cache_size.unwrap_or(DEFAULT_CACHE_SIZE))
+    }
+}
+
+impl RegistrySettings {
+    /// Returns the options of a client for a reference.
+    #[must_use]
+    pub fn client_options(&self, reference: &Reference) -> ClientOptions {
+        let is_plain = self.plain_http.iter().any(|host| host.eq_ignore_ascii_case(reference.registry()));
+        ClientOptions {
+            plain_http: is_plain,
+            trusted_hosts: self.trusted_hosts.clone(),
+            limits: self.limits(),
+            ..ClientOptions::default()
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        let artifact = self.max_artifact_size.unwrap_or(limits.artifact).min(limits.artifact);
+        Limits { artifact, ..limits }
+    }
+}
+
+/// Returns the credentials for a registry from a docker `config.json`, if it has any.
+///
+/// # Errors
+/// Errors if the file cannot be read or is invalid.
+pub fn credentials(file: Option<&Path>, registry: &str) -> Result<Option<Credentials>, RegistryError> {
+    let Some(path) = file else { return Ok(None) };
+    Ok(CredentialFile::read(path)?.of(registry).cloned())
+}

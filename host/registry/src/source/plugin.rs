@@ -1,0 +1,243 @@
+//! One plugin from a registry: what is in the folder of it, and the attempts to bring it up to date.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+use super::config::{OnViolation, PluginEntry};
+use crate::client::ManifestDocument;
+use crate::digest::Digest;
+use crate::error::{Problem, RegistryError};
+use crate::fetch::{CachedPlugin, fetch};
+use crate::reference::Reference;
+use crate::schedule::{Outcome, Schedule};
+use crate::signature::{
+    Decision, SignaturePolicy, collect_signatures, load_signatures, store_signatures, verify,
+};
+
+/// The time limit of one attempt. A registry that sends a byte now and then would take longer.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
+
+/// A plugin and its state.
+#[derive(Clone)]
+pub(super) struct SourcedPlugin {
+    entry: PluginEntry,
+    staged: Option<Staged>,
+}
+
+/// The version in the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Staged {
+    manifest: Digest,
+    /// The policy by which it was verified.
+    policy: Option<Digest>,
+}
+
+impl SourcedPlugin {
+    pub(super) fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it.
+    pub(super) fn restore(entry: PluginEntry, shared: &Shared) -> Self {
+        let mut plugin = Self { entry, staged: None };
+        match plugin.restored(shared) {
+            Ok(Some(staged)) => plugin.staged = Some(staged),
+            Ok(None) => plugin.unstage(shared, "it is being pulled".to_owned()),
+            Err(error) => plugin.unstage(shared, error.to_string()),
+        }
+        plugin
+    }
+
+    fn restored(&self, shared: &Shared) -> Result<Option<Staged>, RegistryError> {
+        let reference: Reference = self.entry.image.parse()?;
+        let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
+        if reference.digest().is_some_and(|pinned| pinned != manifest) {
+            return Ok(None);
+        }
+        let name = reference.to_string();
+        let Some(cached) = CachedPlugin::find(&shared.cache, manifest, shared.limits(), &name) else {
+            return Ok(None);
+        };
+        let policy = shared.policy()?;
+        self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
+        self.stage(shared, &cached, &name)?;
+        Ok(Some(Staged { manifest, policy: policy.as_ref().map(SignaturePolicy::fingerprint) }))
+    }
+
+    /// Looks at the registry again and again, and reports what happens.
+    pub(super) async fn run(mut self, shared: Arc<Shared>, random: fn() -> f64) {
+        let poll = match self.poll(shared.settings.policy.is_some()) {
+            Ok(poll) => poll,
+            Err(error) => {
+                // Only another configuration can help.
+                self.report(&shared, Some(&error));
+                return;
+            }
+        };
+        let mut schedule = Schedule::new(poll);
+        loop {
+            let attempt = timeout(LONGEST_ATTEMPT, self.attempt(&shared)).await.unwrap_or_else(|_| {
+                let text =
+                    format!("the attempt to pull {} took too long; it is made again", self.entry.image);
+                Err(RegistryError::new(Problem::Timeout, text))
+            });
+            self.report(&shared, attempt.as_ref().err());
+            let outcome = match attempt {
+                Ok(()) => Outcome::Current,
+                Err(error) if error.is_transient() => Outcome::TransientFailure,
+                Err(_) => Outcome::PermanentFailure,
+            };
+            match schedule.after(outcome, random()) {
+                Some(wait) => sleep(wait).await,
+                None => return,
+            }
+        }
+    }
+
+    /// Returns how often an attempt is made. The content of a digest never changes, but a policy may.
+    fn poll(&self, has_policy: bool) -> Result<Option<Duration>, RegistryError> {
+        let reference: Reference = self.entry.image.parse()?;
+        let interval = self.entry.poll_interval()?;
+        Ok((reference.digest().is_none() || has_policy).then_some(interval))
+    }
+
+    async fn attempt(&mut self, shared: &Arc<Shared>) -> Result<(), RegistryError> {
+        let reference: Reference = self.entry.image.parse()?;
+        let (client, policy) = {
+            let (shared, reference) = (Arc::clone(shared), reference.clone());
+            blocking(move || Ok((shared.client(&reference)?, shared.policy()?))).await?
+        };
+        let fingerprint = policy.as_ref().map(SignaturePolicy::fingerprint);
+        // Before the registry is asked, which may be gone.
+        let violation = self.apply_changed_policy(shared, &reference, policy.as_ref());
+        let is_current =
+            |staged: Staged, manifest: Digest| staged.manifest == manifest && staged.policy == fingerprint;
+        if self.staged.zip(reference.digest()).is_some_and(|(staged, pinned)| is_current(staged, pinned)) {
+            return Ok(());
+        }
+        let document = client.manifest(&reference).await.map_err(|error| match violation {
+            Some(violation) => error.in_context(violation),
+            None => error,
+        })?;
+        if self
+            .staged
+            .is_some_and(|staged| staged.manifest == document.digest && staged.policy == fingerprint)
+        {
+            return Ok(());
+        }
+        let needs_signatures = policy.as_ref().is_some_and(|policy| !policy.allows_unsigned(&reference));
+        let signatures = match needs_signatures {
+            true => collect_signatures(&client, &reference, document.digest).await?,
+            false => Vec::new(),
+        };
+        let decision = verify(policy.as_ref(), &reference, &document, &signatures)?;
+        let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
+        let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
+        blocking(move || {
+            store_signatures(&shared.cache, manifest, &signatures)?;
+            this.stage(&shared, &plugin, &reference.to_string())?;
+            shared.cache.put_record(this.name(), &reference.name(), manifest)?;
+            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decision));
+            Ok(())
+        })
+        .await?;
+        self.staged = Some(Staged { manifest, policy: fingerprint });
+        Ok(())
+    }
+
+    /// Judges the version in the folder, if the policy has changed since. Returns why the policy does not allow it.
+    fn apply_changed_policy(
+        &mut self,
+        shared: &Shared,
+        reference: &Reference,
+        policy: Option<&SignaturePolicy>,
+    ) -> Option<String> {
+        let fingerprint = policy.map(SignaturePolicy::fingerprint);
+        let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
+        match self.verify_cached(shared, reference, staged.manifest, policy) {
+            Ok(_) => {
+                self.staged = Some(Staged { policy: fingerprint, ..staged });
+                None
+            }
+            Err(error) => {
+                if shared.settings.on_violation == OnViolation::Stop {
+                    self.unstage(shared, error.to_string());
+                    self.staged = None;
+                }
+                // The registry may have signatures that the cache does not have.
+                Some(error.to_string())
+            }
+        }
+    }
+
+    /// Judges a manifest and its signatures that the cache has.
+    fn verify_cached(
+        &self,
+        shared: &Shared,
+        reference: &Reference,
+        manifest: Digest,
+        policy: Option<&SignaturePolicy>,
+    ) -> Result<Decision, RegistryError> {
+        let text = shared.cache.get(manifest, shared.limits().manifest as u64).ok_or_else(|| {
+            RegistryError::new(
+                Problem::Cache,
+                format!("the cache does not have {reference} any more; it is pulled again"),
+            )
+        })?;
+        let document = ManifestDocument { digest: manifest, text };
+        verify(policy, reference, &document, &load_signatures(&shared.cache, manifest))
+    }
+
+    /// Puts a version into the folder. The sidecar comes first, so that the version is never loaded with another one.
+    fn stage(&self, shared: &Shared, plugin: &CachedPlugin, name: &str) -> Result<(), RegistryError> {
+        shared.use_only(self.name(), vec![plugin.manifest, plugin.layer()])?;
+        let sidecar = format!("{}.yaml", self.name());
+        let text = self.entry.sidecar_text();
+        if !shared.cache.plugin_file_is(&sidecar, text.as_bytes()) {
+            shared.cache.put_plugin_file(&sidecar, text.as_bytes())?;
+        }
+        plugin.stage(&shared.cache, self.name(), shared.limits().artifact, name)?;
+        shared.observer.files_changed();
+        Ok(())
+    }
+
+    /// Removes the plugin from the folder, so that it does not run.
+    fn unstage(&self, shared: &Shared, problem: String) {
+        let removed = shared
+            .cache
+            .remove_plugin_file(&format!("{}.wasm", self.name()))
+            .and_then(|()| shared.cache.remove_plugin_file(&format!("{}.yaml", self.name())));
+        let problem = match removed {
+            Ok(()) => problem,
+            Err(error) => format!("{problem}; {error}"),
+        };
+        shared.observer.set_problem(self.name(), Some(problem));
+        shared.observer.files_changed();
+    }
+
+    fn report(&self, shared: &Shared, error: Option<&RegistryError>) {
+        let text = error.map(|error| match self.staged {
+            Some(staged) => format!("{error}; the version {} runs on", staged.manifest),
+            None => error.to_string(),
+        });
+        shared.observer.set_problem(self.name(), text);
+    }
+}
+
+fn update_text(reference: &Reference, manifest: Digest, decision: &Decision) -> String {
+    format!("pulled {reference} ({manifest}): {decision}")
+}
+
+/// Runs work with files on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RegistryError> + Send + 'static,
+) -> Result<T, RegistryError> {
+    let done = spawn_blocking(work).await;
+    done.unwrap_or_else(|error| {
+        Err(RegistryError::new(Problem::Cache, format!("internal error: {error}; please report this")))
+    })
+}
