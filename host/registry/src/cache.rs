@@ -28,7 +28,7 @@ const PARTIAL: &str = ".partial-";
 /// The folders of a cache.
 const FOLDERS: [&str; 4] = ["blobs", "evidence", "records", "plugins"];
 
-/// A cache on disk. Several processes may use one.
+/// A cache on disk.
 pub struct Cache {
     folder: PathBuf,
     partial_files: AtomicU64,

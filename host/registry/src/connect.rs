@@ -66,7 +66,7 @@ fn tls_error(origin: &Origin, error: &io::Error) -> RegistryError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let remedy = match inner {
         Some(rustls::Error::InvalidCertificate(_)) => {
-            "name the registry's certificate authority if it is a private one"
+            "name the registry's certificate authority if it is a private one, and install the system's root certificates (package ca-certificates)"
         }
         Some(rustls::Error::InvalidMessage(_)) => "allow plain HTTP for this registry if it has no TLS",
         _ => "check that the registry is running",

@@ -83,7 +83,7 @@ impl FromStr for Digest {
                 _ => None,
             };
             let (high, low) = value(pair[0]).zip(value(pair[1])).ok_or_else(invalid)?;
-            *byte = high << 4 | low;
+            *byte = (high << 4) | low;
         }
         Ok(Self(bytes))
     }

@@ -21,7 +21,7 @@ impl Tls {
     /// Trusts the system's root certificates, and those in the PEM file, if one is named.
     ///
     /// # Errors
-    /// Errors if the file cannot be read or has no certificate, or if there is no root certificate at all.
+    /// Errors if the file cannot be read or has no certificate.
     pub fn new(private_authority: Option<&Path>) -> Result<Self, RegistryError> {
         let mut roots = RootCertStore::empty();
         if let Some(path) = private_authority {
@@ -31,13 +31,7 @@ impl Tls {
         let found = rustls_native_certs::load_native_certs();
         // Some systems have certificates that cannot be parsed; they are ignored.
         roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            return Err(RegistryError::new(
-                Problem::Invalid,
-                "no root certificates are found on this system, so no registry is trusted; install them (package ca-certificates), name a \
-                 file with SSL_CERT_FILE, or name the registry's authority",
-            ));
-        }
+        // Without any, every handshake fails with a remedy; a registry without TLS needs none.
         Self::with_roots(roots)
     }
 

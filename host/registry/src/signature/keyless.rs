@@ -158,7 +158,7 @@ pub(super) fn bundle_of(signature: &LegacySignature) -> Result<Bundle, String> {
 }
 
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
-    if text.len() > 128 || !text.is_ascii() || text.len() % 2 != 0 {
+    if text.len() > 128 || !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()

@@ -201,7 +201,8 @@ impl Rule {
                 "write for example [\"ghcr.io/team/**\"]",
             ));
         }
-        let patterns = document.patterns.into_iter().map(Pattern::parse).collect::<Result<Vec<_>, _>>()?;
+        let patterns =
+            document.patterns.iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if document.unsigned {
             if !document.signers.is_empty() || document.require.is_some() {
                 return Err(invalid("it has both unsigned and signers", "remove one of them"));
@@ -285,11 +286,11 @@ fn whole(pattern: &str) -> Result<Regex, RegistryError> {
 }
 
 impl Pattern {
-    fn parse(text: String) -> Result<Self, RegistryError> {
+    fn parse(text: &str) -> Result<Self, RegistryError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:/_-*[]".contains(&byte);
         if text.is_empty() || text.len() > 512 || !text.bytes().all(is_plain) {
             return Err(invalid(
-                &format!("the pattern {:?} is invalid", excerpt(&text)),
+                &format!("the pattern {:?} is invalid", excerpt(text)),
                 "write REGISTRY/REPOSITORY without oci:// and without a tag; * and ** are wildcards",
             ));
         }
@@ -354,7 +355,7 @@ mod tests {
             ("a*b*c", "aXbX", false),
         ] {
             assert_eq!(
-                Pattern::parse(pattern.to_owned()).expect("a pattern").matches(name),
+                Pattern::parse(pattern).expect("a pattern").matches(name),
                 expected,
                 "{pattern} {name}"
             );

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
 }
 
 impl PluginSource {
-    /// Opens the cache, and fills the folder from it. Blocks; contacts no registry.
+    /// Opens the cache, and fills the folder from it. Blocks; contacts no registry. `observer` receives the folder from which the host loads.
     ///
     /// # Errors
     /// Errors if the cache cannot be used, or if two plugins have the same name.
@@ -66,11 +66,12 @@ impl PluginSource {
         settings: RegistrySettings,
         plugins: Vec<PluginEntry>,
         default_cache: &Path,
-        observer: Arc<dyn SourceObserver>,
+        observer: impl FnOnce(PathBuf) -> Arc<dyn SourceObserver>,
     ) -> Result<Self, RegistryError> {
         settings.check(&plugins)?;
         let folder = settings.cache_dir.clone().unwrap_or_else(|| default_cache.to_owned());
         let cache = Cache::open(&folder, SystemTime::now())?;
+        let observer = observer(cache.plugins());
         let shared = Arc::new(Shared { settings, cache, observer, used: Mutex::default() });
         let configured: BTreeSet<_> = plugins
             .iter()
@@ -83,12 +84,6 @@ impl PluginSource {
         }
         let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, &shared)).collect();
         Ok(Self { shared, plugins })
-    }
-
-    /// The folder from which the host loads.
-    #[must_use]
-    pub fn folder(&self) -> PathBuf {
-        self.shared.cache.plugins()
     }
 
     /// Keeps the plugins up to date until shutdown. `random` returns numbers in 0..1.

@@ -2,3 +2,6 @@
 
 mod fake_registry;
 mod pulls;
+mod signatures;
+mod signing;
+mod sources;
