@@ -37,7 +37,7 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, WatchSituation,
 };
-pub use host::{HostOptions, LoadProgress, PluginHost};
+pub use host::{HostOptions, LoadProgress, PluginHost, ProvidedPlugins};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;

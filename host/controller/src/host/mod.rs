@@ -2,12 +2,13 @@
 
 mod control;
 mod load_progress;
+mod provided_plugins;
 mod removed_plugins;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use notify::event::{AccessKind, AccessMode};
@@ -47,6 +48,7 @@ use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 pub use load_progress::LoadProgress;
+pub use provided_plugins::ProvidedPlugins;
 use removed_plugins::RemovedPlugins;
 
 /// The options of a host.
@@ -118,6 +120,8 @@ struct Shared {
     refused: RwLock<Vec<RefusedFile>>,
     /// The objects about which `explain` asks the API server.
     lookups: Lookups,
+    /// Another source of plugins, besides the directory.
+    provided: OnceLock<ProvidedPlugins>,
 }
 
 impl PluginHost {
@@ -160,8 +164,14 @@ impl PluginHost {
                 reached: AtomicBool::new(false),
                 refused: RwLock::default(),
                 lookups: Lookups::default(),
+                provided: OnceLock::new(),
             }),
         }
+    }
+
+    /// Also runs the plugins of another source. Must be called before [`run`](Self::run); only the first call has an effect.
+    pub fn add_provided_plugins(&self, provided: ProvidedPlugins) {
+        let _ = self.shared.provided.set(provided);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -198,6 +208,7 @@ impl PluginHost {
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = events.changed.notified() => {}
+                () = self.provided_changed() => {}
                 () = sleep_until(next) => {}
             }
         }
@@ -217,6 +228,9 @@ impl PluginHost {
         // A link whose target was removed is shown as such, and not as a plugin whose file was removed.
         status.retain(|status| !status.removed || refused.iter().all(|file| file.stem() != status.name));
         status.extend(refused.iter().map(|file| PluginStatus::refused(file.stem(), file)));
+        if let Some(provided) = self.shared.provided.get() {
+            provided.add_problems(&mut status);
+        }
         status
     }
 
@@ -327,19 +341,29 @@ impl PluginHost {
         }
     }
 
+    /// Waits until another source of plugins has changed its folder; for ever if there is none.
+    async fn provided_changed(&self) {
+        match self.shared.provided.get() {
+            Some(provided) => provided.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Scans the directory; `None` if it cannot be read. Logs each problem once, not at every scan.
     async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<Scan> {
         let directory = self.shared.options.plugins.clone();
-        let scanned = spawn_blocking(move || scan(&directory)).await.ok()?;
+        let provided = self.shared.provided.get().cloned();
+        let scanned = spawn_blocking(move || scan_all(&directory, provided.as_ref())).await.ok()?;
         let mut problems: Vec<String> = Vec::new();
         let found = match scanned {
-            Ok(found) => {
+            Ok((found, duplicates)) => {
+                problems.extend(duplicates.iter().map(|name| duplicate(name)));
                 problems.extend(found.refused.iter().map(ToString::to_string));
                 self.shared.refused.write().clone_from(&found.refused);
                 Some(found)
             }
-            Err(error) => {
-                problems.push(unreadable(&self.shared.options.plugins, &error));
+            Err(problem) => {
+                problems.push(problem);
                 None
             }
         };
@@ -452,6 +476,25 @@ impl PluginHost {
 fn requires_scan(event: &notify::Result<notify::Event>) -> bool {
     let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
     event.as_ref().map_or(true, |event| !event.kind.is_access() || event.kind == closed)
+}
+
+/// Scans the directory, and the folder of another source. Returns the names of the plugins that are in both, too. If either cannot be read, nothing
+/// is returned but the reason, because the plugins of that one would be taken for removed.
+fn scan_all(directory: &Path, provided: Option<&ProvidedPlugins>) -> Result<(Scan, Vec<String>), String> {
+    let mut found = scan(directory).map_err(|error| unreadable(directory, &error))?;
+    let duplicates = match provided {
+        Some(provided) => {
+            provided.add_to(&mut found).map_err(|error| unreadable(provided.folder(), &error))?
+        }
+        None => Vec::new(),
+    };
+    Ok((found, duplicates))
+}
+
+fn duplicate(name: &str) -> String {
+    format!(
+        "the plugin {name} is in the plugins directory and comes from a registry, too; the file in the directory is run; remove one of them"
+    )
 }
 
 fn unreadable(directory: &Path, error: &std::io::Error) -> String {
