@@ -1,7 +1,7 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 //!
 //! The feature `embedded-server` adds the embedded API server, and `developer-tools` what plugin authors use. Both are enabled by
-//! default; a host in production needs neither.
+//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries.
 
 #[cfg(feature = "developer-tools")]
 mod build;
@@ -67,6 +67,8 @@ async fn run(cli: Cli) -> CommandResult {
         #[cfg(feature = "embedded-server")]
         Command::Apiserver(flags) => commands::apiserver::run(flags).await,
         Command::Check(flags) => commands::check::run(flags).await,
+        #[cfg(feature = "registry")]
+        Command::Registry(command) => commands::registry::run(command).await,
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,

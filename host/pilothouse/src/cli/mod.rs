@@ -5,6 +5,8 @@ pub(crate) mod developer_tools;
 #[cfg(feature = "embedded-server")]
 pub(crate) mod embedded_server;
 mod listen_address;
+#[cfg(feature = "registry")]
+pub(crate) mod registry;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ use serde::Deserialize;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-const OPTIONAL_COMMANDS: [(&str, &str); 7] = [
+const OPTIONAL_COMMANDS: [(&str, &str); 10] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
@@ -27,6 +29,9 @@ const OPTIONAL_COMMANDS: [(&str, &str); 7] = [
     ("sdk", "developer-tools"),
     ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),
+    ("push", "registry"),
+    ("pull", "registry"),
+    ("verify", "registry"),
 ];
 
 /// Parses the arguments of this process. If they are invalid, or ask for help or for the version, prints clap's text and exits.
@@ -124,6 +129,9 @@ pub(crate) enum Command {
     Apiserver(embedded_server::Apiserver),
     /// Check a plugin without running it.
     Check(Check),
+    #[cfg(feature = "registry")]
+    #[command(flatten)]
+    Registry(registry::RegistryCommand),
     /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
     /// Show the status of a running host's plugins.
@@ -189,7 +197,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Plugin to check. A sidecar FILE.yaml next to it is applied.
+    /// Plugin to check: a file, or a reference oci://REGISTRY/REPOSITORY:TAG. A sidecar FILE.yaml next to a file is applied.
     #[arg(value_name = "FILE.wasm")]
     pub(crate) file: PathBuf,
     /// Print the report as JSON.
@@ -198,6 +206,9 @@ pub(crate) struct Check {
     /// Check against the cluster of this kubeconfig: the kinds it serves and the permissions of the user.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    #[cfg(feature = "registry")]
+    #[command(flatten)]
+    pub(crate) registry: registry::RegistryFlags,
 }
 
 #[derive(Debug, Args)]
@@ -522,6 +533,7 @@ mod tests {
             let is_enabled = match feature {
                 "developer-tools" => cfg!(feature = "developer-tools"),
                 "embedded-server" => cfg!(feature = "embedded-server"),
+                "registry" => cfg!(feature = "registry"),
                 _ => panic!("{command} needs {feature}, which is not a feature of this package"),
             };
             assert_eq!(Cli::command().find_subcommand(command).is_some(), is_enabled, "{command}");
@@ -579,6 +591,9 @@ mod tests {
             "pilothouse build d -o a.wasm",
             "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
             "pilothouse check a.wasm --json --kubeconfig k",
+            "pilothouse push a.wasm oci://r.example/a:1 --layout legacy --credentials c --certificate-authority p --trusted-host h --plain-http",
+            "pilothouse pull oci://r.example/a:1 -o a.wasm --policy p",
+            "pilothouse verify oci://r.example/a:1 --policy p",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k --format helm-values",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse status sample -w --server http://127.0.0.1:1",

@@ -10,6 +10,15 @@ use crate::cli::Check;
 use crate::{CommandError, CommandResult, output, plugin_check};
 
 pub(crate) async fn run(flags: Check) -> CommandResult {
+    #[cfg(feature = "registry")]
+    if super::registry::is_reference(&flags.file) {
+        let pulled = super::registry::pull_for_check(&flags.file, &flags.registry).await?;
+        return check(Check { file: pulled.file.clone(), ..flags }).await;
+    }
+    check(flags).await
+}
+
+async fn check(flags: Check) -> CommandResult {
     let report = match plugin_check::check_file(&flags.file, flags.kubeconfig.as_deref()).await {
         Ok(report) => report,
         Err(CommandError::Failure(problem)) if flags.json => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost};
+use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost, ProvidedPlugins};
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -26,6 +26,8 @@ const ACCESS_REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 /// The settings that differ between `dev`, `run` and `test`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
+    /// Plugins of another source, such as registries.
+    pub(crate) provided: Option<ProvidedPlugins>,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
     /// Who may read the status server.
@@ -106,6 +108,9 @@ impl RunningHost {
         };
         let host = PluginHost::new(options, clients, flags.engine, metrics);
         host.register_collectors(&mut registry);
+        if let Some(provided) = flags.provided {
+            host.add_provided_plugins(provided);
+        }
         let task = tokio::spawn({
             let (host, shutdown) = (host.clone(), shutdown.clone());
             async move { host.run(shutdown).await }

@@ -15,6 +15,8 @@ pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
 pub(crate) mod rbac;
+#[cfg(feature = "registry")]
+pub(crate) mod registry;
 mod remote;
 pub(crate) mod run;
 pub(crate) mod status;

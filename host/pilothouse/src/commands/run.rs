@@ -27,6 +27,14 @@ pub(super) struct HostConfig {
     /// How a watch obtains its initial state.
     #[serde(default)]
     pub(super) lists: ListMode,
+    /// Plugins that come from registries.
+    #[cfg(feature = "registry")]
+    #[serde(default)]
+    pub(super) plugins: Vec<pilothouse_registry::PluginEntry>,
+    /// What concerns all registries.
+    #[cfg(feature = "registry")]
+    #[serde(default)]
+    pub(super) registries: pilothouse_registry::RegistrySettings,
 }
 
 /// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
@@ -64,8 +72,19 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     }
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
     output::print_line(format_args!("status      http://{address}/"));
+    #[cfg(feature = "registry")]
+    let provided = super::registry::source::start(
+        config.registries,
+        config.plugins,
+        flags.cache.cache_dir.clone().or_else(super::compile::default_cache_dir),
+        shutdown.clone(),
+    )
+    .await?;
+    #[cfg(not(feature = "registry"))]
+    let provided = None;
     let host = HostFlags {
         plugins: flags.plugins,
+        provided,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: flags.auth.unwrap_or(AuthMode::None),
         api_server,
@@ -90,7 +109,7 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
         let first_line = text.lines().next().unwrap_or_default().to_owned();
-        config_error(first_line, "the supported fields are grantCrds, grants, cache.compression and lists")
+        config_error(first_line, "see \"pilothouse run\" in docs/cli.md for the supported fields")
     })
 }
 
@@ -117,6 +136,14 @@ mod tests {
             (CacheCompression::None, ListMode::Streaming)
         );
         assert_eq!(defaults.grants, GrantMode::Declared);
+        #[cfg(feature = "registry")]
+        {
+            let text = "plugins: [{name: p, image: 'oci://r.example/p:1', sidecar: {workers: 2}}]\nregistries: {onViolation: stop}";
+            std::fs::write(&path, text).expect("written");
+            let config = read_config(Some(&path)).expect("a configuration");
+            assert_eq!((config.plugins[0].name.as_str(), config.plugins[0].poll.as_deref()), ("p", None));
+            assert_eq!(config.registries.on_violation, pilothouse_registry::OnViolation::Stop);
+        }
         std::fs::write(&path, "grants: explicit").expect("written");
         assert_eq!(read_config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);
         std::fs::write(&path, "lists: plain").expect("written");

@@ -95,7 +95,12 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         let output = run(folder.path(), &["check", "plugin.wasm"]);
         text += &format!("sidecar{place}: {}\n", accepted_members(&output.stderr));
     }
-    for (place, config) in [("", "unknown: 1"), (" cache", "cache: {unknown: 1}")] {
+    for (place, config) in [
+        ("", "unknown: 1"),
+        (" cache", "cache: {unknown: 1}"),
+        (" plugins[]", "plugins: [{unknown: 1}]"),
+        (" registries", "registries: {unknown: 1}"),
+    ] {
         write("config.yaml", config);
         let output = run(folder.path(), &["run", "--config", "config.yaml"]);
         text += &format!("--config{place}: {}\n", accepted_members(&output.stderr));

@@ -52,7 +52,7 @@ fn common_options(compiler: CompilerMode) -> EngineOptions {
     EngineOptions { compiler: compiler.into(), ..EngineOptions::default() }
 }
 
-fn default_cache_dir() -> Option<PathBuf> {
+pub(super) fn default_cache_dir() -> Option<PathBuf> {
     let folder =
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let user_cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;

@@ -49,6 +49,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     }
     let host = HostFlags {
         plugins: flags.plugins,
+        provided: None,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: AuthMode::None,
         api_server: address.to_string(),

@@ -83,6 +83,7 @@ async fn apply_served<'a>(
 fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
+        provided: None,
         allowed_hosts: Vec::new(),
         auth: AuthMode::None,
         api_server: "embedded".to_owned(),

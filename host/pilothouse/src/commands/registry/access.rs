@@ -1,0 +1,86 @@
+//! Clients of registries for the command line.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pilothouse_registry::{
+    ClientOptions, Problem, Reference, RegistryClient, RegistryError, SCHEME, Tls, credentials,
+};
+use tokio::time::timeout;
+
+use crate::CommandError;
+use crate::cli::registry::RegistryFlags;
+
+/// The time limit of a command. A registry that sends a byte now and then would take longer.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// Whether an argument names an artifact in a registry, and not a file.
+pub(crate) fn is_reference(argument: &Path) -> bool {
+    argument.to_str().is_some_and(|text| text.starts_with(SCHEME))
+}
+
+/// Parses a reference, which must have its scheme, so that no path is taken for one.
+pub(super) fn reference(text: &str) -> Result<Reference, CommandError> {
+    if !text.starts_with(SCHEME) {
+        return Err(CommandError::Usage(format!(
+            "{text:?} does not begin with {SCHEME}; write {SCHEME}REGISTRY/REPOSITORY:TAG"
+        )));
+    }
+    text.parse().map_err(|error| command_error(&error))
+}
+
+/// Creates a client of the reference's registry.
+pub(super) fn client(reference: &Reference, flags: &RegistryFlags) -> Result<RegistryClient, CommandError> {
+    let file = flags.credentials.clone().or_else(docker_config);
+    let credentials =
+        credentials(file.as_deref(), reference.registry()).map_err(|error| command_error(&error))?;
+    let tls = Tls::new(flags.certificate_authority.as_deref()).map_err(|error| command_error(&error))?;
+    let options = ClientOptions {
+        plain_http: flags.plain_http,
+        trusted_hosts: flags.trusted_host.clone(),
+        ..ClientOptions::default()
+    };
+    RegistryClient::new(reference, tls, credentials, options).map_err(|error| command_error(&error))
+}
+
+/// Returns the file that docker reads, if it exists.
+fn docker_config() -> Option<PathBuf> {
+    let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".docker")))?;
+    Some(folder.join("config.json")).filter(|file| file.is_file())
+}
+
+/// Waits for work with a registry, but not for ever.
+pub(super) async fn within<T>(
+    work: impl Future<Output = Result<T, RegistryError>>,
+) -> Result<T, CommandError> {
+    match timeout(LONGEST, work).await {
+        Ok(result) => result.map_err(|error| command_error(&error)),
+        Err(_) => Err(CommandError::Failure(format!(
+            "the registry did not finish within {} minutes; try again",
+            LONGEST.as_secs() / 60
+        ))),
+    }
+}
+
+pub(super) fn command_error(error: &RegistryError) -> CommandError {
+    match error.problem() {
+        Problem::Invalid => CommandError::Usage(error.to_string()),
+        _ => CommandError::Failure(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_has_its_scheme() {
+        assert!(is_reference(Path::new("oci://r.example/a:1")));
+        assert!(!is_reference(Path::new("r.example/a:1")));
+        assert!(reference("oci://r.example/a:1").is_ok());
+        for text in ["r.example/a:1", "oci://r.example/a", "a.wasm"] {
+            assert!(matches!(reference(text), Err(CommandError::Usage(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The plugins that `run` takes from registries.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_controller::ProvidedPlugins;
+use pilothouse_registry::{PluginEntry, PluginSource, RegistryError, RegistrySettings, SourceObserver};
+use tokio_util::sync::CancellationToken;
+
+use crate::CommandError;
+
+/// Shows in the host what becomes of the plugins.
+struct Observer(ProvidedPlugins);
+
+impl SourceObserver for Observer {
+    fn set_problem(&self, plugin: &str, problem: Option<String>) {
+        let shown = problem.clone();
+        if self.0.set_problem(plugin, problem) {
+            match shown {
+                Some(problem) => tracing::warn!(plugin, "{problem}"),
+                None => tracing::info!(plugin, "it is up to date with its registry"),
+            }
+        }
+    }
+
+    fn updated(&self, plugin: &str, text: &str) {
+        tracing::info!(plugin, "{text}");
+    }
+
+    fn files_changed(&self) {
+        self.0.notify_changed();
+    }
+}
+
+/// Starts to keep the plugins up to date. Those that the cache has are there when this returns. `cache_dir` is the directory for compiled plugins.
+///
+/// # Errors
+/// Errors if the cache cannot be used, or if two plugins have the same name.
+pub(crate) async fn start(
+    settings: RegistrySettings,
+    plugins: Vec<PluginEntry>,
+    cache_dir: Option<PathBuf>,
+    shutdown: CancellationToken,
+) -> Result<Option<ProvidedPlugins>, CommandError> {
+    if plugins.is_empty() {
+        return Ok(None);
+    }
+    let cache = settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci"))).ok_or_else(|| {
+        CommandError::Usage(
+            "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
+        )
+    })?;
+    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache)).await;
+    let (source, provided) = opened
+        .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
+        .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
+    tokio::spawn(source.run(shutdown, rand::random::<f64>));
+    Ok(Some(provided))
+}
+
+fn open(
+    settings: RegistrySettings,
+    plugins: Vec<PluginEntry>,
+    cache: &Path,
+) -> Result<(PluginSource, ProvidedPlugins), RegistryError> {
+    let mut provided = None;
+    let source = PluginSource::open(settings, plugins, cache, |folder| {
+        let created = ProvidedPlugins::new(folder);
+        provided = Some(created.clone());
+        Arc::new(Observer(created))
+    })?;
+    Ok((source, provided.expect("a source that was opened has an observer")))
+}
