@@ -20,9 +20,13 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("apiserver", &["cel", "listen", "model"]),
     ("plugin", &["model"]),
     ("controller", &["cel", "model", "informer", "plugin"]),
+    ("registry", &[]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
-    ("pilothouse", &["cel", "model", "informer", "listen", "apiserver", "plugin", "controller", "toolchain"]),
+    (
+        "pilothouse",
+        &["cel", "model", "informer", "listen", "apiserver", "plugin", "controller", "registry", "toolchain"],
+    ),
 ];
 
 /// Dependencies that a crate must not have.
@@ -31,6 +35,7 @@ const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &["tokio", "kube", "wasmtime"]),
     ("informer", &["wasmtime", "pilothouse-plugin"]),
     ("plugin", &["kube", "hyper", "axum", "rustls"]),
+    ("registry", &["kube", "wasmtime", "axum", "reqwest"]),
     ("controller", &["wasmtime", "axum"]),
 ];
 
