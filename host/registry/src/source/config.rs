@@ -38,7 +38,7 @@ pub struct RegistrySettings {
     /// The directory for what was pulled; in a pod, a volume.
     #[serde(default)]
     pub cache_dir: Option<PathBuf>,
-    /// The size to which the cache is pruned, in bytes; 1 GiB by default. What is in use is kept in any case.
+    /// The size to which the cache is pruned, in bytes; 256 MiB by default. What is in use is kept in any case.
     #[serde(default)]
     pub cache_size: Option<u64>,
     /// A docker `config.json`, or the file `.dockerconfigjson` of a mounted Secret. Read at each attempt.

@@ -28,7 +28,7 @@ pub use config::{OnViolation, PluginEntry, RegistrySettings};
 use plugin::SourcedPlugin;
 
 /// The size of the cache without `cacheSize`.
-const DEFAULT_CACHE_SIZE: u64 = 1 << 30;
+const DEFAULT_CACHE_SIZE: u64 = 256 << 20;
 /// The wait before the task of a plugin is started again after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 

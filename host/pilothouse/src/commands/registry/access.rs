@@ -26,7 +26,7 @@ pub(super) fn reference(text: &str) -> Result<Reference, CommandError> {
             "{text:?} does not begin with {SCHEME}; write {SCHEME}REGISTRY/REPOSITORY:TAG"
         )));
     }
-    text.parse().map_err(|error| command_error(&error))
+    text.parse::<Reference>().map_err(|error| command_error(&error))
 }
 
 /// Creates a client of the reference's registry.
