@@ -37,7 +37,7 @@ pub struct Cache {
 }
 
 /// A file that becomes visible once it is whole. Removed when dropped before that.
-pub(crate) struct Partial {
+pub(crate) struct PartialFile {
     path: PathBuf,
     is_kept: bool,
 }
@@ -88,22 +88,22 @@ impl Cache {
     }
 
     /// Creates a file in the folder of blobs that is not visible yet.
-    pub(crate) fn partial_blob(&self) -> Result<(Partial, File), RegistryError> {
+    pub(crate) fn partial_blob(&self) -> Result<(PartialFile, File), RegistryError> {
         self.partial("blobs")
     }
 
-    fn partial(&self, part: &str) -> Result<(Partial, File), RegistryError> {
+    fn partial(&self, part: &str) -> Result<(PartialFile, File), RegistryError> {
         let number = self.partial_files.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PARTIAL}{}-{number}", std::process::id());
         let path = self.folder.join(part).join(name);
         // A file of an earlier process with the same id is in nobody's use.
         let _ = fs::remove_file(&path);
         let file = create_private_file(&path).map_err(|error| cannot_write(&path, &error))?;
-        Ok((Partial { path, is_kept: false }, file))
+        Ok((PartialFile { path, is_kept: false }, file))
     }
 
     /// Makes a whole file visible.
-    pub(crate) fn keep(&self, partial: Partial, digest: Digest) -> Result<(), RegistryError> {
+    pub(crate) fn keep(&self, partial: PartialFile, digest: Digest) -> Result<(), RegistryError> {
         partial.keep(&self.blob_path(digest))
     }
 
@@ -252,7 +252,7 @@ impl Cache {
     }
 }
 
-impl Partial {
+impl PartialFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -264,7 +264,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = fs::remove_file(&self.path);

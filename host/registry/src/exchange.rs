@@ -37,13 +37,13 @@ impl Default for Timeouts {
 
 /// What is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRequest {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     pub(crate) fn get(accept: &str) -> Self {
         let mut headers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_str(accept) {
@@ -54,7 +54,7 @@ impl Outgoing {
 }
 
 /// A response whose body has not been read.
-pub(crate) struct Incomplete {
+pub(crate) struct PendingResponse {
     response: Response<Incoming>,
     location: Location,
     idle: Duration,
@@ -63,12 +63,12 @@ pub(crate) struct Incomplete {
 
 /// Sends a request. Returns once the response's head has arrived.
 pub(crate) async fn send(
-    outgoing: &Outgoing,
+    outgoing: &OutgoingRequest,
     location: &Location,
     scope: AddressScope,
     tls: &Tls,
     timeouts: Timeouts,
-) -> Result<Incomplete, RegistryError> {
+) -> Result<PendingResponse, RegistryError> {
     let origin = &location.origin;
     let late = || {
         RegistryError::new(
@@ -98,10 +98,10 @@ pub(crate) async fn send(
         .insert(USER_AGENT, HeaderValue::from_static(concat!("pilothouse/", env!("CARGO_PKG_VERSION"))));
     let response =
         timeout(timeouts.idle, sender.send_request(request)).await.map_err(|_| late())?.map_err(broken)?;
-    Ok(Incomplete { response, location: location.clone(), idle: timeouts.idle, _connection: connection })
+    Ok(PendingResponse { response, location: location.clone(), idle: timeouts.idle, _connection: connection })
 }
 
-impl Incomplete {
+impl PendingResponse {
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }

@@ -9,7 +9,7 @@ use super::RegistryClient;
 use crate::challenge::{Challenge, encode, token_query};
 use crate::credentials::Credentials;
 use crate::error::{Problem, RegistryError};
-use crate::exchange::{Incomplete, Outgoing, send};
+use crate::exchange::{OutgoingRequest, PendingResponse, send};
 use crate::origin::{Location, address_scope};
 
 /// The largest response with a token, in bytes.
@@ -25,7 +25,7 @@ impl RegistryClient {
     /// Returns the header `authorization` that the response asks for.
     pub(super) async fn authenticate(
         &self,
-        response: &Incomplete,
+        response: &PendingResponse,
         scope: &str,
     ) -> Result<HeaderValue, RegistryError> {
         match Challenge::parse(&self.registry, response.headers(WWW_AUTHENTICATE.as_str()))? {
@@ -55,7 +55,7 @@ impl RegistryClient {
         let mut location = Location::parse(realm).map_err(|error| error.in_context(context()))?;
         let addresses = address_scope(&self.origin, &location.origin, &self.options.trusted_hosts)
             .map_err(|error| error.in_context(context()))?;
-        let mut outgoing = Outgoing::get("application/json");
+        let mut outgoing = OutgoingRequest::get("application/json");
         if let Some(Credentials::IdentityToken(token)) = &self.credentials {
             outgoing.method = Method::POST;
             outgoing

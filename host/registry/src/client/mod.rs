@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::credentials::Credentials;
 use crate::error::{Problem, RegistryError, excerpt};
-use crate::exchange::{Incomplete, Outgoing, Timeouts, send};
+use crate::exchange::{OutgoingRequest, PendingResponse, Timeouts, send};
 use crate::origin::{Location, Origin, address_scope};
 use crate::reference::Reference;
 use crate::retry;
@@ -127,11 +127,11 @@ impl RegistryClient {
     /// Sends a request: authenticates if the registry asks for it, and tries again if the registry is busy.
     async fn request(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingRequest,
         location: &Location,
         reference: &Reference,
         access: Access,
-    ) -> Result<Incomplete, RegistryError> {
+    ) -> Result<PendingResponse, RegistryError> {
         let scope = scope(reference, access);
         let mut attempt = 1;
         let mut has_authenticated = false;
@@ -160,10 +160,10 @@ impl RegistryClient {
     /// Sends a request, and follows redirects of reads. The credentials go to the registry only.
     async fn follow(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingRequest,
         location: &Location,
         scope: &str,
-    ) -> Result<Incomplete, RegistryError> {
+    ) -> Result<PendingResponse, RegistryError> {
         let mut location = location.clone();
         for _ in 0..=MAX_REDIRECTS {
             let addresses = address_scope(&self.origin, &location.origin, &self.options.trusted_hosts)?;
@@ -190,11 +190,11 @@ impl RegistryClient {
     /// Returns the response if its status is one of these; otherwise, the error that it means.
     async fn expect(
         &self,
-        response: Incomplete,
+        response: PendingResponse,
         expected: &[StatusCode],
         reference: &Reference,
         what: &str,
-    ) -> Result<Incomplete, RegistryError> {
+    ) -> Result<PendingResponse, RegistryError> {
         let status = response.status();
         if expected.contains(&status) {
             return Ok(response);

@@ -6,7 +6,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use super::{Access, RegistryClient};
 use crate::digest::{Digest, Hasher};
 use crate::error::{Problem, RegistryError, excerpt};
-use crate::exchange::Outgoing;
+use crate::exchange::OutgoingRequest;
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::reference::Reference;
 
@@ -39,7 +39,8 @@ impl RegistryClient {
             [media_type::MANIFEST, media_type::DOCKER_MANIFEST, media_type::INDEX, media_type::DOCKER_INDEX]
                 .join(", ");
         let location = self.location(reference, &format!("manifests/{}", reference.selector()))?;
-        let response = self.request(&Outgoing::get(&accept), &location, reference, Access::Pull).await?;
+        let response =
+            self.request(&OutgoingRequest::get(&accept), &location, reference, Access::Pull).await?;
         let response = self.expect(response, &[StatusCode::OK], reference, "the manifest").await?;
         let stated = response.header("docker-content-digest").map(str::to_owned);
         let text = response.body(self.options.limits.manifest, "a manifest").await?;
@@ -65,7 +66,7 @@ impl RegistryClient {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), RegistryError> {
         let location = self.location(reference, &format!("blobs/{}", descriptor.digest))?;
-        let response = self.request(&Outgoing::get("*/*"), &location, reference, Access::Pull).await?;
+        let response = self.request(&OutgoingRequest::get("*/*"), &location, reference, Access::Pull).await?;
         let mut response = self.expect(response, &[StatusCode::OK], reference, "the content").await?;
         let mut hasher = Hasher::default();
         let mut size: u64 = 0;
@@ -123,8 +124,9 @@ impl RegistryClient {
         is_wanted: impl Fn(&Descriptor) -> bool,
     ) -> Result<Vec<Descriptor>, RegistryError> {
         let location = self.location(reference, &format!("referrers/{subject}"))?;
-        let response =
-            self.request(&Outgoing::get(media_type::INDEX), &location, reference, Access::Pull).await?;
+        let response = self
+            .request(&OutgoingRequest::get(media_type::INDEX), &location, reference, Access::Pull)
+            .await?;
         // Registries without this API respond in several ways. A proxy may respond with a page of its own.
         let is_index = response
             .header("content-type")

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use super::{Access, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
-use crate::exchange::Outgoing;
+use crate::exchange::OutgoingRequest;
 use crate::layout::Artifact;
 use crate::manifest::media_type;
 use crate::origin::Location;
@@ -36,11 +36,11 @@ impl RegistryClient {
     pub async fn push_blob(&self, reference: &Reference, content: Bytes) -> Result<Digest, RegistryError> {
         let digest = Digest::of(&content);
         let location = self.location(reference, &format!("blobs/{digest}"))?;
-        let head = Outgoing { method: Method::HEAD, ..Outgoing::get("*/*") };
+        let head = OutgoingRequest { method: Method::HEAD, ..OutgoingRequest::get("*/*") };
         if self.request(&head, &location, reference, Access::Push).await?.status() == StatusCode::OK {
             return Ok(digest);
         }
-        let start = Outgoing { method: Method::POST, ..Outgoing::get("*/*") };
+        let start = OutgoingRequest { method: Method::POST, ..OutgoingRequest::get("*/*") };
         let uploads = self.location(reference, "blobs/uploads/")?;
         let response = self.request(&start, &uploads, reference, Access::Push).await?;
         let response = self.expect(response, &[StatusCode::ACCEPTED], reference, "the upload").await?;
@@ -59,7 +59,7 @@ impl RegistryClient {
                 format!("{} names an invalid place for an upload", self.origin),
             )
         })?;
-        let mut upload = Outgoing { method: Method::PUT, ..Outgoing::get("*/*") };
+        let mut upload = OutgoingRequest { method: Method::PUT, ..OutgoingRequest::get("*/*") };
         upload.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         upload.body = content;
         let response = self.request(&upload, &target, reference, Access::Push).await?;
@@ -82,7 +82,7 @@ impl RegistryClient {
             ));
         }
         let location = self.location(reference, &format!("manifests/{}", reference.selector()))?;
-        let mut outgoing = Outgoing { method: Method::PUT, ..Outgoing::get("*/*") };
+        let mut outgoing = OutgoingRequest { method: Method::PUT, ..OutgoingRequest::get("*/*") };
         outgoing.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type::MANIFEST));
         outgoing.body = Bytes::copy_from_slice(text);
         let response = self.request(&outgoing, &location, reference, Access::Push).await?;

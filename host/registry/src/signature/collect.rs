@@ -25,7 +25,7 @@ pub async fn collect_signatures(
     reference: &Reference,
     manifest: Digest,
 ) -> Result<Vec<SignatureMaterial>, RegistryError> {
-    let mut collected = Collected::default();
+    let mut collected = SignatureCollection::default();
     // Some tools do not say the type in the list, only in the manifest that it names.
     let may_be_bundle =
         |found: &Descriptor| found.artifact_type.as_ref().is_none_or(|kind| kind.starts_with(BUNDLE));
@@ -47,12 +47,12 @@ pub async fn collect_signatures(
 }
 
 #[derive(Default)]
-struct Collected {
+struct SignatureCollection {
     signatures: Vec<SignatureMaterial>,
     size: usize,
 }
 
-impl Collected {
+impl SignatureCollection {
     fn add(&mut self, signature: SignatureMaterial, reference: &Reference) -> Result<(), RegistryError> {
         self.size += signature.size();
         if self.size > MAX_TOTAL {
@@ -70,7 +70,7 @@ async fn bundles(
     client: &RegistryClient,
     reference: &Reference,
     attached: &Manifest,
-    collected: &mut Collected,
+    collected: &mut SignatureCollection,
 ) -> Result<(), RegistryError> {
     let layers = attached.layers.iter().filter(|layer| layer.media_type.starts_with(BUNDLE));
     for layer in layers.take(client.limits().referrers) {
@@ -86,7 +86,7 @@ async fn legacy(
     client: &RegistryClient,
     reference: &Reference,
     attached: &Manifest,
-    collected: &mut Collected,
+    collected: &mut SignatureCollection,
 ) -> Result<(), RegistryError> {
     let limit = client.limits().referrers;
     if attached.layers.len() > limit {

@@ -57,7 +57,7 @@ pub fn verify(
     if rule.required == 0 {
         return Ok(Decision::Unsigned);
     }
-    let parsed: Vec<_> = signatures.iter().map(Parsed::of).collect();
+    let parsed: Vec<_> = signatures.iter().map(ParsedSignature::of).collect();
     let mut signed = Vec::new();
     let mut missing = Vec::new();
     for signer in &rule.signers {
@@ -84,7 +84,7 @@ pub fn verify(
 }
 
 /// A signature whose text was parsed.
-enum Parsed<'a> {
+enum ParsedSignature<'a> {
     Bundle(Box<Bundle>),
     /// The bundle is made only for a signature with a certificate.
     Legacy {
@@ -95,7 +95,7 @@ enum Parsed<'a> {
     Damaged,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> ParsedSignature<'a> {
     fn of(material: &'a SignatureMaterial) -> Self {
         match material {
             SignatureMaterial::Bundle(text) => {
@@ -117,7 +117,7 @@ impl Signer {
     /// Looks for a signature by this signer. Errors name why each one does not count, without repetitions.
     fn find(
         &self,
-        signatures: &[Parsed<'_>],
+        signatures: &[ParsedSignature<'_>],
         manifest: &ManifestDocument,
         trust_root: Option<&TrustRoot>,
     ) -> Result<(), String> {
@@ -139,26 +139,26 @@ impl Signer {
     /// Verifies one signature, and then reads what it says.
     fn judge(
         &self,
-        signature: &Parsed<'_>,
+        signature: &ParsedSignature<'_>,
         manifest: &ManifestDocument,
         trust_root: Option<&TrustRoot>,
     ) -> Result<Approval, String> {
         const OTHER_KEY: &str = "a signature is by another key";
         match (signature, &self.kind) {
-            (Parsed::Damaged, _) => Err("a signature is damaged".to_owned()),
-            (Parsed::Legacy { payload, signature, .. }, SignerKind::Key(key)) => {
+            (ParsedSignature::Damaged, _) => Err("a signature is damaged".to_owned()),
+            (ParsedSignature::Legacy { payload, signature, .. }, SignerKind::Key(key)) => {
                 if !key.verifies(payload.as_bytes(), signature) {
                     return Err(OTHER_KEY.to_owned());
                 }
                 Approval::of_simple_signing(payload.as_bytes(), manifest.digest)
             }
-            (Parsed::Legacy { payload, bundle, .. }, SignerKind::Keyless(identity)) => {
+            (ParsedSignature::Legacy { payload, bundle, .. }, SignerKind::Keyless(identity)) => {
                 let trust_root = trust_root.ok_or("there is no trust root")?;
                 let bundle = bundle.as_ref().map_err(Clone::clone)?;
                 trust_root.verify(bundle, payload.as_bytes(), identity)?;
                 Approval::of_simple_signing(payload.as_bytes(), manifest.digest)
             }
-            (Parsed::Bundle(bundle), SignerKind::Key(key)) => match &bundle.content {
+            (ParsedSignature::Bundle(bundle), SignerKind::Key(key)) => match &bundle.content {
                 SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT => {
                     if !key.verifies(&envelope.pae(), envelope.signature.sig.as_bytes()) {
                         return Err(OTHER_KEY.to_owned());
@@ -171,7 +171,7 @@ impl Signer {
                 }
                 _ => Err("a bundle has unknown content".to_owned()),
             },
-            (Parsed::Bundle(bundle), SignerKind::Keyless(identity)) => {
+            (ParsedSignature::Bundle(bundle), SignerKind::Keyless(identity)) => {
                 let trust_root = trust_root.ok_or("there is no trust root")?;
                 trust_root.verify(bundle, &manifest.text, identity)?;
                 match &bundle.content {

@@ -25,12 +25,12 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub(super) struct SourcedPlugin {
     entry: PluginEntry,
-    staged: Option<Staged>,
+    staged: Option<StagedVersion>,
 }
 
 /// The version in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Staged {
+struct StagedVersion {
     manifest: Digest,
     /// The policy by which it was verified.
     policy: Option<Digest>,
@@ -52,7 +52,7 @@ impl SourcedPlugin {
         plugin
     }
 
-    fn restored(&self, shared: &Shared) -> Result<Option<Staged>, RegistryError> {
+    fn restored(&self, shared: &Shared) -> Result<Option<StagedVersion>, RegistryError> {
         let reference: Reference = self.entry.image.parse()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
         if reference.digest().is_some_and(|pinned| pinned != manifest) {
@@ -65,7 +65,7 @@ impl SourcedPlugin {
         let policy = shared.policy()?;
         self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
         self.stage(shared, &cached, &name)?;
-        Ok(Some(Staged { manifest, policy: policy.as_ref().map(SignaturePolicy::fingerprint) }))
+        Ok(Some(StagedVersion { manifest, policy: policy.as_ref().map(SignaturePolicy::fingerprint) }))
     }
 
     /// Looks at the registry again and again, and reports what happens.
@@ -114,8 +114,9 @@ impl SourcedPlugin {
         let fingerprint = policy.as_ref().map(SignaturePolicy::fingerprint);
         // Before the registry is asked, which may be gone.
         let violation = self.apply_changed_policy(shared, &reference, policy.as_ref());
-        let is_current =
-            |staged: Staged, manifest: Digest| staged.manifest == manifest && staged.policy == fingerprint;
+        let is_current = |staged: StagedVersion, manifest: Digest| {
+            staged.manifest == manifest && staged.policy == fingerprint
+        };
         if self.staged.zip(reference.digest()).is_some_and(|(staged, pinned)| is_current(staged, pinned)) {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl SourcedPlugin {
             Ok(())
         })
         .await?;
-        self.staged = Some(Staged { manifest, policy: fingerprint });
+        self.staged = Some(StagedVersion { manifest, policy: fingerprint });
         Ok(())
     }
 
@@ -160,7 +161,7 @@ impl SourcedPlugin {
         let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
         match self.verify_cached(shared, reference, staged.manifest, policy) {
             Ok(_) => {
-                self.staged = Some(Staged { policy: fingerprint, ..staged });
+                self.staged = Some(StagedVersion { policy: fingerprint, ..staged });
                 None
             }
             Err(error) => {

@@ -85,7 +85,7 @@ pub(crate) struct Faults {
 
 /// One request as the registry saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) authorization: Option<String>,
@@ -97,7 +97,7 @@ struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     /// By repository and tag or digest.
     manifests: BTreeMap<(String, String), Vec<u8>>,
-    seen: Vec<Seen>,
+    seen: Vec<RecordedRequest>,
     address: Option<SocketAddr>,
     tls: bool,
 }
@@ -162,7 +162,7 @@ impl FakeRegistry {
         self.state.lock().faults = faults;
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
         self.state.lock().seen.clone()
     }
 
@@ -225,7 +225,7 @@ async fn respond(request: Request<Incoming>, state: &Mutex<State>) -> Reply {
         parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let is_silent = {
         let mut state = state.lock();
-        state.seen.push(Seen {
+        state.seen.push(RecordedRequest {
             method: parts.method.clone(),
             path: format!("{path}?{query}"),
             authorization: authorization.clone(),

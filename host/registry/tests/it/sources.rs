@@ -38,19 +38,19 @@ impl SourceObserver for Reports {
 }
 
 /// A source that runs until this is dropped.
-struct Running {
+struct RunningSource {
     reports: Arc<Reports>,
     folder: PathBuf,
     shutdown: CancellationToken,
 }
 
-impl Drop for Running {
+impl Drop for RunningSource {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
 }
 
-impl Running {
+impl RunningSource {
     fn start(settings: &RegistrySettings, plugins: &[PluginEntry], cache: &Path) -> Self {
         let reports = Arc::<Reports>::default();
         let observer = Arc::clone(&reports);
@@ -121,7 +121,7 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
         entry("nonsense", "oci://nonsense".to_owned()),
         impatient,
     ];
-    let running = Running::start(&settings(&registry), &entries, cache.path());
+    let running = RunningSource::start(&settings(&registry), &entries, cache.path());
     running.wait_until_current("good").await;
     running.wait_for_problem("absent", "404").await;
     running.wait_for_problem("nonsense", "write oci://").await;
@@ -138,20 +138,21 @@ async fn a_restart_without_the_registry_works_from_the_cache() {
     let (wasm, _) = push(&registry, "p", "one").await;
     let cache = tempfile::tempdir().expect("a folder");
     let (settings, entries) = (settings(&registry), [entry("p", image(&registry, "p"))]);
-    let first = Running::start(&settings, &entries, cache.path());
+    let first = RunningSource::start(&settings, &entries, cache.path());
     first.wait_until_current("p").await;
     drop((first, registry));
 
-    let second = Running::start(&settings, &entries, cache.path());
+    let second = RunningSource::start(&settings, &entries, cache.path());
     assert_eq!(second.file("p.wasm"), Some(wasm.clone()), "before anything was asked");
     second.wait_for_problem("p", "runs on").await;
     assert_eq!(second.file("p.wasm"), Some(wasm));
     drop(second);
 
     let others =
-        Running::start(&settings, &[entry("p", "oci://127.0.0.1:1/other:1".to_owned())], cache.path());
+        RunningSource::start(&settings, &[entry("p", "oci://127.0.0.1:1/other:1".to_owned())], cache.path());
     assert_eq!(others.file("p.wasm"), None, "another repository has no version yet");
-    let none = Running::start(&settings, &[entry("q", "oci://127.0.0.1:1/q:1".to_owned())], cache.path());
+    let none =
+        RunningSource::start(&settings, &[entry("q", "oci://127.0.0.1:1/q:1".to_owned())], cache.path());
     assert_eq!(none.file("p.yaml"), None, "the plugin is not configured any more");
 }
 
@@ -170,16 +171,16 @@ async fn a_restart_loads_only_what_the_policy_of_today_allows() {
     write_policy(&signer);
     let settings = RegistrySettings { policy: Some(policy.clone()), ..settings(&registry) };
     let entries = [entry("p", image(&registry, "p"))];
-    let first = Running::start(&settings, &entries, &folder.path().join("cache"));
+    let first = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     first.wait_until_current("p").await;
     drop((first, registry));
 
-    let second = Running::start(&settings, &entries, &folder.path().join("cache"));
+    let second = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     assert_eq!(second.file("p.wasm"), Some(wasm), "its signature is in the cache");
     drop(second);
 
     write_policy(&Signer::new());
-    let third = Running::start(&settings, &entries, &folder.path().join("cache"));
+    let third = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     assert_eq!(third.file("p.wasm"), None);
 }
 
@@ -197,12 +198,12 @@ async fn an_unsigned_version_does_not_replace_the_one_that_runs() {
     let settings =
         RegistrySettings { policy: Some(policy), on_violation: OnViolation::Stop, ..settings(&registry) };
     let entries = [entry("p", image(&registry, "p"))];
-    let first = Running::start(&settings, &entries, &folder.path().join("cache"));
+    let first = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     first.wait_until_current("p").await;
     drop(first);
 
     push(&registry, "p", "malicious").await;
-    let second = Running::start(&settings, &entries, &folder.path().join("cache"));
+    let second = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     second.wait_for_problem("p", "there is no signature").await;
     assert_eq!(
         second.file("p.wasm"),
