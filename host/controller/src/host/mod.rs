@@ -3,6 +3,7 @@
 mod control;
 mod load_progress;
 mod provided_plugins;
+mod provided_problems;
 mod removed_plugins;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ use crate::explain::journal::Journal;
 use crate::explain::lookup::Lookups;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::task_panics::TaskPanics;
-use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors};
+use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors, not_provided};
 use crate::load::LoadServices;
 use crate::load::speculative_compile::SpeculativeCompiler;
 use crate::logs::PluginLogs;
@@ -49,6 +50,7 @@ use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 pub use load_progress::LoadProgress;
 pub use provided_plugins::ProvidedPlugins;
+use provided_problems::ProblemReports;
 use removed_plugins::RemovedPlugins;
 
 /// The options of a host.
@@ -183,6 +185,7 @@ impl PluginHost {
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
         let mut removed = RemovedPlugins::default();
+        let mut problem_reports = ProblemReports::default();
         let mut logged_problems = Vec::new();
         while !shutdown.is_cancelled() {
             let found = self.scan(&mut logged_problems).await;
@@ -195,6 +198,7 @@ impl PluginHost {
                 events.changed.notify_one();
             }
             self.forget_removed(&mut plugins, &mut removed);
+            self.report_problems(&mut problem_reports);
             if let Some(found) = found {
                 let now = Instant::now();
                 directory.settle_old_files(&found.plugins, SystemTime::now(), now);
@@ -337,6 +341,17 @@ impl PluginHost {
             }
             if progress.is_complete() {
                 return;
+            }
+        }
+    }
+
+    /// Writes Events about the plugins that another source cannot provide. One that cannot be queued is lost; the status has the problem, too.
+    fn report_problems(&self, reports: &mut ProblemReports) {
+        let Some(provided) = self.shared.provided.get() else { return };
+        for (name, problem) in reports.due(&provided.problems(), Instant::now()) {
+            let event = not_provided(&name, &self.shared.options.namespace, &problem);
+            if let Some(event) = event {
+                self.shared.events.record(event);
             }
         }
     }

@@ -92,6 +92,11 @@ impl ProvidedPlugins {
         }
     }
 
+    /// Returns what is wrong, by the plugin's name.
+    pub(super) fn problems(&self) -> BTreeMap<String, String> {
+        self.shared.problems.read().clone()
+    }
+
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -21,7 +21,7 @@ pub(crate) use fault_counter::{Activity, DynHash};
 pub(crate) use health::Health;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};
 pub(crate) use recent_errors::RecentErrors;
-pub(crate) use reporting::Lifecycle;
+pub(crate) use reporting::{Lifecycle, not_provided};
 pub(crate) use state_machine::Input;
 pub use status::{HostMemoryStatus, LastError, PluginState, PluginStatus};
 pub(crate) use waiting_for::WaitingFor;

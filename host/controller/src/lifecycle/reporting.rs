@@ -23,6 +23,8 @@ const EVENT_BURST: u32 = 10;
 const EVENT_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum length of an Event's note in characters: the API server accepts 1024 bytes.
 const MAX_NOTE: usize = 256;
+/// Maximum length of a note about a plugin that is not provided, in bytes. Longer than others, because the remedy is at its end.
+const MAX_PROBLEM: usize = 1000;
 
 /// The lifecycle of one plugin. Cheap to clone. Reporting a transition never waits and never fails.
 #[derive(Clone)]
@@ -62,11 +64,7 @@ impl Lifecycle {
         let machine = StateMachine::found(Timestamp::now());
         metrics.state.enter(machine.state);
         let inner = Inner { machine, budget: EventBudget::default(), long_wait_reported: false };
-        let plugin = json!({
-            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
-            "metadata": {"name": name.as_str(), "namespace": namespace},
-        });
-        let regarding = Object::from_json(plugin.to_string()).ok();
+        let regarding = plugin_object(name.as_str(), namespace);
         Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
     }
 
@@ -172,6 +170,27 @@ impl Lifecycle {
             self.metrics.events_dropped.inc();
         }
     }
+}
+
+/// The object that Events about a plugin refer to.
+fn plugin_object(name: &str, namespace: &str) -> Option<Object> {
+    let plugin = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {"name": name, "namespace": namespace},
+    });
+    Object::from_json(plugin.to_string()).ok()
+}
+
+/// Returns a warning about a plugin that another source cannot provide, or cannot bring up to date.
+pub(crate) fn not_provided(name: &str, namespace: &str, problem: &str) -> Option<NewEvent> {
+    Some(NewEvent {
+        plugin: name.into(),
+        regarding: plugin_object(name, namespace)?,
+        warning: true,
+        reason: "NotProvided".to_owned(),
+        action: "Load".to_owned(),
+        note: problem[..problem.floor_char_boundary(MAX_PROBLEM)].to_owned(),
+    })
 }
 
 /// Returns the Event for a transition; `None` for intermediate steps. Equal transitions have equal notes,
