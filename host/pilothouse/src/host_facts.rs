@@ -26,9 +26,8 @@ pub(crate) fn build() -> Value {
 /// Returns what was built, and how this process was started.
 pub(crate) fn process() -> Value {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    let variables = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    });
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     let environment = environment_facts(variables);
     let redactor = Redactor::new(&environment.secrets);
     let mut facts = build();
@@ -47,7 +46,8 @@ mod tests {
 
     #[test]
     fn credentials_in_arguments_are_redacted() {
-        let arguments = ["run", "--plugins", "p", "--server", "http://u:canary@127.0.0.1:1"].map(str::to_owned);
+        let arguments =
+            ["run", "--plugins", "p", "--server", "http://u:canary@127.0.0.1:1"].map(str::to_owned);
         let shown = redacted(&Redactor::default(), arguments).to_string();
         assert!(shown.contains("--plugins") && !shown.contains("canary"), "{shown}");
     }

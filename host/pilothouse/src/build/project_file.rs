@@ -208,7 +208,10 @@ mod tests {
 
     #[test]
     fn the_published_schema_of_project_files_matches_the_types() {
-        published_schema::assert_matches::<FileMembers>("project.schema.json", "Pilothouse project (pilothouse.yaml)");
+        published_schema::assert_matches::<FileMembers>(
+            "project.schema.json",
+            "Pilothouse project (pilothouse.yaml)",
+        );
     }
 
     fn command(text: &str) -> Result<BuildCommand, String> {

@@ -7,10 +7,52 @@ use sha2::{Digest, Sha256};
 
 /// Words that look like names and are none: parts of API paths, states, and what every cluster has.
 const VOCABULARY: [&str; 46] = [
-    "api", "apis", "namespaces", "status", "scale", "default", "kube-system", "kube-public", "backing-off", "core", "apps",
-    "batch", "v1", "v1alpha1", "v1beta1", "v2", "get", "list", "watch", "create", "update", "patch", "delete", "running",
-    "waiting", "failed", "stopped", "draining", "found", "compiling", "describing", "processing", "ready", "delayed", "yes",
-    "no", "unverified", "error", "plugins", "plugin", "true", "false", "utf-8", "http", "https", "in",
+    "api",
+    "apis",
+    "namespaces",
+    "status",
+    "scale",
+    "default",
+    "kube-system",
+    "kube-public",
+    "backing-off",
+    "core",
+    "apps",
+    "batch",
+    "v1",
+    "v1alpha1",
+    "v1beta1",
+    "v2",
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "running",
+    "waiting",
+    "failed",
+    "stopped",
+    "draining",
+    "found",
+    "compiling",
+    "describing",
+    "processing",
+    "ready",
+    "delayed",
+    "yes",
+    "no",
+    "unverified",
+    "error",
+    "plugins",
+    "plugin",
+    "true",
+    "false",
+    "utf-8",
+    "http",
+    "https",
+    "in",
 ];
 
 /// Members of the host's documents whose texts are names, or keys of objects.
@@ -64,12 +106,15 @@ impl Anonymiser {
             }
             // A field of a log line.
             Value::Array(values) => match values.as_slice() {
-                [Value::String(name), value] if NAME_MEMBERS.contains(&name.as_str()) => self.learn_texts(value),
+                [Value::String(name), value] if NAME_MEMBERS.contains(&name.as_str()) => {
+                    self.learn_texts(value)
+                }
                 values => values.iter().for_each(|value| self.learn_from(value)),
             },
             // The path of a request has the namespace.
             Value::String(text) => {
-                let namespace = text.split("/namespaces/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
+                let namespace =
+                    text.split("/namespaces/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
                 namespace.into_iter().for_each(|namespace| self.learn(namespace));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -176,7 +221,8 @@ fn is_number(word: &str) -> bool {
 /// Whether a word is an IP address, or has the form of an object's name with a dash, such as `web-7c9f8`.
 fn looks_like_a_name(word: &str) -> bool {
     let is_address = word.split('.').count() == 4 && word.split('.').all(|part| part.parse::<u8>().is_ok());
-    let is_dns = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let is_dns =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     let has_letter = word.bytes().any(|byte| byte.is_ascii_lowercase());
     is_address || (word.contains('-') && has_letter && word.bytes().all(is_dns))
 }
@@ -197,7 +243,10 @@ mod tests {
     fn a_name_has_the_same_hash_everywhere_and_another_with_another_key() {
         let (one, other) = (anonymiser(), Anonymiser::new([8; 32]));
         let shop = one.pseudonym("shop");
-        assert_eq!(one.text("shop/web in \"shop\""), format!("{shop}/{} in \"{shop}\"", one.pseudonym("web")));
+        assert_eq!(
+            one.text("shop/web in \"shop\""),
+            format!("{shop}/{} in \"{shop}\"", one.pseudonym("web"))
+        );
         assert_eq!(one.path("keys/shop.json"), format!("keys/{shop}.json"));
         assert_eq!(one.json(json!({"namespace": "shop", "attempts": 3}))["namespace"], *shop);
         assert_ne!(shop, other.pseudonym("shop"));
@@ -219,7 +268,10 @@ mod tests {
     #[test]
     fn unknown_names_with_a_dash_and_addresses_are_replaced() {
         let text = anonymiser().text("pod web-7c9f8 on 10.0.0.7: node-1.");
-        assert!(!text.contains("web-7c9f8") && !text.contains("10.0.0.7") && !text.contains("node-1"), "{text}");
+        assert!(
+            !text.contains("web-7c9f8") && !text.contains("10.0.0.7") && !text.contains("node-1"),
+            "{text}"
+        );
         assert!(text.starts_with("pod anon-") && text.ends_with('.'), "{text}");
     }
 

@@ -97,7 +97,9 @@ mod tests {
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
         let entries = archive.entries().expect("entries").map(|entry| entry.expect("an entry"));
         let found: Vec<_> = entries
-            .map(|entry| (entry.path().expect("a path").display().to_string(), entry.header().mtime().expect("a time")))
+            .map(|entry| {
+                (entry.path().expect("a path").display().to_string(), entry.header().mtime().expect("a time"))
+            })
             .collect();
         let expected = ["small.txt", "repeated.txt", "last.txt", "left-out.txt"];
         assert_eq!(found, expected.map(|name| (format!("pilothouse-bundle/{name}"), 5)));

@@ -52,7 +52,8 @@ pub(super) fn redacted(file: &RawFile, redactor: &Redactor) -> Result<String, St
 /// Returns the configuration with the values of these members only, and without comments.
 fn configuration(text: &str, members: &[&str], redactor: &Redactor) -> Result<String, String> {
     // The parser's message may quote the text.
-    let value = parse_yaml(text).map_err(|_| "it is not valid YAML, so secrets cannot be told from settings".to_owned())?;
+    let value = parse_yaml(text)
+        .map_err(|_| "it is not valid YAML, so secrets cannot be told from settings".to_owned())?;
     let masked = match value {
         Value::Object(object) => object
             .into_iter()
@@ -97,7 +98,8 @@ pub(super) fn secrets_of_file(file: &RawFile) -> Vec<String> {
 
 /// Returns what may be a value in a text that is not YAML: what follows a colon or a dash in each line, and the line itself.
 pub(super) fn values_of_lines(text: &str) -> Vec<String> {
-    let trimmed = |text: &str| text.trim().trim_matches(['"', '\'', '{', '}', '[', ']', ',']).trim().to_owned();
+    let trimmed =
+        |text: &str| text.trim().trim_matches(['"', '\'', '{', '}', '[', ']', ',']).trim().to_owned();
     text.lines()
         .flat_map(|line| {
             let value = line.split_once(':').map_or(line, |(_, value)| value);

@@ -5,7 +5,16 @@ const PREFIX: &str = "PILOTHOUSE_";
 
 /// Parts of the names of variables with credentials.
 const SENSITIVE: [&str; 10] = [
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
 ];
 
 /// What a bundle needs of an environment.

@@ -11,8 +11,30 @@ const MAX_SECRETS: usize = 100_000;
 
 /// Words of the host's own vocabulary. A `config` often has them as values; without them, its status could not be read.
 const VOCABULARY: [&str; 24] = [
-    "true", "false", "null", "none", "info", "warn", "error", "debug", "trace", "running", "waiting", "failed", "stopped",
-    "removed", "paused", "ready", "delayed", "processing", "default", "http", "https", "self", "full", "metadata",
+    "true",
+    "false",
+    "null",
+    "none",
+    "info",
+    "warn",
+    "error",
+    "debug",
+    "trace",
+    "running",
+    "waiting",
+    "failed",
+    "stopped",
+    "removed",
+    "paused",
+    "ready",
+    "delayed",
+    "processing",
+    "default",
+    "http",
+    "https",
+    "self",
+    "full",
+    "metadata",
 ];
 
 /// A set of secrets, by their first bytes.
@@ -89,7 +111,9 @@ mod tests {
     #[test]
     fn secrets_are_found_wherever_they_are_and_the_longest_first() {
         let mut secrets = KnownSecrets::default();
-        for secret in ["pass", "password1", "grün-geheim", "a b&c", "first line\nsecond line", "abc", "running"] {
+        for secret in
+            ["pass", "password1", "grün-geheim", "a b&c", "first line\nsecond line", "abc", "running"]
+        {
             secrets.insert(secret);
         }
         for (text, expected) in [

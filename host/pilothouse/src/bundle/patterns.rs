@@ -35,22 +35,40 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         rule(r#"([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>@]*(?:@[^\s"'<>@]*)*@"#, "$1[redacted]@"),
         // `name: value` to the end of the line or the next member, and `name=value`.
         rule(
-            &format!(r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*\\?["']?\s*[:=]\s*)({quoted}|'[^']*')"#),
+            &format!(
+                r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*\\?["']?\s*[:=]\s*)({quoted}|'[^']*')"#
+            ),
             "$1[redacted]",
         ),
-        rule(&format!(r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*["']?\s*:\s+)[^\s,;}}"'][^,;}}"'\r\n]*"#), "$1[redacted]"),
-        rule(&format!(r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*["']?\s*[:=]\s*)[^\s,;&}}"']+"#), "$1[redacted]"),
         rule(
-            &format!(r#"(?i)((?-u:\b)(?:password|passwd|passphrase|token)\s+(?:(?:is|was|of)\s+)?)({quoted}|'[^']*')"#),
+            &format!(
+                r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*["']?\s*:\s+)[^\s,;}}"'][^,;}}"'\r\n]*"#
+            ),
             "$1[redacted]",
         ),
-        rule(r#"(?i)((?-u:\b)(?:password|passwd|passphrase)\s+(?:(?:is|was)\s+)?)[^\s"'\[]\S*"#, "$1[redacted]"),
+        rule(
+            &format!(r#"(?i)([A-Za-z0-9_.-]*{SENSITIVE}[A-Za-z0-9_.-]*["']?\s*[:=]\s*)[^\s,;&}}"']+"#),
+            "$1[redacted]",
+        ),
+        rule(
+            &format!(
+                r#"(?i)((?-u:\b)(?:password|passwd|passphrase|token)\s+(?:(?:is|was|of)\s+)?)({quoted}|'[^']*')"#
+            ),
+            "$1[redacted]",
+        ),
+        rule(
+            r#"(?i)((?-u:\b)(?:password|passwd|passphrase)\s+(?:(?:is|was)\s+)?)[^\s"'\[]\S*"#,
+            "$1[redacted]",
+        ),
         rule(r"(?i)((?-u:\b)(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}", "$1[redacted]"),
         rule(r"(?-u:\b)eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_.-]+", "[redacted]"),
         // Values of objects in the errors of API servers and parsers.
         rule(&format!(r"((?:Invalid|Unsupported|Duplicate) value: )({quoted})"), "$1[redacted]"),
         rule(r#"((?:Invalid|Unsupported|Duplicate) value: )[^"\[\r\n][^\r\n]*"#, "$1[redacted]"),
-        rule(&format!(r"(invalid (?:type|value): (?:string|character|byte array) )({quoted})"), "$1[redacted]"),
+        rule(
+            &format!(r"(invalid (?:type|value): (?:string|character|byte array) )({quoted})"),
+            "$1[redacted]",
+        ),
         rule(r"(unknown variant )`[^`]*`", "$1[redacted]"),
         // Maps as Go prints them.
         rule(r"map\[[^\r\n]*\]", "map[[redacted]]"),
@@ -59,19 +77,34 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 
 /// Parameters in the queries of URLs that are no credentials.
 const PLAIN_PARAMETERS: [&str; 16] = [
-    "watch", "limit", "resourceVersion", "resourceVersionMatch", "timeoutSeconds", "timeout", "allowWatchBookmarks",
-    "sendInitialEvents", "fieldManager", "force", "dryRun", "follow", "plugin", "labelSelector", "fieldSelector",
+    "watch",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "timeoutSeconds",
+    "timeout",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "fieldManager",
+    "force",
+    "dryRun",
+    "follow",
+    "plugin",
+    "labelSelector",
+    "fieldSelector",
     "fieldValidation",
 ];
 
-static PARAMETER: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"([?&])([A-Za-z0-9_.\[\]-]+)=([^&\s"'<>#]+)"#).expect("a constant pattern"));
+static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"([?&])([A-Za-z0-9_.\[\]-]+)=([^&\s"'<>#]+)"#).expect("a constant pattern")
+});
 
 static OPAQUE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("[A-Za-z0-9+_-]{20,}={0,2}").expect("a constant pattern"));
 
 static SENSITIVE_NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!("(?i)(?:{SENSITIVE}|authorization)")).expect("a constant pattern, which the tests compile")
+    Regex::new(&format!("(?i)(?:{SENSITIVE}|authorization)"))
+        .expect("a constant pattern, which the tests compile")
 });
 
 /// Whether a value of this name is a credential.

@@ -100,7 +100,8 @@ fn plant_configuration(material: &mut Material) {
         ("DB_PASSWORD".to_owned(), c(11)),
     ]);
     material.secrets.extend(environment.secrets);
-    let text = [environment.own.join("\n"), format!("refused {}", c(11)), format!("refused {}", c(9))].join("\n");
+    let text =
+        [environment.own.join("\n"), format!("refused {}", c(11)), format!("refused {}", c(9))].join("\n");
     material.add("environment.txt", Form::Text, text);
     let sidecar = format!(
         "# {}\nworkers: 2\nconfig:\n  colour: {}\n  deep: [{{a: {}}}]\n  text: |\n    first\n    {}\ntypo: {}\n",
@@ -112,13 +113,18 @@ fn plant_configuration(material: &mut Material) {
     );
     material.add("sidecars/greeter.yaml", Form::Sidecar, sidecar);
     material.add("sidecars/torn.yaml", Form::Sidecar, format!("config: {{a: {}\n - b", c(5)));
-    material.add("config.yaml", Form::HostConfig, format!("grants: explicit\nregistry: {{password: {}}}\n", c(6)));
+    material.add(
+        "config.yaml",
+        Form::HostConfig,
+        format!("grants: explicit\nregistry: {{password: {}}}\n", c(6)),
+    );
 }
 
 #[test]
 fn no_planted_secret_is_in_the_bundle() {
     let material = planted();
-    let raw: String = material.files.iter().map(|file| file.text.clone()).chain(material.secrets.clone()).collect();
+    let raw: String =
+        material.files.iter().map(|file| file.text.clone()).chain(material.secrets.clone()).collect();
     let raw = raw + &material.left_out.iter().map(|left_out| left_out.reason.clone()).collect::<String>();
     for number in 0..CANARIES {
         assert!(raw.contains(&canary(number)), "{number} is not planted");
@@ -149,7 +155,8 @@ fn the_bundle_says_what_it_lacks_and_keeps_what_explains_a_failure() {
 
 #[test]
 fn an_unredacted_bundle_has_everything_and_says_so() {
-    let files = unpack(&assemble(planted(), &BundleOptions { unredacted: true, ..options() }).expect("a bundle"));
+    let files =
+        unpack(&assemble(planted(), &BundleOptions { unredacted: true, ..options() }).expect("a bundle"));
     assert!(text_of(&files, "sidecars/greeter.yaml").contains(&canary(0)));
     assert!(text_of(&files, "README.txt").contains("may contain secrets"));
 }
@@ -172,7 +179,8 @@ fn an_anonymised_bundle_has_the_same_hash_for_a_name_in_all_files() {
 fn a_file_that_does_not_fit_is_left_out_by_name() {
     let mut material = Material::default();
     // Numbers that hardly compress, and are no secrets.
-    let noise = (0_u64..40_000).map(|number| format!("{:x} ", number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20));
+    let noise =
+        (0_u64..40_000).map(|number| format!("{:x} ", number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20));
     material.add("big.txt", Form::Text, noise.collect::<String>());
     material.add("small.txt", Form::Text, "text");
     let max_bytes = (1 << 20) + (64 << 10);

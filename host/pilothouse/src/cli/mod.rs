@@ -292,7 +292,14 @@ pub(crate) struct Size {
     #[arg(long, env = "PILOTHOUSE_BUSY_WORKERS", default_value_t = 4, value_name = "N")]
     pub(crate) busy_workers: usize,
     /// Format of the result.
-    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "table", value_name = "FORMAT")]
+    #[arg(
+        long,
+        short,
+        env = "PILOTHOUSE_OUTPUT",
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT"
+    )]
     pub(crate) output: SizeFormat,
 }
 

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use super::remote;
 use super::run::{HostConfig, read_config};
-use crate::bundle::{BundleOptions, EnvironmentFacts, Form, MAX_BUNDLE, Material, assemble, environment_facts, stuck_keys};
+use crate::bundle::{
+    BundleOptions, EnvironmentFacts, Form, MAX_BUNDLE, Material, assemble, environment_facts, stuck_keys,
+};
 use crate::cli::Bundle;
 use crate::{CommandError, CommandResult, cluster, host_facts, output, plugin_check};
 
@@ -72,9 +74,8 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8]) -> CommandResult {
 /// Adds the version of this program and its environment.
 fn add_process(material: &mut Material) {
     material.add("version.json", Form::Json, host_facts::build().to_string());
-    let variables = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    });
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     let EnvironmentFacts { own, secrets } = environment_facts(variables);
     material.secrets.extend(secrets);
     for variable in ["HOSTNAME", "POD_NAMESPACE"] {
@@ -164,12 +165,15 @@ async fn add_response(
 /// Adds the pending keys of each plugin, and those that are stuck in a file of their own.
 async fn add_keys(server: &str, status: &str, material: &mut Material) {
     let status: Value = serde_json::from_str(status).unwrap_or_default();
-    let names = status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
+    let names =
+        status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
     let mut stuck = serde_json::Map::new();
     for name in names.filter(|name| remote::check_plugin_name(name).is_ok()).take(MAX_PLUGINS) {
         let path = format!("/api/plugins/{name}/keys?limit={MAX_KEYS}");
         let file = format!("keys/{name}.json");
-        let Some(text) = add_response(server, &path, (file.as_str(), Form::Json), material).await else { continue };
+        let Some(text) = add_response(server, &path, (file.as_str(), Form::Json), material).await else {
+            continue;
+        };
         let found = stuck_keys(&serde_json::from_str(&text).unwrap_or_default());
         if !found.is_empty() {
             stuck.insert(name.to_owned(), found.into());
@@ -183,7 +187,8 @@ fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
     let entries = match directory.read_dir() {
         Ok(entries) => entries,
         Err(error) => {
-            let reason = format!("{}: {error}; pass the host's plugins directory with --plugins", directory.display());
+            let reason =
+                format!("{}: {error}; pass the host's plugins directory with --plugins", directory.display());
             material.leave_out("plugins, sidecars and checks", reason);
             return Vec::new();
         }
@@ -193,7 +198,8 @@ fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
     let list: String = paths
         .iter()
         .map(|path| {
-            let size = path.metadata().map_or_else(|error| error.to_string(), |found| found.len().to_string());
+            let size =
+                path.metadata().map_or_else(|error| error.to_string(), |found| found.len().to_string());
             format!("{size}\t{}\n", file_name(path))
         })
         .collect();

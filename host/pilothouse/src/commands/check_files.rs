@@ -112,7 +112,10 @@ fn sidecar_problem(path: &Path) -> Option<FileProblem> {
     let file = path.display().to_string();
     let without_line = |problem: String| Some(FileProblem { file: file.clone(), line: None, problem });
     if path.extension().is_some_and(|extension| extension == "yml") {
-        return without_line(format!("the host does not read it; rename it to {}", path.with_extension("yaml").display()));
+        return without_line(format!(
+            "the host does not read it; rename it to {}",
+            path.with_extension("yaml").display()
+        ));
     }
     if let Err(error) = PluginName::of_file(&path.with_extension("wasm")) {
         return without_line(format!("no plugin can have this sidecar: {error}"));

@@ -49,7 +49,9 @@ pub(crate) async fn get_up_to(server: &str, path: &str, max: usize) -> Result<St
     let mut chunks = std::pin::pin!(get(server, path).await?);
     let mut bytes = Vec::new();
     while let Some(chunk) = timeout(RESPONSE_TIMEOUT, chunks.next()).await.map_err(|_| no_response(server))? {
-        let lost = |error: hyper::Error| CommandError::Failure(format!("{server}{path}: lost the connection: {error}"));
+        let lost = |error: hyper::Error| {
+            CommandError::Failure(format!("{server}{path}: lost the connection: {error}"))
+        };
         bytes.extend_from_slice(&chunk.map_err(lost)?);
         if bytes.len() > max {
             return Err(CommandError::Failure(format!("{server}{path}: more than {} MiB", max >> 20)));

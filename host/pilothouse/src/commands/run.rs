@@ -104,7 +104,10 @@ mod tests {
 
     #[test]
     fn the_published_schema_of_the_configuration_matches_the_types() {
-        published_schema::assert_matches::<HostConfig>("host-config.schema.json", "Pilothouse host configuration");
+        published_schema::assert_matches::<HostConfig>(
+            "host-config.schema.json",
+            "Pilothouse host configuration",
+        );
     }
 
     #[test]

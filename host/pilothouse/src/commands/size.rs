@@ -31,7 +31,8 @@ pub(crate) async fn run(flags: Size) -> CommandResult {
     let mut lists: BTreeMap<ListKey, Vec<String>> = BTreeMap::new();
     let mut plugins = Vec::new();
     for file in &flags.files {
-        let check = plugin_check::check_with_client(file, client.clone(), (config.grant_crds, GrantMode::Declared));
+        let check =
+            plugin_check::check_with_client(file, client.clone(), (config.grant_crds, GrantMode::Declared));
         let report = check.await?;
         plugins.push(limits(&report));
         for key in list_keys(&report) {
@@ -98,7 +99,11 @@ impl ListKey {
             "" => String::new(),
             namespace => format!("/namespaces/{}", percent_encoded(namespace)),
         };
-        let mut url = format!("{root}/{}{namespace}/{}?limit={limit}", self.api_version, percent_encoded(&self.resource));
+        let mut url = format!(
+            "{root}/{}{namespace}/{}?limit={limit}",
+            self.api_version,
+            percent_encoded(&self.resource)
+        );
         for (name, value) in [
             ("labelSelector", self.label_selector.as_str()),
             ("fieldSelector", &self.field_selector),
@@ -141,20 +146,24 @@ impl Page {
     /// Returns the number of objects in the list, if the server counted those that follow.
     fn total(&self) -> Option<u64> {
         let listed = self.items.len() as u64;
-        match (self.metadata.remaining_item_count, self.next()) {
+        match (self.metadata.remaining_item_count, self.next_token()) {
             (Some(remaining), _) => Some(listed + remaining),
             (None, None) => Some(listed),
             (None, Some(_)) => None,
         }
     }
 
-    fn next(&self) -> Option<&str> {
+    fn next_token(&self) -> Option<&str> {
         self.metadata.token.as_deref().filter(|token| !token.is_empty())
     }
 }
 
 /// Counts the objects of a list, and measures some of them.
-async fn sample(client: &kube::Client, key: ListKey, plugins: Vec<String>) -> Result<WatchSample, CommandError> {
+async fn sample(
+    client: &kube::Client,
+    key: ListKey,
+    plugins: Vec<String>,
+) -> Result<WatchSample, CommandError> {
     let first = page(client, &key, SAMPLE, "").await?;
     let bytes: u64 = first.items.iter().map(|item| item.to_string().len() as u64).sum();
     let bytes_per_object = bytes / (first.items.len() as u64).max(1);
@@ -179,12 +188,12 @@ async fn sample(client: &kube::Client, key: ListKey, plugins: Vec<String>) -> Re
 /// Counts the objects of a list by reading its pages. Returns whether there are more.
 async fn count(client: &kube::Client, key: &ListKey, first: &Page) -> Result<(u64, bool), CommandError> {
     let mut objects = first.items.len() as u64;
-    let mut token = first.next().map(str::to_owned);
+    let mut token = first.next_token().map(str::to_owned);
     for _ in 0..MAX_PAGES {
         let Some(current) = token else { return Ok((objects, false)) };
         let next = page(client, key, PAGE, &current).await?;
         objects += next.items.len() as u64;
-        token = next.next().map(str::to_owned);
+        token = next.next_token().map(str::to_owned);
     }
     Ok((objects, token.is_some()))
 }
@@ -193,7 +202,9 @@ async fn page(client: &kube::Client, key: &ListKey, limit: usize, token: &str) -
     let url = key.url(limit, token);
     let failed = |problem: String| {
         let what = key.resource_name();
-        CommandError::Failure(format!("cannot count {what}: GET {url}: {problem}; give a kubeconfig that may list them"))
+        CommandError::Failure(format!(
+            "cannot count {what}: GET {url}: {problem}; give a kubeconfig that may list them"
+        ))
     };
     let accept = if key.metadata_only { METADATA } else { "application/json" };
     let request = Request::get(&url).header("accept", accept).body(kube::client::Body::empty());
@@ -212,7 +223,8 @@ async fn page(client: &kube::Client, key: &ListKey, limit: usize, token: &str) -
 }
 
 fn print(estimate: &Estimate, format: SizeFormat) -> CommandResult {
-    let failed = |error: &dyn std::fmt::Display| CommandError::Failure(format!("cannot print the result: {error}"));
+    let failed =
+        |error: &dyn std::fmt::Display| CommandError::Failure(format!("cannot print the result: {error}"));
     let text = match format {
         SizeFormat::Table => table(estimate),
         SizeFormat::Json => serde_json::to_string_pretty(estimate).map_err(|error| failed(&error))?,
@@ -223,7 +235,9 @@ fn print(estimate: &Estimate, format: SizeFormat) -> CommandResult {
 }
 
 fn table(estimate: &Estimate) -> String {
-    let header = ["RESOURCE", "NAMESPACE", "SELECTOR", "OBJECTS", "BYTES/OBJECT", "PLUGINS"].map(str::to_owned).to_vec();
+    let header = ["RESOURCE", "NAMESPACE", "SELECTOR", "OBJECTS", "BYTES/OBJECT", "PLUGINS"]
+        .map(str::to_owned)
+        .to_vec();
     let shown = |text: &str| if text.is_empty() { "-".to_owned() } else { printable(text).to_string() };
     let row = |watch: &WatchSample| {
         let more = if watch.is_lower_bound { "+" } else { "" };
@@ -275,7 +289,10 @@ mod tests {
     #[test]
     fn a_list_has_its_group_namespace_and_selectors_in_the_url() {
         let url = key("apps/v1", "shop").url(1, "");
-        assert_eq!(url, "/apis/apps/v1/namespaces/shop/deployments?limit=1&labelSelector=app%20in%20%28a%2Cb%29");
+        assert_eq!(
+            url,
+            "/apis/apps/v1/namespaces/shop/deployments?limit=1&labelSelector=app%20in%20%28a%2Cb%29"
+        );
         let url = key("v1", "").url(5, "next=");
         assert_eq!(url, "/api/v1/deployments?limit=5&labelSelector=app%20in%20%28a%2Cb%29&continue=next%3D");
         assert_eq!(key("apps/v1", "").resource_name(), "deployments.apps");
@@ -284,7 +301,10 @@ mod tests {
     #[test]
     fn the_total_is_known_if_the_server_counts_or_the_list_ends() {
         let total = |page: Value| serde_json::from_value::<Page>(page).expect("a page").total();
-        assert_eq!(total(json!({"metadata": {"remainingItemCount": 7, "continue": "x"}, "items": [1]})), Some(8));
+        assert_eq!(
+            total(json!({"metadata": {"remainingItemCount": 7, "continue": "x"}, "items": [1]})),
+            Some(8)
+        );
         assert_eq!(total(json!({"metadata": {"continue": ""}, "items": [1, 2]})), Some(2));
         assert_eq!(total(json!({"metadata": {"continue": "x"}, "items": [1]})), None);
     }

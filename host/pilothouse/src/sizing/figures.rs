@@ -23,8 +23,10 @@ pub(super) const IDLE_PLUGIN: Figure =
     figure(79.0 * KIBI, "bench/results/density.json: private memory per idle Rust plugin, with 100 plugins");
 
 /// Private memory of the cache for each byte of JSON in a list.
-pub(super) const CACHE_PER_LIST_BYTE: Figure =
-    figure(1.05, "bench/results/plugins.json: private memory of a host with 20,000 Pods, without that of an empty host");
+pub(super) const CACHE_PER_LIST_BYTE: Figure = figure(
+    1.05,
+    "bench/results/plugins.json: private memory of a host with 20,000 Pods, without that of an empty host",
+);
 
 /// Memory of a compressed cache, as a part of that of a plain one.
 pub(super) const COMPRESSED_CACHE: Figure =
@@ -65,7 +67,11 @@ mod tests {
     /// Returns the first entry of the list whose members have these values.
     fn entry<'a>(list: &'a Value, members: &[(&str, Value)]) -> &'a Value {
         let is_it = |entry: &&Value| members.iter().all(|(name, value)| entry[*name] == *value);
-        list.as_array().expect("a list").iter().find(is_it).unwrap_or_else(|| panic!("no entry with {members:?}"))
+        list.as_array()
+            .expect("a list")
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("no entry with {members:?}"))
     }
 
     fn number(value: &Value) -> f64 {
@@ -76,13 +82,20 @@ mod tests {
     #[track_caller]
     fn assert_close(figure: Figure, measured: f64) {
         let ratio = figure.value / measured;
-        assert!((0.75..=1.25).contains(&ratio), "{}: {} here, {measured} measured", figure.source, figure.value);
+        assert!(
+            (0.75..=1.25).contains(&ratio),
+            "{}: {} here, {measured} measured",
+            figure.source,
+            figure.value
+        );
     }
 
     #[test]
     fn figures_of_idle_hosts_match_the_results() {
         let density = results("density");
-        let host = |plugins: u64| entry(&density["hosts"], &[("guest", "secret-replicator".into()), ("plugins", plugins.into())]);
+        let host = |plugins: u64| {
+            entry(&density["hosts"], &[("guest", "secret-replicator".into()), ("plugins", plugins.into())])
+        };
         assert_close(BASE_RESIDENT, number(&host(1)["idleResidentKib"]) * KIBI);
         assert_close(IDLE_PLUGIN, number(&host(100)["eachKib"]) * KIBI);
     }
@@ -105,13 +118,15 @@ mod tests {
             number(&row["run"]["listed"]["residentMib"])
         };
         let empty = listed("drain: lines counted, nothing kept");
-        let [plain, compressed] = ["Pilothouse, every event", "Pilothouse, every event, compressed cache"].map(|consumer| listed(consumer) - empty);
+        let [plain, compressed] = ["Pilothouse, every event", "Pilothouse, every event, compressed cache"]
+            .map(|consumer| listed(consumer) - empty);
         assert_close(COMPRESSED_CACHE, compressed / plain);
         for (consumer, figure) in [
             ("Pilothouse, every event", CHANGED_RELIST),
             ("Pilothouse, every event, compressed cache", COMPRESSED_CHANGED_RELIST),
         ] {
-            let row = entry(&ingest["relists"], &[("consumer", consumer.into()), ("changedPercent", 100.into())]);
+            let row =
+                entry(&ingest["relists"], &[("consumer", consumer.into()), ("changedPercent", 100.into())]);
             assert_close(figure, number(&row["peakMib"]) / number(&row["beforeMib"]));
         }
     }
@@ -119,7 +134,9 @@ mod tests {
     #[test]
     fn figures_of_the_cpu_match_the_results() {
         let plugins = results("plugins");
-        let micros = |count: u64| number(&entry(&plugins["shared"], &[("plugins", count.into())])["cpuMicrosPerEvent"]);
+        let micros = |count: u64| {
+            number(&entry(&plugins["shared"], &[("plugins", count.into())])["cpuMicrosPerEvent"])
+        };
         assert_close(EVENT_CPU_MICROS, micros(1));
         assert_close(MORE_PLUGIN_CPU_MICROS, (micros(50) - micros(1)) / 49.0);
     }

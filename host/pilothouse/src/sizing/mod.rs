@@ -5,8 +5,8 @@ mod figures;
 use serde::Serialize;
 
 use figures::{
-    BASE_RESIDENT, CACHE_PER_LIST_BYTE, CHANGED_RELIST, COMPILATION, COMPRESSED_CACHE, COMPRESSED_CHANGED_RELIST, EVENT_CPU_MICROS,
-    IDLE_PLUGIN, MORE_PLUGIN_CPU_MICROS,
+    BASE_RESIDENT, CACHE_PER_LIST_BYTE, CHANGED_RELIST, COMPILATION, COMPRESSED_CACHE,
+    COMPRESSED_CHANGED_RELIST, EVENT_CPU_MICROS, IDLE_PLUGIN, MORE_PLUGIN_CPU_MICROS,
 };
 
 /// How often an object changes, in seconds, for the estimate of the CPU.
@@ -94,8 +94,13 @@ pub(crate) struct Estimate {
 }
 
 /// Computes requests and limits.
-pub(crate) fn estimate(watches: Vec<WatchSample>, plugins: &[PluginLimits], assumptions: Assumptions) -> Estimate {
-    let json_bytes: f64 = watches.iter().map(|watch| watch.objects as f64 * watch.bytes_per_object as f64).sum();
+pub(crate) fn estimate(
+    watches: Vec<WatchSample>,
+    plugins: &[PluginLimits],
+    assumptions: Assumptions,
+) -> Estimate {
+    let json_bytes: f64 =
+        watches.iter().map(|watch| watch.objects as f64 * watch.bytes_per_object as f64).sum();
     let plain_cache = json_bytes * CACHE_PER_LIST_BYTE.value;
     let (cache, relist, cache_source) = if assumptions.is_compressed {
         (plain_cache * COMPRESSED_CACHE.value, COMPRESSED_CHANGED_RELIST, COMPRESSED_CACHE.source)
@@ -103,20 +108,32 @@ pub(crate) fn estimate(watches: Vec<WatchSample>, plugins: &[PluginLimits], assu
         (plain_cache, CHANGED_RELIST, CACHE_PER_LIST_BYTE.source)
     };
     let idle = plugins.len() as f64 * IDLE_PLUGIN.value;
-    let part = |part, bytes: f64, limit_only, source| MemoryPart { part, mebibytes: mebibytes(bytes), limit_only, source };
+    let part = |part, bytes: f64, limit_only, source| MemoryPart {
+        part,
+        mebibytes: mebibytes(bytes),
+        limit_only,
+        source,
+    };
     let memory = vec![
         part("the host without plugins", BASE_RESIDENT.value, false, BASE_RESIDENT.source),
         part("idle plugins", idle, false, IDLE_PLUGIN.source),
         part("caches of the watched objects", cache, false, cache_source),
         part("a new list in which every object changed", cache * (relist.value - 1.0), true, relist.source),
-        part("busy workers", busy_memory(plugins, assumptions.busy_workers), true, "limits.memory of the plugins"),
+        part(
+            "busy workers",
+            busy_memory(plugins, assumptions.busy_workers),
+            true,
+            "limits.memory of the plugins",
+        ),
         part("compiling a plugin", COMPILATION.value, true, COMPILATION.source),
     ];
-    let sum = |parts: &mut dyn Iterator<Item = &MemoryPart>| parts.map(|part| part.mebibytes).sum::<u64>();
-    let request = sum(&mut memory.iter().filter(|part| !part.limit_only));
-    let limit = sum(&mut memory.iter());
+    let request = total(memory.iter().filter(|part| !part.limit_only));
+    let limit = total(memory.iter());
     let resources = Resources {
-        requests: Requests { cpu: format!("{}m", millicores(&watches)), memory: format!("{}Mi", rounded(request)) },
+        requests: Requests {
+            cpu: format!("{}m", millicores(&watches)),
+            memory: format!("{}Mi", rounded(request)),
+        },
         limits: MemoryLimit { memory: format!("{}Mi", rounded(limit)) },
     };
     Estimate { resources, memory, assumptions: sentences(&watches, assumptions), watches }
@@ -149,13 +166,21 @@ fn millicores(watches: &[WatchSample]) -> u64 {
 fn sentences(watches: &[WatchSample], assumptions: Assumptions) -> Vec<String> {
     let mut sentences = vec![
         format!("Each object changes every {SECONDS_PER_CHANGE} s, and a plugin does little for a change."),
-        format!("At most {} workers use their whole limits.memory at the same time.", assumptions.busy_workers),
+        format!(
+            "At most {} workers use their whole limits.memory at the same time.",
+            assumptions.busy_workers
+        ),
         "A standby needs as much memory as a working host.".to_owned(),
     ];
     if watches.iter().any(|watch| watch.is_lower_bound) {
-        sentences.push("Some watches have more objects than were counted: give the host more memory.".to_owned());
+        sentences
+            .push("Some watches have more objects than were counted: give the host more memory.".to_owned());
     }
     sentences
+}
+
+fn total<'a>(parts: impl Iterator<Item = &'a MemoryPart>) -> u64 {
+    parts.map(|part| part.mebibytes).sum()
 }
 
 fn mebibytes(bytes: f64) -> u64 {
@@ -201,7 +226,11 @@ mod tests {
         let cache = part(&found, "caches of the watched objects");
         assert!((60..=80).contains(&cache), "{cache} MiB");
         assert!(part(&found, "a new list in which every object changed") >= cache / 2);
-        let compressed = estimate(vec![watch(20_000, 1)], &[plugin(1)], Assumptions { is_compressed: true, ..assumptions() });
+        let compressed = estimate(
+            vec![watch(20_000, 1)],
+            &[plugin(1)],
+            Assumptions { is_compressed: true, ..assumptions() },
+        );
         assert!(part(&compressed, "caches of the watched objects") * 2 <= cache + 1);
     }
 
@@ -224,7 +253,9 @@ mod tests {
     fn more_objects_and_plugins_need_more() {
         let few = estimate(vec![watch(1_000_000, 1)], &[plugin(1)], assumptions());
         let many = estimate(vec![watch(1_000_000, 10)], &[plugin(1)], assumptions());
-        let cpu = |estimate: &Estimate| estimate.resources.requests.cpu.trim_end_matches('m').parse::<u64>().expect("a number");
+        let cpu = |estimate: &Estimate| {
+            estimate.resources.requests.cpu.trim_end_matches('m').parse::<u64>().expect("a number")
+        };
         assert!(cpu(&few) > MIN_MILLICORES && cpu(&many) > cpu(&few), "{few:?} {many:?}");
     }
 

@@ -495,7 +495,10 @@ mod tests {
 
     #[test]
     fn the_published_schema_of_scenarios_matches_the_types() {
-        crate::published_schema::assert_matches::<Document>("scenario.schema.json", "Pilothouse scenario (pilothouse.dev/v1alpha1)");
+        crate::published_schema::assert_matches::<Document>(
+            "scenario.schema.json",
+            "Pilothouse scenario (pilothouse.dev/v1alpha1)",
+        );
     }
 
     #[test]
