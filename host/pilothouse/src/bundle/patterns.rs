@@ -115,7 +115,7 @@ pub(super) fn is_sensitive_name(name: &str) -> bool {
 /// Replaces what looks like a credential.
 pub(super) fn redact(text: &str) -> String {
     let mut text = text.to_owned();
-    for Rule { pattern, replacement } in RULES.iter() {
+    for Rule { pattern, replacement } in &*RULES {
         // `replace_all` returns the text itself if nothing matches.
         let replaced = match pattern.replace_all(&text, *replacement) {
             Cow::Owned(replaced) => Some(replaced),
