@@ -23,6 +23,9 @@ const MAX_CONFIG: u64 = 1 << 20;
 const MAX_PLUGINS: usize = 1_000;
 /// As many keys as the host returns.
 const MAX_KEYS: usize = 10_000;
+/// The maximum number of stuck keys that are explained, in total and of one plugin.
+const MAX_EXPLAINED: usize = 100;
+const MAX_EXPLAINED_PER_PLUGIN: usize = 10;
 /// How long the plugins' files are checked, in total.
 const CHECK_TIME: Duration = Duration::from_secs(60);
 /// The token of a pod's service account.
@@ -168,6 +171,7 @@ async fn add_keys(server: &str, status: &str, material: &mut Material) {
     let names =
         status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
     let mut stuck = serde_json::Map::new();
+    let mut explained = String::new();
     for name in names.filter(|name| remote::check_plugin_name(name).is_ok()).take(MAX_PLUGINS) {
         let path = format!("/api/plugins/{name}/keys?limit={MAX_KEYS}");
         let file = format!("keys/{name}.json");
@@ -175,11 +179,30 @@ async fn add_keys(server: &str, status: &str, material: &mut Material) {
             continue;
         };
         let found = stuck_keys(&serde_json::from_str(&text).unwrap_or_default());
+        let room = MAX_EXPLAINED.saturating_sub(explained.lines().count());
+        for key in found.iter().take(room.min(MAX_EXPLAINED_PER_PLUGIN)) {
+            explained += &explanation(server, name, key, material).await;
+        }
         if !found.is_empty() {
             stuck.insert(name.to_owned(), found.into());
         }
     }
     material.add("stuck-keys.json", Form::Json, Value::Object(stuck).to_string());
+    material.add("explain.ndjson", Form::JsonLines, explained);
+}
+
+/// Returns why a key is stuck, as a line; "" if the host does not answer.
+async fn explanation(server: &str, plugin: &str, key: &Value, material: &mut Material) -> String {
+    let encoded = |member: &str| remote::percent_encoded(key[member].as_str().unwrap_or_default());
+    let path = format!("/api/explain?plugin={plugin}&key={}&watch={}", encoded("key"), encoded("watch"));
+    match remote::get_up_to(server, &path, MAX_FILE).await {
+        // The document has one line: line breaks in its texts are escaped.
+        Ok(text) => text.trim_end().replace('\n', " ") + "\n",
+        Err(error) => {
+            material.leave_out("an explanation in explain.ndjson", text_of(error));
+            String::new()
+        }
+    }
 }
 
 /// Adds the list of the plugins' files, and their sidecars. Returns the paths of the plugins.

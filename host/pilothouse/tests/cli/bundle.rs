@@ -106,6 +106,7 @@ async fn the_bundle_of_a_running_host_has_its_status_metrics_and_logs() {
         "logs.ndjson",
         "keys/plugin.json",
         "stuck-keys.json",
+        "explain.ndjson",
     ];
     for path in names {
         assert!(files.contains_key(path), "{path}: {:?}", files.keys());
