@@ -25,6 +25,9 @@ use archive::Archive;
 /// The maximum size of a bundle in bytes.
 pub(crate) const MAX_BUNDLE: usize = 20 << 20;
 
+/// The maximum size of all files before they are compressed, in bytes.
+const MAX_COLLECTED: usize = 256 << 20;
+
 /// How a file's content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -66,12 +69,20 @@ pub(crate) struct Material {
     /// Names that are anonymised, besides those in the files.
     pub(crate) names: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// The size of the files.
+    collected_bytes: usize,
 }
 
 impl Material {
-    /// Adds a file.
+    /// Adds a file, unless what was collected would need too much memory.
     pub(crate) fn add(&mut self, path: impl Into<String>, form: Form, text: impl Into<String>) {
-        self.files.push(RawFile { path: path.into(), form, text: text.into() });
+        let (path, text) = (path.into(), text.into());
+        if self.collected_bytes + text.len() > MAX_COLLECTED {
+            self.leave_out(path, format!("more than {} MiB were collected before it", MAX_COLLECTED >> 20));
+            return;
+        }
+        self.collected_bytes += text.len();
+        self.files.push(RawFile { path, form, text });
     }
 
     /// Records that something is missing.
