@@ -16,6 +16,19 @@ pub(crate) async fn client(
     build_client(load_config(kubeconfig, context).await?)
 }
 
+/// Returns a client if one was asked for: by a kubeconfig or context, or by running in a pod. Never uses kubectl's default, which may
+/// be any cluster.
+pub(crate) async fn optional_client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Option<kube::Client>, CommandError> {
+    let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    if kubeconfig.is_none() && context.is_none() && !is_in_pod {
+        return Ok(None);
+    }
+    client(kubeconfig, context).await.map(Some)
+}
+
 /// Returns the host's clients and the API server's `host:port`.
 pub(crate) async fn connect(
     kubeconfig: Option<&Path>,

@@ -5,15 +5,21 @@
 
 #[cfg(feature = "developer-tools")]
 mod build;
+mod bundle;
 mod cli;
 mod cluster;
 mod commands;
 mod explanation;
+mod host_facts;
 mod http;
 mod logging;
 mod output;
 mod plugin_check;
+mod preflight;
+#[cfg(test)]
+mod published_schema;
 mod shutdown;
+mod sizing;
 mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;
@@ -69,6 +75,9 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Check(flags) => commands::check::run(flags).await,
         #[cfg(feature = "registry")]
         Command::Registry(command) => commands::registry::run(command).await,
+        Command::Preflight(flags) => Box::pin(commands::preflight::run(flags)).await,
+        Command::Size(flags) => Box::pin(commands::size::run(flags)).await,
+        Command::Bundle(flags) => Box::pin(commands::bundle::run(flags)).await,
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,

@@ -12,8 +12,54 @@ use crate::{CommandError, cluster};
 /// # Errors
 /// Errors if the file cannot be loaded; the text names the file, the position in it and what to do. A plugin that loads but
 /// would not run is not an error: the report lists its problems.
+#[cfg(feature = "developer-tools")]
 pub(crate) async fn check_file(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, CommandError> {
-    load_and_check(None, file, kubeconfig, true, (false, GrantMode::Declared)).await
+    check_file_for(file, kubeconfig, (false, GrantMode::Declared)).await
+}
+
+/// Checks a plugin file for a host with these defaults: whether it applies CRDs, and its grant mode.
+///
+/// # Errors
+/// Errors if the file cannot be loaded; the text names the file, the position in it and what to do. A plugin that loads but
+/// would not run is not an error: the report lists its problems.
+pub(crate) async fn check_file_for(
+    file: &Path,
+    kubeconfig: Option<&Path>,
+    host: (bool, GrantMode),
+) -> Result<CheckReport, CommandError> {
+    load_and_check(None, file, kubeconfig, true, host).await
+}
+
+/// Checks a plugin file like [`check_file_for`], with a client of the cluster.
+///
+/// # Errors
+/// See [`check_file_for`].
+pub(crate) async fn check_in(
+    file: &Path,
+    cluster: Option<kube::Client>,
+    (grant_crds, grants): (bool, GrantMode),
+) -> Result<CheckReport, CommandError> {
+    if let Some(problem) = wrong_path(file) {
+        return Err(CommandError::Usage(problem));
+    }
+    let review_permissions = cluster.is_some();
+    CheckAttempt { file, cluster, review_permissions, grant_crds, grants }.run_with_any_compiler(None).await
+}
+
+/// Checks a plugin file like [`check_in`], but does not review permissions.
+///
+/// # Errors
+/// See [`check_in`].
+pub(crate) async fn check_with_client(
+    file: &Path,
+    client: kube::Client,
+    (grant_crds, grants): (bool, GrantMode),
+) -> Result<CheckReport, CommandError> {
+    if let Some(problem) = wrong_path(file) {
+        return Err(CommandError::Usage(problem));
+    }
+    let attempt = CheckAttempt { file, cluster: Some(client), review_permissions: false, grant_crds, grants };
+    attempt.run_with_any_compiler(None).await
 }
 
 /// Checks a plugin file like [`check_file`], but with the engine of a host, whose cache has the compiled code afterwards.
@@ -25,11 +71,11 @@ pub(crate) async fn check_file_with(engine: &Engine, file: &Path) -> Result<Chec
     load_and_check(Some(engine), file, None, true, (false, GrantMode::Declared)).await
 }
 
-/// Checks a plugin file like [`check_file`], but does not review the permissions of the kubeconfig's user. `host` holds the
+/// Checks a plugin file like [`check_file_for`], but does not review the permissions of the kubeconfig's user. `host` holds the
 /// host's defaults for what a sidecar leaves open: whether it applies CRDs, and its grant mode.
 ///
 /// # Errors
-/// See [`check_file`].
+/// See [`check_file_for`].
 pub(crate) async fn check_file_without_review(
     file: &Path,
     kubeconfig: Option<&Path>,
@@ -53,15 +99,7 @@ async fn load_and_check(
         None => None,
     };
     let attempt = CheckAttempt { file, cluster, review_permissions, grant_crds, grants };
-    let report = match engine {
-        Some(engine) => attempt.run(engine).await,
-        // The quickest compiler is enough to inspect a plugin. A rejection is repeated with the one of `run`.
-        None => match attempt.run_with_compiler(Compiler::QUICKEST).await {
-            Ok(report) => Ok(report),
-            Err(_) => attempt.run_with_compiler(Compiler::Cranelift).await,
-        },
-    };
-    report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", file.display())))
+    attempt.run_with_any_compiler(engine).await
 }
 
 /// A check that can be made with several engines.
@@ -74,6 +112,19 @@ struct CheckAttempt<'a> {
 }
 
 impl CheckAttempt<'_> {
+    /// Runs with the engine, or else with the quickest compiler. That is enough to inspect a plugin; a rejection is repeated with the
+    /// compiler of `run`.
+    async fn run_with_any_compiler(&self, engine: Option<&Engine>) -> Result<CheckReport, CommandError> {
+        let report = match engine {
+            Some(engine) => self.run(engine).await,
+            None => match self.run_with_compiler(Compiler::QUICKEST).await {
+                Ok(report) => Ok(report),
+                Err(_) => self.run_with_compiler(Compiler::Cranelift).await,
+            },
+        };
+        report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", self.file.display())))
+    }
+
     async fn run(&self, engine: &Engine) -> Result<CheckReport, String> {
         let servers = CheckServers {
             embedded: embedded_server(),

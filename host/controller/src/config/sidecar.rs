@@ -1,6 +1,7 @@
 //! The sidecar, `NAME.yaml` beside `NAME.wasm`: the operator's settings for a plugin.
 
 use pilothouse_model::names::is_dns_label;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::access::ServiceAccount;
@@ -11,7 +12,7 @@ use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
 
 /// The operator's settings for one plugin. Absent fields have their defaults.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sidecar {
     /// Whether the plugin runs; `true` by default.
@@ -31,11 +32,12 @@ pub struct Sidecar {
     pub grants: Grants,
     /// The service account as which the plugin reads and writes; if absent, the host's own identity.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub service_account: Option<ServiceAccount>,
 }
 
 /// What is granted to a plugin where its sidecar says nothing, or if it has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GrantMode {
     /// What the descriptor declares, except for HTTP.
@@ -46,7 +48,7 @@ pub enum GrantMode {
 }
 
 /// What the operator grants. Each field restricts what the descriptor asks for.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grants {
     /// What may be watched; if absent, all that the descriptor watches.
@@ -66,7 +68,7 @@ pub struct Grants {
 }
 
 /// What may be watched: an RBAC rule without verbs, because a watch needs `get`, `list` and `watch` together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchRule {
     /// API groups; "" for core, `*` for all.
@@ -113,6 +115,29 @@ pub enum SidecarError {
         /// The limit.
         bound: usize,
     },
+}
+
+impl SidecarError {
+    /// Returns the field that is wrong, such as `limits.memory`. `None` if the whole text is, and the error has the line itself.
+    #[must_use]
+    pub fn member(&self) -> Option<String> {
+        match self {
+            Self::Yaml(_) => None,
+            Self::Limits(error) => Some(format!("limits.{}", error.field)),
+            Self::Http(_) => Some("grants.http".to_owned()),
+            Self::Namespace(_) => Some("grants.watches".to_owned()),
+            Self::Workers(_) => Some("workers".to_owned()),
+            Self::TooMany { member, .. } => Some(member.clone()),
+        }
+    }
+}
+
+/// Returns the JSON Schema of a sidecar, as in `docs/sidecar.schema.json`.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Sidecar).to_value();
+    schema["title"] = "Pilothouse sidecar".into();
+    schema
 }
 
 /// Limit in bytes for a sidecar, and for its `config` as JSON.
@@ -255,6 +280,45 @@ mod tests {
             let error = Sidecar::parse(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sidecar.schema.json");
+
+    /// With `PILOTHOUSE_UPDATE_SCHEMA=1` the file is written instead of compared.
+    #[test]
+    fn the_published_schema_of_sidecars_matches_the_types() {
+        let text = format!("{:#}\n", schema());
+        if std::env::var_os("PILOTHOUSE_UPDATE_SCHEMA").is_some() {
+            std::fs::write(SCHEMA, &text).expect("written");
+        }
+        let published = std::fs::read_to_string(SCHEMA).expect("docs/sidecar.schema.json is there");
+        assert!(
+            published == text,
+            "docs/sidecar.schema.json is not up to date: run \
+             PILOTHOUSE_UPDATE_SCHEMA=1 cargo test -p pilothouse-controller --lib schema"
+        );
+    }
+
+    #[test]
+    fn the_schema_has_all_limits_and_the_form_of_a_service_account() {
+        let schema = schema();
+        let limits = schema["$defs"]["SidecarLimits"]["properties"].as_object().expect("limits");
+        assert_eq!(limits.len(), limits::LIMITS.len());
+        assert_eq!(schema["properties"]["serviceAccount"]["type"][0], "string");
+        assert_eq!(schema["additionalProperties"], false);
+    }
+
+    #[test]
+    fn an_error_has_the_field_that_is_wrong() {
+        for (text, member) in [
+            ("limits: {memory: lots}", Some("limits.memory")),
+            ("grants: {http: ['ftp://a.example.com']}", Some("grants.http")),
+            ("workers: 0", Some("workers")),
+            ("worker: 1", None),
+        ] {
+            let error = Sidecar::parse(text).expect_err(text);
+            assert_eq!(error.member().as_deref(), member, "{text}");
         }
     }
 

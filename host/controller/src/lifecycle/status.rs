@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use pilothouse_plugin::{HostMemory, HostMemoryKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The state of a plugin. The serialized names are public.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginState {
     /// Its file was found.

@@ -58,21 +58,36 @@ pub(crate) struct BuildCommand {
     pub(super) zig: Option<String>,
 }
 
-/// The members of the file.
+/// How a project is built: by the builder of a guest language, or by a command.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(extend("minProperties" = 1, "maxProperties" = 1)))]
 #[serde(deny_unknown_fields)]
 struct FileMembers {
+    /// The project's language: `rust`, `js`, `python`, `go` or `c`. Excludes `build`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     language: Option<Spanned<String>>,
+    /// The command that builds the project, in place of a language's builder.
     build: Option<BuildMembers>,
 }
 
+/// A command that builds a project.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct BuildMembers {
+    /// A script for `sh`, which runs in the project's folder.
+    #[cfg_attr(test, schemars(with = "String"))]
     run: Spanned<String>,
+    /// Path of the .wasm file that the script writes, in the project's folder.
+    #[cfg_attr(test, schemars(with = "String"))]
     output: Spanned<String>,
+    /// Patterns of the sources; without any, all files are sources.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     watch: Vec<Spanned<String>>,
+    /// The version of Zig that the script finds in PATH.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     zig: Option<Spanned<String>>,
 }
 
@@ -189,6 +204,15 @@ fn zig_version(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::published_schema;
+
+    #[test]
+    fn the_published_schema_of_project_files_matches_the_types() {
+        published_schema::assert_matches::<FileMembers>(
+            "project.schema.json",
+            "Pilothouse project (pilothouse.yaml)",
+        );
+    }
 
     fn command(text: &str) -> Result<BuildCommand, String> {
         match parse(text)? {

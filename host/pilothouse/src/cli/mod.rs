@@ -10,6 +10,7 @@ pub(crate) mod registry;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -132,6 +133,12 @@ pub(crate) enum Command {
     #[cfg(feature = "registry")]
     #[command(flatten)]
     Registry(registry::RegistryCommand),
+    /// Check whether this machine and a cluster have what a host needs.
+    Preflight(Preflight),
+    /// Compute the resources that a host needs for some plugins in a cluster.
+    Size(Size),
+    /// Collect what a bug report needs, without secrets, in one file.
+    Bundle(Bundle),
     /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
     /// Show the status of a running host's plugins.
@@ -197,9 +204,15 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Plugin to check: a file, or a reference oci://REGISTRY/REPOSITORY:TAG. A sidecar FILE.yaml next to a file is applied.
-    #[arg(value_name = "FILE.wasm")]
-    pub(crate) file: PathBuf,
+    /// Plugin to check: a file, or a reference oci://REGISTRY/REPOSITORY:TAG. A sidecar FILE.yaml next to a file is applied. Without a plugin, the files of --config and --sidecars are checked.
+    #[arg(value_name = "FILE.wasm", required_unless_present_any = ["config", "sidecars"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Path to the host's configuration file (YAML). Its `grants` and `grantCrds` affect the plugin's permissions.
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Check all sidecars in this directory, without their plugins.
+    #[arg(long, env = "PILOTHOUSE_SIDECARS", value_name = "DIR", conflicts_with = "file")]
+    pub(crate) sidecars: Option<PathBuf>,
     /// Print the report as JSON.
     #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
@@ -248,6 +261,113 @@ pub(crate) enum RbacFormat {
     Manifests,
     /// Values of the Helm chart, which creates the roles and bindings.
     HelmValues,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Preflight {
+    /// Directory with the plugins to run (.wasm files).
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
+    pub(crate) plugins: PathBuf,
+    /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use. By default, the current context.
+    #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Path to the host's configuration file (YAML).
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Size {
+    /// Plugins that one host runs together. A sidecar FILE.yaml next to each is applied.
+    #[arg(value_name = "FILE.wasm", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use. By default, the current context.
+    #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Path to the host's configuration file (YAML). Its `cache.compression` affects the result.
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Compression of cached objects in memory. Overrides `cache.compression` of --config.
+    #[arg(long, env = "PILOTHOUSE_CACHE_COMPRESSION", value_enum, value_name = "MODE")]
+    pub(crate) cache_compression: Option<CacheCompression>,
+    /// Number of workers that use their whole `memory` limit at the same time.
+    #[arg(long, env = "PILOTHOUSE_BUSY_WORKERS", default_value_t = 4, value_name = "N")]
+    pub(crate) busy_workers: usize,
+    /// Format of the result.
+    #[arg(
+        long,
+        short,
+        env = "PILOTHOUSE_OUTPUT",
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: SizeFormat,
+}
+
+/// Format of the result of `size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SizeFormat {
+    /// Text for people.
+    Table,
+    /// JSON.
+    Json,
+    /// YAML, whose `resources` can be pasted into a pod.
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bundle {
+    /// File to write, or `-` for standard output. By default, pilothouse-bundle-TIME.tar.gz.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Directory with the host's plugins and sidecars.
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
+    pub(crate) plugins: PathBuf,
+    /// Path to the host's configuration file (YAML).
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Review in the cluster of this kubeconfig whether the plugins have their rights. By default, in the pod's cluster.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use.
+    #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Time between the two snapshots of the metrics, such as 10s or 1m; at most 5m.
+    #[arg(long, env = "PILOTHOUSE_INTERVAL", default_value = "10s", value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Duration,
+    /// Replace names of objects, namespaces, accounts, plugins and machines by hashes.
+    #[arg(long, env = "PILOTHOUSE_ANONYMISE")]
+    pub(crate) anonymise: bool,
+    /// Leave secrets as they are: `config` in sidecars, credentials, tokens.
+    #[arg(long, env = "PILOTHOUSE_UNREDACTED")]
+    pub(crate) unredacted: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Parses a duration of at most five minutes.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let error = || "expected a duration of at most 5m, such as 500ms, 10s or 1m".to_owned();
+    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| error())?;
+    let milliseconds = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        _ => None,
+    };
+    milliseconds.filter(|&time| time <= 300_000).map(Duration::from_millis).ok_or_else(error)
 }
 
 #[derive(Debug, Args)]
@@ -421,6 +541,7 @@ impl From<Grants> for GrantMode {
 
 /// Compression of cached objects in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CacheCompression {
     /// No compression.
@@ -504,6 +625,16 @@ mod tests {
     fn compiler_modes_have_the_names_that_the_command_line_accepts() {
         for mode in CompilerMode::value_variants() {
             assert_eq!(CompilerMode::from_str(mode.name(), false), Ok(*mode));
+        }
+    }
+
+    #[test]
+    fn an_interval_is_a_duration_of_at_most_five_minutes() {
+        for (text, milliseconds) in [("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("0s", 0)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for bad in ["", "10", "s", "6m", "1h", "-1s", "99999999999999999999s"] {
+            assert!(parse_interval(bad).is_err(), "{bad}");
         }
     }
 
@@ -594,6 +725,10 @@ mod tests {
             "pilothouse push a.wasm oci://r.example/a:1 --layout legacy --credentials c --certificate-authority p --trusted-host h --plain-http",
             "pilothouse pull oci://r.example/a:1 -o a.wasm --policy p",
             "pilothouse verify oci://r.example/a:1 --policy p",
+            "pilothouse check --config f --sidecars d --json",
+            "pilothouse preflight --plugins p --kubeconfig k --context c --config f --cache-dir d",
+            "pilothouse size a.wasm b.wasm --kubeconfig k --cache-compression zstd --busy-workers 2 -o yaml",
+            "pilothouse bundle -o f --plugins p --config f --kubeconfig k --interval 1s --anonymise --unredacted --server http://127.0.0.1:1",
             "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k --format helm-values",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse status sample -w --server http://127.0.0.1:1",

@@ -6,6 +6,8 @@ use pilothouse_controller::descriptor::{Index, Rule, Trigger};
 use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, RequiredPermission, Verdict, printable};
 use serde_json::json;
 
+use super::check_files::check_configuration;
+use super::run::{HostConfig, read_config};
 use crate::cli::Check;
 use crate::{CommandError, CommandResult, output, plugin_check};
 
@@ -19,7 +21,12 @@ pub(crate) async fn run(flags: Check) -> CommandResult {
 }
 
 async fn check(flags: Check) -> CommandResult {
-    let report = match plugin_check::check_file(&flags.file, flags.kubeconfig.as_deref()).await {
+    let Some(file) = &flags.file else {
+        return check_configuration(&flags);
+    };
+    let HostConfig { grant_crds, grants, .. } = read_config(flags.config.as_deref())?;
+    let host = (grant_crds, grants);
+    let report = match plugin_check::check_file_for(file, flags.kubeconfig.as_deref(), host).await {
         Ok(report) => report,
         Err(CommandError::Failure(problem)) if flags.json => {
             // Nothing else is known about a file that cannot be loaded, but consumers of JSON still get an object.
@@ -36,7 +43,7 @@ async fn check(flags: Check) -> CommandResult {
     } else {
         print_report(&report);
     }
-    if report.runs { Ok(()) } else { Err(plugin_check::problems_error(&flags.file, &report)) }
+    if report.runs { Ok(()) } else { Err(plugin_check::problems_error(file, &report)) }
 }
 
 /// Prints a labelled line. Escapes control characters, because parts of the text come from the plugin.

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "embedded-server")]
 pub(crate) mod apiserver;
+pub(crate) mod bundle;
 pub(crate) mod check;
+mod check_files;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod control;
@@ -14,9 +16,13 @@ mod ingest;
 pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
+pub(crate) mod preflight;
 pub(crate) mod rbac;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod remote;
 pub(crate) mod run;
+pub(crate) mod size;
 pub(crate) mod status;
+
+pub(crate) use remote::percent_encoded;

@@ -41,6 +41,25 @@ pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, Command
     text(server, Method::GET, path).await
 }
 
+/// Sends a GET request and returns the body as text, if it has at most `max` bytes.
+///
+/// # Errors
+/// See [`get`]. Also errors if the body is larger, or if nothing of it arrives for ten seconds.
+pub(crate) async fn get_up_to(server: &str, path: &str, max: usize) -> Result<String, CommandError> {
+    let mut chunks = std::pin::pin!(get(server, path).await?);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = timeout(RESPONSE_TIMEOUT, chunks.next()).await.map_err(|_| no_response(server))? {
+        let lost = |error: hyper::Error| {
+            CommandError::Failure(format!("{server}{path}: lost the connection: {error}"))
+        };
+        bytes.extend_from_slice(&chunk.map_err(lost)?);
+        if bytes.len() > max {
+            return Err(CommandError::Failure(format!("{server}{path}: more than {} MiB", max >> 20)));
+        }
+    }
+    String::from_utf8(bytes).map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))
+}
+
 /// Sends a POST request without a body and returns the body of the response as text.
 ///
 /// # Errors

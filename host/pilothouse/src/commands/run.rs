@@ -12,6 +12,7 @@ use crate::{CommandError, CommandResult, cluster, output, shutdown};
 
 /// The host's configuration file (`--config`).
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct HostConfig {
     /// Whether the host applies the CRDs of plugins, unless a sidecar says otherwise. Default: false, because in a shared cluster
@@ -39,6 +40,7 @@ pub(super) struct HostConfig {
 
 /// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ListMode {
     /// A streaming list (WatchList), or a plain list if the server does not support streaming.
@@ -49,6 +51,7 @@ pub(super) enum ListMode {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CacheConfig {
     /// Compression of cached objects in memory.
@@ -116,6 +119,15 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::published_schema;
+
+    #[test]
+    fn the_published_schema_of_the_configuration_matches_the_types() {
+        published_schema::assert_matches::<HostConfig>(
+            "host-config.schema.json",
+            "Pilothouse host configuration",
+        );
+    }
 
     #[test]
     fn configuration_fields_are_optional_and_have_defaults() {

@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::summary;
+use crate::{host_facts, summary};
 use authorization::{Authorizer, require_permission};
 use explain::ExplainQuery;
 
@@ -77,6 +77,7 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
         .route("/api/explain", get(explain::explain))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
+        .route("/debug/host", get(async || axum::Json(host_facts::process())))
         .merge(control::routes())
         .with_state(state);
     let routes = match authorizer {

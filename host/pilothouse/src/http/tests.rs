@@ -62,7 +62,7 @@ async fn send(
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 9] = [
     "/",
     "/healthz",
     "/readyz",
@@ -71,6 +71,7 @@ const PATHS: [&str; 8] = [
     "/api/plugins",
     "/api/logs",
     "/debug/informers",
+    "/debug/host",
 ];
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 const CLIENT: (&str, &str) = (CLIENT_HEADER, "test");
@@ -286,7 +287,15 @@ mod with_authorization {
         allow(&admin, "scraper", "/metrics").await;
         allow(&admin, "reader", "/pilothouse/*").await;
         let routes = test_routes_with(folder.path(), Some(Authorizer::new(admin)));
-        for path in ["/", "/readyz/plugins", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"] {
+        for path in [
+            "/",
+            "/readyz/plugins",
+            "/metrics",
+            "/api/plugins",
+            "/api/logs",
+            "/debug/informers",
+            "/debug/host",
+        ] {
             let is_allowed = async |token: &str| {
                 let (status, body) = get(&routes, path, token).await;
                 let has_named_user = body.contains("system:serviceaccount:default:");

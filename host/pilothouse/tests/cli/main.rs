@@ -1,4 +1,4 @@
-//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build; and completions. `surfaces` compares the
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, test, rbac, abi, dev --build; completions; and those for operators that need no cluster, or only the embedded one: bundle, size, preflight. `surfaces` compares the
 //! public surfaces with `tests/snapshots`.
 //!
 //! All builds with compilers are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
@@ -7,13 +7,16 @@
 mod abi;
 mod binary;
 mod build;
+mod bundle;
 mod check;
 mod completions;
 mod dev;
 mod host;
 mod new;
+mod preflight;
 mod project;
 mod rbac;
 mod scenarios;
+mod size;
 mod snapshot;
 mod surfaces;

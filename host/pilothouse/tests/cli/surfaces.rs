@@ -226,6 +226,7 @@ async fn the_status_servers_documents_match_their_snapshots() {
         "/api/explain?plugin=plugin&key=shop/none",
         "/api/logs",
         "/debug/informers",
+        "/debug/host",
     ];
     for path in paths_of_the_port {
         let response = dev.get(path).await.expect("a response");

@@ -185,6 +185,19 @@ impl ArtifactDirectory {
     }
 }
 
+/// Checks that the host can use a directory for compiled plugins: it is the host's own, and can be written to. Creates it if it does not
+/// exist.
+///
+/// # Errors
+/// Returns why the host would not use it.
+pub fn check_cache_directory(path: &Path) -> Result<(), String> {
+    ArtifactDirectory::open(path, 0)?;
+    let probe = path.join(format!(".write-test-{}", std::process::id()));
+    File::create(&probe)
+        .and_then(|_| fs::remove_file(&probe))
+        .map_err(|error| format!("cannot write to it: {error}"))
+}
+
 /// Errors if another user could replace a directory in this one. With the sticky bit, as in `/tmp`, only the owner of an entry can.
 fn check_parent(path: &Path) -> Result<(), String> {
     let problem = |problem: &str| Err(format!("its parent directory {} {problem}", path.display()));

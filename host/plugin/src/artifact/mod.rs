@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
 pub(crate) use anonymous::create as anonymous;
+pub use directory::check_cache_directory;
 pub(crate) use directory::{ArtifactDirectory, Entry};
 pub(crate) use format::{ArtifactError, write};
 

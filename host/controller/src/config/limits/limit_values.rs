@@ -85,29 +85,47 @@ impl JsonSchema for RequestedLimits {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let properties: serde_json::Map<_, _> = LIMITS
-            .iter()
-            .filter(|limit| limit.max_request.is_some())
-            .map(|limit| {
-                let mut property = match limit.unit {
-                    Unit::Count => json!({"type": ["integer", "null"], "format": "uint32", "minimum": 0}),
-                    Unit::Bytes | Unit::Duration => json!({"type": ["string", "null"]}),
-                };
-                let description = limit.description;
-                property["description"] = match limit.unit.example() {
-                    Some(example) => format!("Limit on the {description}, {example}.").into(),
-                    None => format!("Limit on the {description}.").into(),
-                };
-                (limit.name.to_owned(), property)
-            })
-            .collect();
         schemars::json_schema!({
             "type": "object",
             "description": "Limits that the plugin requests. It gets them up to a bound (docs/limits.md); its sidecar may give it more or less.",
-            "properties": properties,
+            "properties": properties(|limit| limit.max_request.is_some()),
             "additionalProperties": false,
         })
     }
+}
+
+impl JsonSchema for SidecarLimits {
+    fn schema_name() -> Cow<'static, str> {
+        "SidecarLimits".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "description": "Limits, which override those that the plugin requests (docs/limits.md).",
+            "properties": properties(|_| true),
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// Returns the schemas of the limits that are included.
+fn properties(is_included: fn(&Limit) -> bool) -> serde_json::Map<String, serde_json::Value> {
+    let included = LIMITS.iter().filter(|limit| is_included(limit));
+    included
+        .map(|limit| {
+            let mut property = match limit.unit {
+                Unit::Count => json!({"type": ["integer", "null"], "format": "uint32", "minimum": 0}),
+                Unit::Bytes | Unit::Duration => json!({"type": ["string", "null"]}),
+            };
+            let description = limit.description;
+            property["description"] = match limit.unit.example() {
+                Some(example) => format!("Limit on the {description}, {example}.").into(),
+                None => format!("Limit on the {description}.").into(),
+            };
+            (limit.name.to_owned(), property)
+        })
+        .collect()
 }
 
 /// Reads a map whose members are limits of these names.

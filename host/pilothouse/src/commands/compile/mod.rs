@@ -27,7 +27,7 @@ const NICENESS: i32 = 5;
 
 /// Returns the engine options of a host: it compiles plugins in separate processes and caches the result.
 pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode) -> EngineOptions {
-    let cache = cache_dir.or_else(default_cache_dir);
+    let cache = self::cache_dir(cache_dir);
     if cache.is_none() {
         tracing::warn!(
             "$HOME is not set, so compiled plugins are not cached and every start compiles them again; pass --cache-dir to cache them"
@@ -41,7 +41,7 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode)
         timeout: TIMEOUT,
     });
     EngineOptions {
-        cache: cache.map(|path| CacheDirectory { path: path.join("compiled"), max_bytes: MAX_CACHE_BYTES }),
+        cache: cache.map(|path| CacheDirectory { path, max_bytes: MAX_CACHE_BYTES }),
         compiler_process,
         ..common_options(compiler)
     }
@@ -50,6 +50,11 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode)
 /// Returns the options that the host and its compiler processes must share. The host rejects code that was compiled with other options.
 fn common_options(compiler: CompilerMode) -> EngineOptions {
     EngineOptions { compiler: compiler.into(), ..EngineOptions::default() }
+}
+
+/// Returns the directory of compiled plugins: below the flag's, or else below the user's cache directory.
+pub(super) fn cache_dir(flag: Option<PathBuf>) -> Option<PathBuf> {
+    Some(flag.or_else(default_cache_dir)?.join("compiled"))
 }
 
 pub(super) fn default_cache_dir() -> Option<PathBuf> {

@@ -238,35 +238,55 @@ fn manifests_action(
 
 /// A scenario as it is written.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
+    /// `pilothouse.dev/v1alpha1`.
     api_version: String,
+    /// `Scenario`.
     kind: String,
+    /// The scenario's name; by default that of the file without its extension.
     name: Option<String>,
+    /// How long each step may take, such as `500ms`, `30s` or `2m`; 10 s by default.
     timeout: Option<String>,
+    /// Manifests that are applied before the plugin starts, or `{file: PATH}`.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Vec<Value>"))]
     objects: Vec<Spanned<Value>>,
+    /// What is done and expected, in this order.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Vec<StepDocument>"))]
     steps: Vec<Spanned<StepDocument>>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StepDocument {
+    /// How long the step may take, in place of the scenario's `timeout`.
     timeout: Option<String>,
+    /// A manifest that is applied by server-side apply, or `{file: PATH}`.
     apply: Option<Value>,
+    /// A manifest of an object that must not exist, or `{file: PATH}`.
     create: Option<Value>,
+    /// Changes an object by a merge patch.
     patch: Option<PatchDocument>,
     /// A reference, or an object with the members of [`DeletionDocument`].
     delete: Option<Value>,
+    /// Waits until an object exists and is as described.
     expect: Option<ExpectationDocument>,
+    /// Waits until there is no such object.
     expect_absent: Option<String>,
+    /// Waits until there is such an Event.
     expect_event: Option<EventDocument>,
+    /// Waits until the plugin has this state or error.
     expect_plugin: Option<PluginDocument>,
+    /// Waits until a line of the plugin's log contains this text.
     expect_log: Option<String>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PatchDocument {
     object: String,
@@ -275,6 +295,7 @@ struct PatchDocument {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeletionDocument {
     object: String,
@@ -282,6 +303,7 @@ struct DeletionDocument {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExpectationDocument {
     object: String,
@@ -291,6 +313,7 @@ struct ExpectationDocument {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EventDocument {
     object: Option<String>,
@@ -301,6 +324,7 @@ struct EventDocument {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PluginDocument {
     state: Option<PluginState>,
@@ -467,6 +491,14 @@ mod tests {
             _ => Err("no such file".to_owned()),
         };
         Scenario::parse(Path::new("scenarios/first.yaml"), text, &read)
+    }
+
+    #[test]
+    fn the_published_schema_of_scenarios_matches_the_types() {
+        crate::published_schema::assert_matches::<Document>(
+            "scenario.schema.json",
+            "Pilothouse scenario (pilothouse.dev/v1alpha1)",
+        );
     }
 
     #[test]

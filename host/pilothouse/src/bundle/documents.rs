@@ -1,0 +1,217 @@
+//! Redacts whole files, by their form, and finds the secrets and names in them.
+
+use serde_json::Value;
+
+use super::redact::{REDACTED, Redactor};
+use super::{Form, RawFile};
+
+/// Members of a sidecar that are no secrets. All others are redacted, also those that a later version may add.
+const SIDECAR_MEMBERS: [&str; 5] = ["enabled", "workers", "limits", "grants", "serviceAccount"];
+/// Members of the host's configuration whose texts are no secrets.
+const CONFIG_MEMBERS: [&str; 4] = ["grants", "grantCrds", "cache", "lists"];
+/// Numbers with fewer digits are no secrets.
+const MIN_SECRET_DIGITS: usize = 6;
+
+/// Parses YAML into a tree of bounded size.
+///
+/// # Errors
+/// Returns the first line of the parser's message.
+pub(super) fn parse_yaml(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_nodes: 50_000,
+            max_aliases: 1000,
+            max_anchors: 1000,
+            max_documents: 1,
+            max_total_scalar_bytes: 4 << 20,
+        },
+    };
+    let only_comments = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    if only_comments {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
+/// Returns the file's text without secrets.
+///
+/// # Errors
+/// Returns why the file cannot be redacted, and is left out.
+pub(super) fn redacted(file: &RawFile, redactor: &Redactor) -> Result<String, String> {
+    match file.form {
+        Form::Text => Ok(redactor.text(&file.text)),
+        Form::Json => Ok(map_json(&file.text, |value| redactor.json(value))),
+        Form::JsonLines => Ok(map_json_lines(&file.text, |value| redactor.json(value))),
+        Form::Sidecar => configuration(&file.text, &SIDECAR_MEMBERS, redactor),
+        Form::HostConfig => configuration(&file.text, &CONFIG_MEMBERS, redactor),
+    }
+}
+
+/// Returns the configuration with the values of these members only, and without comments.
+fn configuration(text: &str, members: &[&str], redactor: &Redactor) -> Result<String, String> {
+    // The parser's message may quote the text.
+    let value = parse_yaml(text)
+        .map_err(|_| "it is not valid YAML, so secrets cannot be told from settings".to_owned())?;
+    let masked = match value {
+        Value::Object(object) => object
+            .into_iter()
+            .map(|(name, value)| {
+                let value = if members.contains(&name.as_str()) { value } else { mask(value) };
+                (name, value)
+            })
+            .collect(),
+        other => mask(other),
+    };
+    serde_saphyr::to_string(&redactor.json(masked)).map_err(|error| error.to_string())
+}
+
+/// Replaces all values, and keeps the structure. Booleans are no secrets.
+fn mask(value: Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) => value,
+        Value::Number(_) | Value::String(_) => REDACTED.into(),
+        Value::Array(values) => values.into_iter().map(mask).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, value)| (name, mask(value))).collect(),
+    }
+}
+
+/// Returns the values that a configuration file hides, so that they are found in the other files, too.
+pub(super) fn secrets_of_file(file: &RawFile) -> Vec<String> {
+    let members: &[&str] = match file.form {
+        Form::Sidecar => &SIDECAR_MEMBERS,
+        Form::HostConfig => &CONFIG_MEMBERS,
+        Form::Json | Form::JsonLines | Form::Text => return Vec::new(),
+    };
+    let mut secrets = Vec::new();
+    match parse_yaml(&file.text) {
+        Ok(Value::Object(object)) => {
+            let hidden = object.iter().filter(|(name, _)| !members.contains(&name.as_str()));
+            hidden.for_each(|(_, value)| collect_texts(value, &mut secrets));
+        }
+        Ok(other) => collect_texts(&other, &mut secrets),
+        Err(_) => secrets = values_of_lines(&file.text),
+    }
+    secrets
+}
+
+/// Returns what may be a value in a text that is not YAML: what follows a colon or a dash in each line, and the line itself.
+pub(super) fn values_of_lines(text: &str) -> Vec<String> {
+    let trimmed =
+        |text: &str| text.trim().trim_matches(['"', '\'', '{', '}', '[', ']', ',']).trim().to_owned();
+    text.lines()
+        .flat_map(|line| {
+            let value = line.split_once(':').map_or(line, |(_, value)| value);
+            [trimmed(line), trimmed(value), trimmed(line.trim_start().trim_start_matches('-'))]
+        })
+        .collect()
+}
+
+/// Returns the credentials in a kubeconfig: all texts of its users except their names.
+pub(super) fn kubeconfig_secrets(kubeconfig: &Value) -> Vec<String> {
+    let mut secrets = Vec::new();
+    for user in kubeconfig["users"].as_array().into_iter().flatten() {
+        collect_texts(&user["user"], &mut secrets);
+    }
+    // Paths and commands are no secrets, and occur in errors that explain something.
+    secrets.retain(|secret| !(secret.starts_with('/') && secret.len() < 256 && !secret.contains('\n')));
+    secrets
+}
+
+fn collect_texts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Number(number) => {
+            let text = number.to_string();
+            if text.len() >= MIN_SECRET_DIGITS {
+                texts.push(text);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_texts(value, texts)),
+        Value::Object(members) => members.values().for_each(|value| collect_texts(value, texts)),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// Maps a JSON document. A text that is no JSON is mapped as one string.
+pub(super) fn map_json(text: &str, map: impl Fn(Value) -> Value) -> String {
+    match serde_json::from_str(text) {
+        Ok(value) => format!("{:#}\n", map(value)),
+        Err(_) => text_of(map(text.into())),
+    }
+}
+
+/// Maps the JSON document of each line.
+pub(super) fn map_json_lines(text: &str, map: impl Fn(Value) -> Value) -> String {
+    let line = |line: &str| match serde_json::from_str(line) {
+        Ok(value) => map(value).to_string(),
+        Err(_) => text_of(map(line.into())),
+    };
+    text.lines().map(|text| line(text) + "\n").collect()
+}
+
+fn text_of(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// Returns the documents in a file, in which names are looked up.
+pub(super) fn values(file: &RawFile) -> Vec<Value> {
+    match file.form {
+        Form::Json => serde_json::from_str(&file.text).into_iter().collect(),
+        Form::JsonLines => file.text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+        Form::Sidecar | Form::HostConfig => parse_yaml(&file.text).into_iter().collect(),
+        Form::Text => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sidecar(text: &str) -> RawFile {
+        RawFile { path: "sidecars/a.yaml".to_owned(), form: Form::Sidecar, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_sidecar_keeps_its_settings_and_loses_its_config_and_comments() {
+        let file = sidecar(
+            "# canary-comment\nworkers: 2\nconfig: {url: canary-url, deep: [canary-list, 7654321, true]}\ntypo: canary-typo\n\
+             grants: {http: [api.example.com]}\n",
+        );
+        let text = redacted(&file, &Redactor::default()).expect("valid");
+        assert!(!text.contains("canary") && !text.contains("7654321"), "{text}");
+        let value: Value = serde_saphyr::from_str(&text).expect("YAML");
+        assert_eq!(value["workers"], 2);
+        assert_eq!(value["grants"]["http"][0], "api.example.com");
+        assert_eq!(value["config"]["deep"][2], true);
+        assert_eq!(value["config"]["url"], REDACTED);
+        assert_eq!(value["typo"], REDACTED);
+        let secrets = secrets_of_file(&file);
+        for secret in ["canary-url", "canary-list", "7654321", "canary-typo"] {
+            assert!(secrets.contains(&secret.to_owned()), "{secret}: {secrets:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_yaml_is_left_out_and_its_values_are_secrets() {
+        let file = sidecar("config:\n  token: \"canary-1\"\n  - canary-2\n }");
+        let error = redacted(&file, &Redactor::default()).expect_err("not YAML");
+        assert!(!error.contains("canary"), "{error}");
+        let secrets = secrets_of_file(&file);
+        for secret in ["canary-1", "canary-2"] {
+            assert!(secrets.contains(&secret.to_owned()), "{secret}: {secrets:?}");
+        }
+    }
+
+    #[test]
+    fn the_credentials_of_a_kubeconfig_are_secrets_and_its_paths_are_not() {
+        let text = "users:\n- name: me\n  user: {token: canary-1, client-key: /etc/key.pem, exec: {env: [{name: A, value: canary-2}]}}\n";
+        let secrets = kubeconfig_secrets(&parse_yaml(text).expect("YAML"));
+        assert!(secrets.contains(&"canary-1".to_owned()) && secrets.contains(&"canary-2".to_owned()));
+        assert!(!secrets.contains(&"/etc/key.pem".to_owned()) && !secrets.contains(&"me".to_owned()));
+    }
+}

@@ -1,0 +1,92 @@
+//! Removes secrets from text and from JSON documents.
+
+use serde_json::Value;
+
+use super::known_secrets::KnownSecrets;
+use super::patterns;
+
+/// What replaces a secret.
+pub(super) const REDACTED: &str = "[redacted]";
+
+/// Members of the host's own documents whose values look random but are none: only known secrets are replaced in them.
+const PLAIN_MEMBERS: [&str; 3] = ["digest", "since", "time"];
+
+/// Removes known secrets, and what looks like one.
+#[derive(Debug, Default)]
+pub(crate) struct Redactor {
+    secrets: KnownSecrets,
+}
+
+impl Redactor {
+    pub(crate) fn new(secrets: &[String]) -> Self {
+        let mut redactor = Self::default();
+        redactor.learn(secrets.iter().cloned());
+        redactor
+    }
+
+    /// Adds secrets.
+    pub(super) fn learn(&mut self, secrets: impl IntoIterator<Item = String>) {
+        for secret in secrets {
+            self.secrets.insert(&secret);
+        }
+    }
+
+    /// Returns the text without secrets.
+    pub(crate) fn text(&self, text: &str) -> String {
+        patterns::redact(&self.secrets.replace(text))
+    }
+
+    /// Removes secrets from all texts of a document, also from the names of members.
+    pub(super) fn json(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(values) => values.into_iter().map(|value| self.json(value)).collect(),
+            Value::Object(members) => members
+                .into_iter()
+                .map(|(name, value)| {
+                    let value = match value {
+                        Value::String(text) if PLAIN_MEMBERS.contains(&name.as_str()) => {
+                            Value::String(self.secrets.replace(&text))
+                        }
+                        // `{"password": "abc"}` has the name and the value in different texts.
+                        Value::String(text) => Value::String(self.member(&name, &text)),
+                        value => self.json(value),
+                    };
+                    (self.text(&name), value)
+                })
+                .collect(),
+            // A secret may be a number.
+            Value::Number(number) => {
+                let text = number.to_string();
+                if self.secrets.replace(&text) == text { Value::Number(number) } else { REDACTED.into() }
+            }
+            Value::Bool(_) | Value::Null => value,
+        }
+    }
+
+    fn member(&self, name: &str, text: &str) -> String {
+        if patterns::is_sensitive_name(name) { REDACTED.to_owned() } else { self.text(text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_members_and_numbers_of_a_document_are_redacted() {
+        let redactor = Redactor::new(&["hunter2".to_owned(), "123456789".to_owned()]);
+        let digest = "0123456789abcdef0123456789abcdef";
+        let document = json!({
+            "error": "login with hunter2 failed", "hunter2": 1, "list": ["hunter2", 123_456_789, true],
+            "apiToken": "short", "digest": digest, "state": "running",
+        });
+        let expected = json!({
+            "error": "login with [redacted] failed", "[redacted]": 1, "list": ["[redacted]", "[redacted]", true],
+            "apiToken": "[redacted]", "digest": digest, "state": "running",
+        });
+        assert_eq!(redactor.json(document), expected);
+    }
+}

@@ -1,0 +1,302 @@
+//! `pilothouse bundle`: collects what a bug report needs, without secrets. `crate::bundle` redacts and packs what this module collects.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::remote;
+use super::run::{HostConfig, read_config};
+use crate::bundle::{
+    BundleOptions, EnvironmentFacts, Form, MAX_BUNDLE, Material, assemble, environment_facts, stuck_keys,
+};
+use crate::cli::Bundle;
+use crate::{CommandError, CommandResult, cluster, host_facts, output, plugin_check};
+
+/// The maximum size of one response or file in bytes.
+const MAX_FILE: usize = 16 << 20;
+/// The maximum size of a configuration file in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
+/// The maximum number of plugins whose keys, sidecar and check are collected.
+const MAX_PLUGINS: usize = 1_000;
+/// As many keys as the host returns.
+const MAX_KEYS: usize = 10_000;
+/// The maximum number of stuck keys that are explained, in total and of one plugin.
+const MAX_EXPLAINED: usize = 100;
+const MAX_EXPLAINED_PER_PLUGIN: usize = 10;
+/// How long the plugins' files are checked, in total.
+const CHECK_TIME: Duration = Duration::from_secs(60);
+/// The token of a pod's service account.
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+pub(crate) async fn run(flags: Bundle) -> CommandResult {
+    let mut material = Material::default();
+    add_process(&mut material);
+    add_kubeconfig(&flags, &mut material);
+    let config = add_config(flags.config.as_deref(), &mut material);
+    add_host(&flags, &mut material).await?;
+    let plugins = add_plugin_files(&flags.plugins, &mut material);
+    Box::pin(add_checks(&flags, &config, &plugins, &mut material)).await;
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let options = BundleOptions {
+        unredacted: flags.unredacted,
+        anonymise: flags.anonymise.then(rand::random),
+        created,
+        max_bytes: MAX_BUNDLE,
+    };
+    let bytes = assemble(material, &options)
+        .map_err(|error| CommandError::Failure(format!("cannot make the bundle: {error}")))?;
+    write(flags.output, created, &bytes)
+}
+
+/// Writes the bundle to a new file, or to standard output.
+fn write(output: Option<PathBuf>, created: u64, bytes: &[u8]) -> CommandResult {
+    let path = output.unwrap_or_else(|| format!("pilothouse-bundle-{created}.tar.gz").into());
+    let failed = |error: std::io::Error| {
+        CommandError::Failure(format!("cannot write {}: {error}; give another path with -o", path.display()))
+    };
+    if path == Path::new("-") {
+        return std::io::stdout().write_all(bytes).map_err(failed);
+    }
+    // The bundle may be for its owner only.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&path).and_then(|mut file| file.write_all(bytes)).map_err(failed)?;
+    output::print_line(format_args!(
+        "{} ({} KiB); read it before you publish it: logs and errors are free text",
+        path.display(),
+        bytes.len().div_ceil(1024)
+    ));
+    Ok(())
+}
+
+/// Adds the version of this program and its environment.
+fn add_process(material: &mut Material) {
+    material.add("version.json", Form::Json, host_facts::build().to_string());
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let EnvironmentFacts { own, secrets } = environment_facts(variables);
+    material.secrets.extend(secrets);
+    for variable in ["HOSTNAME", "POD_NAMESPACE"] {
+        material.names.extend(std::env::var(variable));
+    }
+    material.add("environment.txt", Form::Text, own.join("\n") + "\n");
+}
+
+/// Adds the credentials of the cluster as secrets.
+fn add_kubeconfig(flags: &Bundle, material: &mut Material) {
+    let default = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
+    let path = flags
+        .kubeconfig
+        .clone()
+        .or_else(|| std::env::var_os("KUBECONFIG").map(PathBuf::from))
+        .or_else(default);
+    if let Some(Ok(text)) = path.map(|path| read_text(&path)) {
+        material.add_kubeconfig(&text);
+    }
+    if let Ok(token) = read_text(Path::new(POD_TOKEN)) {
+        material.secrets.push(token);
+    }
+}
+
+/// Adds the host's configuration. Returns it, or the defaults if there is none or it is invalid.
+fn add_config(path: Option<&Path>, material: &mut Material) -> HostConfig {
+    let Some(path) = path else {
+        material.leave_out("config.yaml", "pass --config with the host's configuration file, if it has one");
+        return HostConfig::default();
+    };
+    match read_text(path) {
+        Ok(text) => material.add("config.yaml", Form::HostConfig, text),
+        Err(problem) => material.leave_out("config.yaml", problem),
+    }
+    read_config(Some(path)).unwrap_or_else(|error| {
+        material.leave_out("the effective configuration", text_of(error));
+        HostConfig::default()
+    })
+}
+
+/// Adds what a running host serves on its status port.
+///
+/// # Errors
+/// Returns a usage error if `--server` is no URL.
+async fn add_host(flags: &Bundle, material: &mut Material) -> CommandResult {
+    let server = &flags.server.server;
+    let first = match remote::get_up_to(server, "/metrics", MAX_FILE).await {
+        Ok(metrics) => metrics,
+        Err(error @ CommandError::Usage(_)) => return Err(error),
+        Err(CommandError::Failure(problem)) => {
+            material.leave_out("status, keys, informers, metrics and logs of a running host", problem);
+            return Ok(());
+        }
+    };
+    let taken = Instant::now();
+    material.add("metrics/1.txt", Form::Text, first);
+    add_response(server, "/debug/host", ("host.json", Form::Json), material).await;
+    add_response(server, "/debug/informers", ("informers.json", Form::Json), material).await;
+    if let Some(status) = add_response(server, "/api/plugins", ("status.json", Form::Json), material).await {
+        add_keys(server, &status, material).await;
+    }
+    tokio::time::sleep_until(taken + flags.interval).await;
+    add_response(server, "/metrics", ("metrics/2.txt", Form::Text), material).await;
+    add_response(server, "/api/logs", ("logs.ndjson", Form::JsonLines), material).await;
+    Ok(())
+}
+
+/// Adds the response to a GET request, and returns it.
+async fn add_response(
+    server: &str,
+    path: &str,
+    (file, form): (&str, Form),
+    material: &mut Material,
+) -> Option<String> {
+    match remote::get_up_to(server, path, MAX_FILE).await {
+        Ok(text) => {
+            material.add(file, form, text.clone());
+            Some(text)
+        }
+        Err(error) => {
+            material.leave_out(file, text_of(error));
+            None
+        }
+    }
+}
+
+/// Adds the pending keys of each plugin, and those that are stuck in a file of their own.
+async fn add_keys(server: &str, status: &str, material: &mut Material) {
+    let status: Value = serde_json::from_str(status).unwrap_or_default();
+    let names =
+        status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
+    let mut stuck = serde_json::Map::new();
+    let mut explained = String::new();
+    for name in names.filter(|name| remote::check_plugin_name(name).is_ok()).take(MAX_PLUGINS) {
+        let path = format!("/api/plugins/{name}/keys?limit={MAX_KEYS}");
+        let file = format!("keys/{name}.json");
+        let Some(text) = add_response(server, &path, (file.as_str(), Form::Json), material).await else {
+            continue;
+        };
+        let found = stuck_keys(&serde_json::from_str(&text).unwrap_or_default());
+        let room = MAX_EXPLAINED.saturating_sub(explained.lines().count());
+        for key in found.iter().take(room.min(MAX_EXPLAINED_PER_PLUGIN)) {
+            explained += &explanation(server, name, key, material).await;
+        }
+        if !found.is_empty() {
+            stuck.insert(name.to_owned(), found.into());
+        }
+    }
+    material.add("stuck-keys.json", Form::Json, Value::Object(stuck).to_string());
+    material.add("explain.ndjson", Form::JsonLines, explained);
+}
+
+/// Returns why a key is stuck, as a line; "" if the host does not answer.
+async fn explanation(server: &str, plugin: &str, key: &Value, material: &mut Material) -> String {
+    let encoded = |member: &str| remote::percent_encoded(key[member].as_str().unwrap_or_default());
+    let path = format!("/api/explain?plugin={plugin}&key={}&watch={}", encoded("key"), encoded("watch"));
+    match remote::get_up_to(server, &path, MAX_FILE).await {
+        // The document has one line: line breaks in its texts are escaped.
+        Ok(text) => text.trim_end().replace('\n', " ") + "\n",
+        Err(error) => {
+            material.leave_out("an explanation in explain.ndjson", text_of(error));
+            String::new()
+        }
+    }
+}
+
+/// Adds the list of the plugins' files, and their sidecars. Returns the paths of the plugins.
+fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
+    let entries = match directory.read_dir() {
+        Ok(entries) => entries,
+        Err(error) => {
+            let reason =
+                format!("{}: {error}; pass the host's plugins directory with --plugins", directory.display());
+            material.leave_out("plugins, sidecars and checks", reason);
+            return Vec::new();
+        }
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).take(4 * MAX_PLUGINS).collect();
+    paths.sort();
+    let list: String = paths
+        .iter()
+        .map(|path| {
+            let size =
+                path.metadata().map_or_else(|error| error.to_string(), |found| found.len().to_string());
+            format!("{size}\t{}\n", file_name(path))
+        })
+        .collect();
+    material.add("plugins.txt", Form::Text, list);
+    let with_extension = |extension: &'static str| {
+        let is_one = move |path: &&PathBuf| path.extension().is_some_and(|found| found == extension);
+        paths.iter().filter(is_one).take(MAX_PLUGINS)
+    };
+    for path in with_extension("yaml").chain(with_extension("yml")) {
+        let file = format!("sidecars/{}", file_name(path));
+        match read_text(path) {
+            Ok(text) => material.add(file, Form::Sidecar, text),
+            Err(problem) => material.leave_out(file, problem),
+        }
+    }
+    with_extension("wasm").cloned().collect()
+}
+
+/// Adds the report of `check` on each plugin, and the rights that they need.
+async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: &[PathBuf], material: &mut Material) {
+    let client = match cluster::optional_client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
+        Ok(Some(client)) => Some(client),
+        Ok(None) => {
+            let reason = "pass --kubeconfig to review in a cluster whether the plugins have their rights";
+            material.leave_out("the review of rights", reason);
+            None
+        }
+        Err(error) => {
+            material.leave_out("the review of rights", text_of(error));
+            None
+        }
+    };
+    let end = Instant::now() + CHECK_TIME;
+    let mut rights = serde_json::Map::new();
+    for path in plugins {
+        let name = file_name(path).trim_end_matches(".wasm").to_owned();
+        let file = format!("check/{name}.json");
+        let check = plugin_check::check_in(path, client.clone(), (config.grant_crds, config.grants));
+        let report = match tokio::time::timeout_at(end, check).await {
+            Ok(Ok(report)) => serde_json::to_value(&report).unwrap_or_default(),
+            Ok(Err(error)) => json!({"runs": false, "problems": [text_of(error)]}),
+            Err(_) => {
+                material.leave_out(file, format!("the checks took longer than {} s", CHECK_TIME.as_secs()));
+                continue;
+            }
+        };
+        rights.insert(name, report["rights"].clone());
+        material.add(file, Form::Json, report.to_string());
+    }
+    if !rights.is_empty() {
+        material.add("rights.json", Form::Json, Value::Object(rights).to_string());
+    }
+}
+
+/// Reads a text file of bounded size.
+fn read_text(path: &Path) -> Result<String, String> {
+    let problem = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+    if !path.metadata().map_err(problem)?.is_file() {
+        return Err(format!("{} is not a regular file", path.display()));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(problem)?;
+    file.take(MAX_CONFIG + 1).read_to_end(&mut bytes).map_err(problem)?;
+    if bytes.len() as u64 > MAX_CONFIG {
+        return Err(format!("{} is larger than {} MiB", path.display(), MAX_CONFIG >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn text_of(error: CommandError) -> String {
+    let (CommandError::Failure(text) | CommandError::Usage(text)) = error;
+    text
+}

@@ -1,0 +1,208 @@
+//! `pilothouse check --config FILE --sidecars DIR`: checks the files of an operator without any plugin.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use pilothouse_controller::PluginName;
+use pilothouse_controller::sidecar::Sidecar;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_saphyr::Spanned;
+
+use super::run::read_config;
+use crate::cli::Check;
+use crate::{CommandError, CommandResult, output};
+
+/// The maximum size of a sidecar in bytes.
+const MAX_SIDECAR: u64 = 1 << 20;
+/// The maximum number of sidecars.
+const MAX_SIDECARS: usize = 10_000;
+
+/// A problem of a file.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct FileProblem {
+    file: String,
+    /// The line, from 1, if the problem is at a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    problem: String,
+}
+
+/// Checks the configuration file and the sidecars that the flags name.
+///
+/// # Errors
+/// Errors if a file is invalid, or cannot be read.
+pub(super) fn check_configuration(flags: &Check) -> CommandResult {
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    if let Some(path) = &flags.config {
+        files.push(path.display().to_string());
+        problems.extend(config_problem(path));
+    }
+    if let Some(directory) = &flags.sidecars {
+        for path in sidecar_files(directory)? {
+            files.push(path.display().to_string());
+            problems.extend(sidecar_problem(&path));
+        }
+    }
+    if flags.json {
+        let document = json!({"valid": problems.is_empty(), "files": files, "problems": problems});
+        output::print_line(format_args!("{document:#}"));
+    } else {
+        print_result(&files, &problems);
+    }
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(CommandError::Failure("one file is invalid".to_owned())),
+        count => Err(CommandError::Failure(format!("{count} files are invalid"))),
+    }
+}
+
+fn print_result(files: &[String], problems: &[FileProblem]) {
+    for file in files {
+        match problems.iter().find(|problem| problem.file == *file) {
+            None => output::print_line(format_args!("{file}: valid")),
+            Some(FileProblem { line: Some(line), problem, .. }) => {
+                output::print_line(format_args!("{file}: line {line}: {problem}"))
+            }
+            Some(FileProblem { problem, .. }) => output::print_line(format_args!("{file}: {problem}")),
+        };
+    }
+}
+
+fn config_problem(path: &Path) -> Option<FileProblem> {
+    let (CommandError::Usage(text) | CommandError::Failure(text)) = read_config(Some(path)).err()?;
+    let file = path.display().to_string();
+    let problem = text.strip_prefix(&format!("--config {file}: ")).unwrap_or(&text);
+    Some(with_line(file, problem))
+}
+
+/// Separates the line from the message of the YAML parser, which has the form `error: line 2 column 3: …` or ends with it.
+fn with_line(file: String, problem: &str) -> FileProblem {
+    let problem = problem.strip_prefix("error: ").unwrap_or(problem);
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    let line = problem.split("line ").skip(1).find_map(number);
+    FileProblem { file, line, problem: problem.to_owned() }
+}
+
+/// Returns the YAML files of the directory, sorted.
+fn sidecar_files(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let error = |problem: String| {
+        let remedy = "give the directory with the sidecars, NAME.yaml";
+        CommandError::Usage(format!("--sidecars {}: {problem}; {remedy}", directory.display()))
+    };
+    let entries = directory.read_dir().map_err(|problem| error(problem.to_string()))?;
+    let is_yaml = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        !is_hidden && matches!(extension, Some("yaml" | "yml"))
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_yaml).collect();
+    if paths.len() > MAX_SIDECARS {
+        return Err(error(format!("{} files; the maximum is {MAX_SIDECARS}", paths.len())));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn sidecar_problem(path: &Path) -> Option<FileProblem> {
+    let file = path.display().to_string();
+    let without_line = |problem: String| Some(FileProblem { file: file.clone(), line: None, problem });
+    if path.extension().is_some_and(|extension| extension == "yml") {
+        return without_line(format!(
+            "the host does not read it; rename it to {}",
+            path.with_extension("yaml").display()
+        ));
+    }
+    if let Err(error) = PluginName::of_file(&path.with_extension("wasm")) {
+        return without_line(format!("no plugin can have this sidecar: {error}"));
+    }
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(problem) => return without_line(problem),
+    };
+    let error = Sidecar::parse(&text).err()?;
+    let problem = error.to_string();
+    match error.member() {
+        None => Some(with_line(file, &problem)),
+        Some(member) => Some(FileProblem { file, line: line_of(&text, &member), problem }),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let problem = |error: std::io::Error| format!("cannot read it: {error}");
+    if !path.metadata().map_err(problem)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(problem)?;
+    file.take(MAX_SIDECAR + 1).read_to_end(&mut bytes).map_err(problem)?;
+    if bytes.len() as u64 > MAX_SIDECAR {
+        return Err(format!("it is larger than {} MiB", MAX_SIDECAR >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// The lines of a sidecar's members. Only for a text that has the structure of a sidecar.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Lines {
+    workers: Option<Spanned<Value>>,
+    config: Option<Spanned<Value>>,
+    limits: Option<BTreeMap<String, Spanned<Value>>>,
+    grants: Option<BTreeMap<String, Spanned<Value>>>,
+}
+
+/// Returns the line of a member, such as `limits.memory`.
+fn line_of(text: &str, member: &str) -> Option<u64> {
+    let lines: Lines = serde_saphyr::from_str(text).ok()?;
+    let mut path = member.split('.');
+    let (first, second) = (path.next()?, path.next());
+    let found = match (first, second) {
+        ("workers", _) => lines.workers,
+        ("config", _) => lines.config,
+        ("limits", Some(name)) => lines.limits?.remove(name),
+        ("grants", Some(name)) => lines.grants?.remove(name),
+        _ => None,
+    };
+    Some(found?.referenced.line())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(name: &str, text: &str) -> Option<FileProblem> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        sidecar_problem(&path)
+    }
+
+    #[test]
+    fn each_problem_has_its_line() {
+        for (text, line, part) in [
+            ("workers: 1\nworker: 2\n", 2, "unknown field"),
+            ("# a\nworkers: 0\n", 2, "workers: 0 is not between"),
+            ("limits:\n  handles: 5\n  memory: lots\n", 3, "limits.memory: \"lots\""),
+            ("enabled: true\ngrants:\n  crds: true\n  http: ['ftp://a.example.com']\n", 4, "grants.http"),
+            ("enabled: [\n", 2, ""),
+        ] {
+            let found = problem("a.yaml", text).expect(text);
+            assert!(found.problem.contains(part), "{found:?}");
+            assert!(found.line == Some(line) || part.is_empty() && found.line.is_some(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_valid_sidecar_has_no_problem_and_a_wrong_name_has_one() {
+        assert_eq!(problem("a.yaml", "workers: 2\n"), None);
+        assert_eq!(problem("empty.yaml", ""), None);
+        let short = problem("a.yml", "workers: 2\n").expect("a problem");
+        assert!(short.problem.contains("rename it to") && short.problem.contains("a.yaml"), "{short:?}");
+        assert!(problem("Not_A_Name.yaml", "").is_some());
+    }
+}

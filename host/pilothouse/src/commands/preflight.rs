@@ -1,0 +1,202 @@
+//! `pilothouse preflight`: whether this machine and a cluster have what a host needs. `crate::preflight` judges what this module finds out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use pilothouse_controller::Verdict;
+use serde_json::Value;
+
+use super::compile::cache_dir;
+use super::percent_encoded;
+use super::run::{HostConfig, read_config};
+use crate::cli::Preflight;
+use crate::preflight::{self as judge, Finding, Outcome};
+use crate::{CommandError, CommandResult, cluster, output, plugin_check};
+
+/// The maximum size of a response in bytes.
+const MAX_BODY: usize = 1 << 20;
+/// How long a response may take after its status.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of plugins that are checked.
+const MAX_PLUGINS: usize = 1_000;
+
+pub(crate) async fn run(flags: Preflight) -> CommandResult {
+    let mut failed = 0;
+    let mut report = |findings: Vec<Finding>| {
+        for finding in findings {
+            output::print_line(finding.line());
+            failed += usize::from(finding.outcome == Outcome::Failed);
+        }
+    };
+    let (config, finding) = configuration(flags.config.as_deref());
+    report(vec![finding]);
+    let (plugins, finding) = plugin_files(&flags.plugins);
+    report(vec![finding, cache(flags.cache_dir)]);
+    match cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
+        Ok(client) => {
+            let (findings, is_reachable) = server(&client).await;
+            report(findings);
+            for path in plugins.iter().filter(|_| is_reachable) {
+                report(vec![rights(path, client.clone(), &config).await]);
+            }
+        }
+        Err(error) => {
+            report(vec![Finding::failed(
+                "server",
+                text_of(error),
+                "pass --kubeconfig with a cluster's kubeconfig",
+            )]);
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        1 => Err(CommandError::Failure("one check failed".to_owned())),
+        count => Err(CommandError::Failure(format!("{count} checks failed"))),
+    }
+}
+
+fn configuration(path: Option<&Path>) -> (HostConfig, Finding) {
+    const CHECK: &str = "configuration";
+    match read_config(path) {
+        Ok(config) => {
+            let shown = path.map_or_else(|| "the defaults".to_owned(), |path| path.display().to_string());
+            (config, Finding::passed(CHECK, shown))
+        }
+        Err(error) => {
+            let finding =
+                Finding::failed(CHECK, text_of(error), "`pilothouse check --config FILE` checks it again");
+            (HostConfig::default(), finding)
+        }
+    }
+}
+
+/// Returns the plugins in the directory, and whether it can be read.
+fn plugin_files(directory: &Path) -> (Vec<PathBuf>, Finding) {
+    const CHECK: &str = "plugins";
+    let shown = directory.display();
+    let entries = match directory.read_dir() {
+        Ok(entries) => entries,
+        Err(error) => {
+            let remedy = "give the directory with the plugins' .wasm files with --plugins, or create it";
+            return (Vec::new(), Finding::failed(CHECK, format!("{shown}: {error}"), remedy));
+        }
+    };
+    let is_plugin = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wasm");
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_plugin).collect();
+    paths.sort();
+    let finding = match paths.len() {
+        0 => Finding::warning(
+            CHECK,
+            format!("{shown} has no .wasm file"),
+            "copy a plugin into it; until then the host does nothing",
+        ),
+        count if count > MAX_PLUGINS => {
+            let text = format!("{shown}: {count} plugins, of which the first {MAX_PLUGINS} are checked");
+            Finding::warning(CHECK, text, "check the others with `pilothouse check`")
+        }
+        1 => Finding::passed(CHECK, format!("{shown}: 1 plugin")),
+        count => Finding::passed(CHECK, format!("{shown}: {count} plugins")),
+    };
+    paths.truncate(MAX_PLUGINS);
+    (paths, finding)
+}
+
+fn cache(path: Option<PathBuf>) -> Finding {
+    match cache_dir(path) {
+        Some(path) => {
+            let problem = pilothouse_plugin::check_cache_directory(&path).err();
+            judge::cache(&path.display().to_string(), problem.as_deref(), is_noexec(&path))
+        }
+        None => judge::cache("the user's cache", Some("$HOME is not set"), false),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_noexec(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// Returns `false`: only Linux tells.
+#[cfg(not(target_os = "linux"))]
+fn is_noexec(_: &Path) -> bool {
+    false
+}
+
+/// Checks the API server. Returns whether it can be reached.
+async fn server(client: &kube::Client) -> (Vec<Finding>, bool) {
+    let response = match get(client, "/version").await {
+        Ok(response) => response,
+        Err(problem) => {
+            let remedy = "check the address and the credentials in the kubeconfig, and the network";
+            return (vec![Finding::failed("server", problem, remedy)], false);
+        }
+    };
+    let version = serde_json::from_str(&response.body).unwrap_or_default();
+    let mut findings =
+        vec![judge::server_version(&version), judge::clock(response.date.as_deref(), response.arrived)];
+    // A second is enough: the status comes before the events.
+    let path = format!(
+        "/api/v1/namespaces/{}/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
+         &resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+        percent_encoded(client.default_namespace())
+    );
+    findings.push(match get(client, &path).await {
+        Ok(response) => judge::streaming_lists(response.status, &response.message()),
+        Err(problem) => Finding::warning("watch-list", problem, "try again once the API server answers"),
+    });
+    (findings, true)
+}
+
+/// A response of the API server.
+struct Response {
+    status: u16,
+    date: Option<String>,
+    arrived: Timestamp,
+    body: String,
+}
+
+impl Response {
+    /// Returns the message of a `Status`.
+    fn message(&self) -> String {
+        let status: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        status["message"].as_str().unwrap_or_default().chars().take(200).collect()
+    }
+}
+
+async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("GET {path}: {error}");
+    let request = Request::get(path).body(kube::client::Body::empty()).map_err(|error| failed(&error))?;
+    let response = client.send(request).await.map_err(|error| failed(&error))?;
+    let arrived = Timestamp::now();
+    let status = response.status().as_u16();
+    let date = response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned);
+    // A watch that the server ends, or that is too large, has told its status.
+    let body =
+        tokio::time::timeout(BODY_TIMEOUT, Limited::new(response.into_body(), MAX_BODY).collect()).await;
+    let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Ok(Response { status, date, arrived, body })
+}
+
+/// Reviews the permissions that a plugin needs.
+async fn rights(path: &Path, client: kube::Client, config: &HostConfig) -> Finding {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    match plugin_check::check_in(path, Some(client), (config.grant_crds, config.grants)).await {
+        Ok(report) => {
+            let allowed =
+                report.permissions.iter().filter(|permission| permission.allowed == Verdict::Yes).count();
+            judge::rights(&name, &report.problems, allowed, report.permissions.len())
+        }
+        Err(error) => {
+            Finding::failed("rights", text_of(error), format!("`pilothouse check {name}.wasm` says more"))
+        }
+    }
+}
+
+fn text_of(error: CommandError) -> String {
+    let (CommandError::Failure(text) | CommandError::Usage(text)) = error;
+    text
+}

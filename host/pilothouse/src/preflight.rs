@@ -1,0 +1,214 @@
+//! Judges what `pilothouse preflight` found out. Does no I/O.
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde_json::Value;
+
+/// The oldest version of Kubernetes that a host works with, as major and minor.
+const OLDEST: (u64, u64) = (1, 22);
+/// A larger difference between the clocks makes tokens invalid.
+const MAX_SKEW_SECONDS: i64 = 60;
+/// A larger difference is worth a warning: times in logs and Events do not match.
+const NOTABLE_SKEW_SECONDS: i64 = 5;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    /// The host works, but not as well as it could; or nothing is known.
+    Warning,
+    Failed,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) outcome: Outcome,
+    /// What was found.
+    pub(crate) text: String,
+    /// What to do. Empty for a check that passed.
+    pub(crate) remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn passed(check: &'static str, text: impl Into<String>) -> Self {
+        Self { check, outcome: Outcome::Passed, text: text.into(), remedy: String::new() }
+    }
+
+    pub(crate) fn warning(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, outcome: Outcome::Warning, text: text.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn failed(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, outcome: Outcome::Failed, text: text.into(), remedy: remedy.into() }
+    }
+
+    /// Returns the finding in one line.
+    pub(crate) fn line(&self) -> String {
+        let outcome = match self.outcome {
+            Outcome::Passed => "ok",
+            Outcome::Warning => "warn",
+            Outcome::Failed => "FAIL",
+        };
+        let remedy = if self.remedy.is_empty() { String::new() } else { format!("; {}", self.remedy) };
+        format!("{outcome:<4}  {:<13}  {}{remedy}", self.check, self.text).replace('\n', " ")
+    }
+}
+
+/// Judges the response to `GET /version`.
+pub(crate) fn server_version(version: &Value) -> Finding {
+    const CHECK: &str = "server";
+    let name = version["gitVersion"].as_str().unwrap_or_default();
+    let number = |member: &str| {
+        let digits: String =
+            version[member].as_str().unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().ok()
+    };
+    let (major, minor) = OLDEST;
+    match number("major").zip(number("minor")) {
+        Some(found) if found >= OLDEST => Finding::passed(CHECK, format!("Kubernetes {name}")),
+        Some(_) => Finding::failed(
+            CHECK,
+            format!("Kubernetes {name} is older than {major}.{minor}"),
+            format!("upgrade the cluster to {major}.{minor} or newer"),
+        ),
+        None => Finding::warning(
+            CHECK,
+            "the server does not say its version",
+            format!("make sure that it is Kubernetes {major}.{minor} or newer"),
+        ),
+    }
+}
+
+/// Compares the `Date` header of a response with this machine's time when the response arrived.
+pub(crate) fn clock(date: Option<&str>, now: Timestamp) -> Finding {
+    const CHECK: &str = "clock";
+    let parsed = date.and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+    let Some(server) = parsed else {
+        return Finding::warning(
+            CHECK,
+            "the server's response has no valid Date header",
+            "compare the clocks yourself",
+        );
+    };
+    let skew = now.as_second() - server.as_second();
+    let text = format!(
+        "this machine's clock is {} s {} the server's",
+        skew.abs(),
+        if skew < 0 { "behind" } else { "ahead of" }
+    );
+    let remedy = "synchronise the clocks of this machine and of the control plane, for example with chrony";
+    match skew.abs() {
+        ..=NOTABLE_SKEW_SECONDS => Finding::passed(CHECK, text),
+        ..=MAX_SKEW_SECONDS => Finding::warning(CHECK, text, remedy),
+        _ => Finding::failed(CHECK, text, remedy),
+    }
+}
+
+/// Judges the status of a streaming list.
+pub(crate) fn streaming_lists(status: u16, message: &str) -> Finding {
+    const CHECK: &str = "watch-list";
+    match status {
+        200 => Finding::passed(CHECK, "the server streams lists (WatchList)"),
+        401 | 403 => Finding::warning(
+            CHECK,
+            "unknown: the account may not watch ConfigMaps in its namespace",
+            "nothing to do; without streaming, the host lists in pages",
+        ),
+        _ => Finding::warning(
+            CHECK,
+            format!("the server does not stream lists: {status} {message}"),
+            "enable the feature gate WatchList, or set `lists: plain` in --config to save a request at each start",
+        ),
+    }
+}
+
+/// Judges the permissions that a plugin needs, from the report of `check`.
+pub(crate) fn rights(plugin: &str, problems: &[String], allowed: usize, needed: usize) -> Finding {
+    const CHECK: &str = "rights";
+    if problems.is_empty() {
+        return Finding::passed(CHECK, format!("{plugin}: {allowed} of {needed} allowed"));
+    }
+    let more = problems.len() - 1;
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    Finding::failed(
+        CHECK,
+        format!("{plugin}: {}{more}", problems[0]),
+        format!(
+            "apply what `pilothouse rbac {plugin}.wasm` prints; `pilothouse check {plugin}.wasm --kubeconfig FILE` lists all problems"
+        ),
+    )
+}
+
+/// Judges whether the system runs code from files in the cache directory.
+pub(crate) fn cache(path: &str, problem: Option<&str>, is_noexec: bool) -> Finding {
+    const CHECK: &str = "cache";
+    let remedy = "give a directory of the host's own user with --cache-dir; without it, each start compiles all plugins";
+    match problem {
+        Some(problem) => Finding::failed(CHECK, format!("{path}: {problem}"), remedy),
+        None if is_noexec => Finding::failed(
+            CHECK,
+            format!("{path} is on a file system that is mounted with noexec"),
+            "mount it without noexec, or give another directory with --cache-dir; compiled plugins are run from there",
+        ),
+        None => Finding::passed(CHECK, format!("{path} is writable and executable")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_old_server_fails_and_an_unknown_one_is_a_warning() {
+        let outcome = |major: &str, minor: &str| {
+            server_version(&json!({"major": major, "minor": minor, "gitVersion": "v"})).outcome
+        };
+        assert_eq!(outcome("1", "36"), Outcome::Passed);
+        assert_eq!(outcome("1", "22+"), Outcome::Passed);
+        assert_eq!(outcome("2", "0"), Outcome::Passed);
+        assert_eq!(outcome("1", "21"), Outcome::Failed);
+        assert_eq!(server_version(&json!({})).outcome, Outcome::Warning);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_fails() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+        for (date, outcome) in [
+            (Some("Fri, 02 Jan 2026 03:04:05 GMT"), Outcome::Passed),
+            (Some("Fri, 02 Jan 2026 03:04:00 GMT"), Outcome::Passed),
+            (Some("Fri, 02 Jan 2026 03:04:20 GMT"), Outcome::Warning),
+            (Some("Fri, 02 Jan 2026 03:02:00 GMT"), Outcome::Failed),
+            (Some("yesterday"), Outcome::Warning),
+            (None, Outcome::Warning),
+        ] {
+            assert_eq!(clock(date, now).outcome, outcome, "{date:?}");
+        }
+        let ahead = clock(Some("Fri, 02 Jan 2026 03:02:05 GMT"), now);
+        assert!(ahead.text.contains("120 s ahead of"), "{ahead:?}");
+    }
+
+    #[test]
+    fn each_finding_is_one_line_with_a_remedy_unless_it_passed() {
+        let findings = [
+            server_version(&json!({"major": "1", "minor": "2", "gitVersion": "v1.2\nx"})),
+            clock(None, Timestamp::UNIX_EPOCH),
+            streaming_lists(200, ""),
+            streaming_lists(403, ""),
+            streaming_lists(422, "sendInitialEvents is forbidden"),
+            rights("a", &[], 3, 3),
+            rights("a", &["one".to_owned(), "two".to_owned()], 1, 3),
+            cache("/c", None, false),
+            cache("/c", None, true),
+            cache("/c", Some("no permission"), false),
+        ];
+        for finding in findings {
+            assert_eq!(finding.line().lines().count(), 1, "{finding:?}");
+            assert_eq!(finding.remedy.is_empty(), finding.outcome == Outcome::Passed, "{finding:?}");
+        }
+        assert!(rights("a", &["one".to_owned(), "two".to_owned()], 1, 3).text.contains("and 1 more"));
+    }
+}

@@ -1,0 +1,117 @@
+//! `pilothouse bundle`, without a host and with one. The redaction has unit tests of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::binary::{assert_fails, assert_succeeds, pilothouse, wait_for};
+use crate::check::write_plugin;
+use crate::host::Dev;
+
+/// Returns the texts in a bundle by their paths.
+fn unpack(path: &Path) -> BTreeMap<String, String> {
+    let bytes = fs::read(path).expect("a bundle");
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().expect("entries") {
+        let mut entry = entry.expect("an entry");
+        let path = entry
+            .path()
+            .expect("a path")
+            .strip_prefix("pilothouse-bundle")
+            .expect("the folder")
+            .display()
+            .to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).expect("text");
+        files.insert(path, text);
+    }
+    files
+}
+
+#[test]
+fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).expect("created");
+    write_plugin(&plugins, &json!({}), &json!({"workers": 2}));
+    fs::write(plugins.join("other.yaml"), "config: {password: canary-1}\n").expect("written");
+    fs::write(folder.path().join("config.yaml"), "grants: explicit\n# canary-2\n").expect("written");
+    let output = pilothouse(folder.path())
+        .args(["bundle", "-o", "b.tar.gz", "--config", "config.yaml", "--server", "http://127.0.0.1:1"])
+        .env("DB_PASSWORD", "canary-3")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let files = unpack(&folder.path().join("b.tar.gz"));
+    for path in [
+        "README.txt",
+        "version.json",
+        "environment.txt",
+        "config.yaml",
+        "plugins.txt",
+        "sidecars/plugin.yaml",
+        "check/plugin.json",
+    ] {
+        assert!(files.contains_key(path), "{path}: {:?}", files.keys());
+    }
+    assert!(
+        files["left-out.txt"].contains("of a running host: cannot reach a host"),
+        "{}",
+        files["left-out.txt"]
+    );
+    assert!(files["sidecars/plugin.yaml"].contains("workers: 2"));
+    assert!(files.values().all(|text| !text.contains("canary")), "{files:#?}");
+}
+
+#[test]
+fn a_bundle_that_cannot_be_written_is_an_error_with_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["bundle", "-o", "absent/b.tar.gz", "--server", "http://127.0.0.1:1"];
+    assert_fails(folder.path(), &arguments, 1, &["absent/b.tar.gz", "give another path with -o"]);
+    assert_fails(folder.path(), &["bundle", "--server", "ftp://localhost"], 2, &["not an http:// URL"]);
+    assert_fails(folder.path(), &["bundle", "--interval", "1h"], 2, &["at most 5m"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bundle_of_a_running_host_has_its_status_metrics_and_logs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).expect("created");
+    write_plugin(&plugins, &json!({"name": "other"}), &json!({}));
+    let dev = Dev::start(folder.path(), &["--cache-dir", "cache"]);
+    wait_for(
+        "a plugin that runs",
+        || dev.log(),
+        || async {
+            let status = dev.json("/api/plugins").await?;
+            (status["plugins"][0]["state"] == "running").then_some(())
+        },
+    )
+    .await;
+    let stdout = fs::read_to_string(folder.path().join("stdout")).expect("the host's output");
+    let url = stdout.lines().find_map(|line| line.strip_prefix("status      ")).expect("the address");
+    let arguments = ["bundle", "-o", "b.tar.gz", "--interval", "1ms", "--unredacted", "--server", url];
+    assert_succeeds(folder.path(), &arguments);
+    let files = unpack(&folder.path().join("b.tar.gz"));
+    let names = [
+        "host.json",
+        "status.json",
+        "informers.json",
+        "metrics/1.txt",
+        "metrics/2.txt",
+        "logs.ndjson",
+        "keys/plugin.json",
+        "stuck-keys.json",
+        "explain.ndjson",
+    ];
+    for path in names {
+        assert!(files.contains_key(path), "{path}: {:?}", files.keys());
+    }
+    let host: Value = serde_json::from_str(&files["host.json"]).expect("JSON");
+    assert_eq!(host["arguments"][1], "dev");
+    assert!(files["metrics/2.txt"].contains("pilothouse_plugin_state"));
+}

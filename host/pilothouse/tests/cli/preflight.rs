@@ -1,0 +1,93 @@
+//! `pilothouse preflight` and `check --config --sidecars`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::binary::{assert_fails, assert_succeeds, run, wait_for};
+use crate::check::write_plugin;
+use crate::host::Dev;
+
+#[test]
+fn each_failed_check_has_a_line_and_the_command_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("config.yaml"), "grant: explicit\n").expect("written");
+    let arguments = [
+        "preflight",
+        "--plugins",
+        "absent",
+        "--config",
+        "config.yaml",
+        "--kubeconfig",
+        "absent",
+        "--cache-dir",
+        "cache",
+    ];
+    let output = assert_fails(folder.path(), &arguments, 1, &["checks failed"]);
+    let lines: Vec<_> = output.stdout.lines().collect();
+    let line = |check: &str| {
+        *lines
+            .iter()
+            .find(|line| line[6..].starts_with(check))
+            .unwrap_or_else(|| panic!("{check}: {lines:#?}"))
+    };
+    for (check, part) in
+        [("configuration", "unknown field"), ("plugins", "absent"), ("server", "kubeconfig absent")]
+    {
+        let line = line(check);
+        assert!(line.starts_with("FAIL") && line.contains(part) && line.contains(';'), "{line}");
+    }
+    assert!(line("cache").ends_with("compiled is writable and executable"), "{lines:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_working_cluster_passes_all_checks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).expect("created");
+    write_plugin(&plugins, &json!({}), &json!({}));
+    let dev = Dev::start(folder.path(), &["--cache-dir", "cache", "--kubeconfig-out", "kubeconfig"]);
+    wait_for(
+        "a ready host",
+        || dev.log(),
+        || async { dev.get("/readyz").await.filter(|response| response.body == "ok") },
+    )
+    .await;
+    let arguments = ["preflight", "--kubeconfig", "kubeconfig", "--cache-dir", "cache"];
+    let output = assert_succeeds(folder.path(), &arguments);
+    for check in ["server", "clock", "watch-list", "rights", "plugins", "cache", "configuration"] {
+        let line = output
+            .stdout
+            .lines()
+            .find(|line| line[6..].starts_with(check))
+            .unwrap_or_else(|| panic!("{check}: {output:#?}"));
+        assert!(line.starts_with("ok"), "{line}");
+    }
+}
+
+#[test]
+fn configuration_files_are_checked_without_plugins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    fs::create_dir(folder.path().join("sidecars")).expect("created");
+    write("config.yaml", "grants: explicit\n");
+    write("sidecars/a.yaml", "workers: 2\n");
+    let arguments = ["check", "--config", "config.yaml", "--sidecars", "sidecars"];
+    let output = assert_succeeds(folder.path(), &arguments);
+    assert_eq!(output.stdout, "config.yaml: valid\nsidecars/a.yaml: valid\n");
+
+    write("config.yaml", "\ngrant: explicit\n");
+    write("sidecars/b.yaml", "limits:\n  memory: lots\n");
+    let output = assert_fails(folder.path(), &arguments, 1, &["2 files are invalid"]);
+    for part in ["config.yaml: line 2: ", "sidecars/a.yaml: valid", "sidecars/b.yaml: line 2: limits.memory"]
+    {
+        assert!(output.stdout.contains(part), "{part}\n{}", output.stdout);
+    }
+    let output = run(folder.path(), &["check", "--sidecars", "sidecars", "--json"]);
+    let document: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(document["valid"], false);
+    assert_eq!(document["problems"][0]["file"], "sidecars/b.yaml");
+    assert_eq!(document["problems"][0]["line"], 2);
+    assert_fails(folder.path(), &["check", "--sidecars", "absent"], 2, &["--sidecars absent"]);
+    assert_fails(folder.path(), &["check"], 2, &["FILE.wasm"]);
+}
