@@ -13,9 +13,9 @@ use crate::{CommandError, CommandResult, output, plugin_check};
 
 pub(crate) async fn run(flags: Check) -> CommandResult {
     #[cfg(feature = "registry")]
-    if super::registry::is_reference(&flags.file) {
-        let pulled = super::registry::pull_for_check(&flags.file, &flags.registry).await?;
-        return check(Check { file: pulled.file.clone(), ..flags }).await;
+    if let Some(file) = flags.file.as_deref().filter(|file| super::registry::is_reference(file)) {
+        let pulled = super::registry::pull_for_check(file, &flags.registry).await?;
+        return check(Check { file: Some(pulled.file.clone()), ..flags }).await;
     }
     check(flags).await
 }
