@@ -9,7 +9,7 @@ use crate::config::limits::{Unit, parse_duration};
 /// The shortest probation.
 const MIN_PROBATION: Duration = Duration::from_secs(1);
 /// The longest probation.
-const MAX_PROBATION: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MAX_PROBATION: Duration = Duration::from_secs(24 * 3600);
 
 /// How a new version of a plugin replaces the running one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
