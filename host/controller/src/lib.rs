@@ -23,6 +23,7 @@ mod logs;
 mod metrics;
 mod name;
 mod outgoing;
+mod rollout;
 mod runtime;
 
 pub use access::{AccountError, ServiceAccount};
@@ -44,5 +45,6 @@ pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
+pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};

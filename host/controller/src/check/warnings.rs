@@ -23,6 +23,14 @@ pub(super) fn descriptor_warnings(
     if descriptor.stateful && sidecar.workers.is_some_and(|workers| workers > 1) {
         warnings.push("the sidecar's `workers` is ignored: a stateful plugin has one worker".to_owned());
     }
+    let reconciles = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
+    if sidecar.rollout.probation.is_some() && !reconciles {
+        warnings.push(
+            "the sidecar's `rollout.probation` compares reconciles, and no watch has a trigger: a new version is taken back only if it \
+             backs off or if its last calls failed"
+                .to_owned(),
+        );
+    }
     if sidecar.grants.crds == Some(false) && !descriptor.crds.is_empty() {
         let crds = super::crd_names(descriptor).join(", ");
         warnings.push(format!(
@@ -141,12 +149,18 @@ mod tests {
             "writes": [{"apiGroups": [""], "resources": ["pods"]}],
             "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
         }));
-        let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\n";
+        let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\nrollout: {probation: 5m}\n";
         let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
         let name = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
         let warnings = descriptor_warnings(&descriptor.expect("a descriptor"), &sidecar, &name);
-        let expected =
-            ["\"other\"", "enabled: false", "stateful", "does not apply foos.example.com", "allows nothing"];
+        let expected = [
+            "\"other\"",
+            "enabled: false",
+            "stateful",
+            "no watch has a trigger",
+            "does not apply foos.example.com",
+            "allows nothing",
+        ];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
         for (warning, part) in warnings.iter().zip(expected) {
             assert!(warning.contains(part), "{warning}");

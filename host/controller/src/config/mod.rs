@@ -3,4 +3,5 @@
 pub(crate) mod current_grants;
 pub mod descriptor;
 pub mod limits;
+pub(crate) mod rollout_settings;
 pub mod sidecar;

@@ -8,6 +8,7 @@ use crate::access::ServiceAccount;
 use crate::config::descriptor::Rule;
 use crate::config::descriptor::bounds::{self, MAX_HTTP_HOSTS, MAX_RULE_ENTRIES, MAX_RULES};
 use crate::config::limits::{self, SidecarLimits};
+pub use crate::config::rollout_settings::{ProbationError, ProbationPeriod, RolloutSettings};
 use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
 
@@ -34,6 +35,9 @@ pub struct Sidecar {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub service_account: Option<ServiceAccount>,
+    /// How a new version replaces the running one.
+    #[serde(default)]
+    pub rollout: RolloutSettings,
 }
 
 /// What is granted to a plugin where its sidecar says nothing, or if it has none.
@@ -202,7 +206,9 @@ impl Sidecar {
             // line.
             let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
             if !line.contains("expected one of") {
-                line.push_str("; the members are enabled, config, workers, limits, grants, serviceAccount");
+                line.push_str(
+                    "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout",
+                );
             }
             SidecarError::Yaml(line)
         })?;
@@ -252,6 +258,14 @@ mod tests {
     }
 
     #[test]
+    fn the_probation_of_new_versions_is_parsed() {
+        let probation = |text| Sidecar::parse(text).expect(text).rollout.probation;
+        let period = probation("rollout: {probation: 1m30s}").expect("a probation");
+        assert_eq!(period.duration(), std::time::Duration::from_secs(90));
+        assert_eq!((probation("rollout: {}"), probation("workers: 1")), (None, None));
+    }
+
+    #[test]
     fn an_empty_sidecar_has_the_defaults() {
         assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
     }
@@ -272,6 +286,9 @@ mod tests {
             ("serviceAccount: robot", "\"robot\" is not a service account; write it as NAMESPACE/NAME"),
             ("grants: {watches: [{apiGroups: [''], resources: [pods], verbs: [get]}]}", "verbs"),
             ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
+            ("rollout: {probation: soon}", "rollout.probation: \"soon\" is not a duration"),
+            ("rollout: {probation: 48h}", "rollout.probation: \"48h\" is not between 1s and 24h"),
+            ("rollout: {canary: {percent: 10}}", "probation"),
             (
                 "grants: {watches: [{apiGroups: [''], resources: [pods], namespaces: [a/../b]}]}",
                 "grants.watches: \"a/../b\" is not the name of a namespace",

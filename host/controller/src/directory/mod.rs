@@ -62,7 +62,8 @@ impl PluginFiles {
         }
     }
 
-    fn has_other_code_than(&self, other: Option<&Self>) -> bool {
+    /// Whether the .wasm file is another one than that of `other`.
+    pub(crate) fn has_other_code_than(&self, other: Option<&Self>) -> bool {
         other.is_none_or(|other| self.wasm_fingerprint != other.wasm_fingerprint)
     }
 

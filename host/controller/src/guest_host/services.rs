@@ -18,6 +18,7 @@ use crate::logs::PluginLog;
 use crate::metrics::PluginMetrics;
 use crate::metrics::guest::GuestMetrics;
 use crate::name::PluginName;
+use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
 
@@ -49,6 +50,8 @@ pub(crate) struct GuestServices {
     pub(crate) recent_errors: RecentErrors,
     /// Whether its code is being compiled.
     pub(crate) compile_status: CompileStatus,
+    /// Which of its versions runs.
+    pub(crate) rollout: Rollout,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -135,6 +138,7 @@ impl GuestServices {
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
             compile_status: CompileStatus::default(),
+            rollout: Rollout::default(),
             started: Instant::now(),
             name,
         }

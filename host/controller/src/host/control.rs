@@ -72,6 +72,20 @@ impl PluginHost {
         Ok(())
     }
 
+    /// Runs an older version of a plugin in place of the one in its file, until the file changes. `digest` is the start of the version's SHA-256;
+    /// by default, it is the newest version that is older than the running one. Returns the SHA-256 and the number of the version, which
+    /// begins to be loaded.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin or version, or if its file was removed.
+    pub fn roll_back(&self, plugin: &str, digest: Option<&str>) -> Result<(String, String), ControlError> {
+        let view = self.view(plugin)?;
+        if view.status().removed {
+            return Err(ControlError::NotRunning { plugin: plugin.to_owned() });
+        }
+        view.roll_back(digest)
+    }
+
     fn view(&self, plugin: &str) -> Result<Arc<PluginStatusSource>, ControlError> {
         self.find(plugin).map(|(_, view)| view)
     }

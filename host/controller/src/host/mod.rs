@@ -45,6 +45,7 @@ use crate::metrics::informers::InformerCollector;
 use crate::metrics::process::ProcessCollector;
 use crate::name::PluginName;
 use crate::outgoing::Tls;
+use crate::rollout::{RecordFile, Rollout};
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
@@ -438,6 +439,12 @@ impl PluginHost {
         }
     }
 
+    /// Returns the file with what a restarted host must know of the plugin's versions; `None` without a cache directory.
+    fn record_file(&self, plugin: &PluginName) -> Option<RecordFile> {
+        let cache = self.shared.services.engine.cache_directory()?;
+        Some(RecordFile::new(cache, &self.shared.options.plugins, plugin))
+    }
+
     /// Starts the task of a plugin.
     fn start(
         &self,
@@ -466,6 +473,7 @@ impl PluginHost {
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
             compile_status: CompileStatus::default(),
+            rollout: Rollout::new(self.record_file(name)),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

@@ -146,6 +146,7 @@ impl Lifecycle {
             consecutive_errors: 0,
             keys_in_backoff: 0,
             last_error: None,
+            rollout: None,
         }
     }
 

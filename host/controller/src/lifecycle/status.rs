@@ -6,6 +6,8 @@ use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rollout::RolloutStatus;
+
 /// The state of a plugin. The serialized names are public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -119,6 +121,9 @@ pub struct PluginStatus {
     /// The last error of a call since the version runs; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
+    /// The plugin's versions; absent if it has had only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
 }
 
 /// The last error of a call of a plugin's guests.
@@ -188,6 +193,7 @@ impl PluginStatus {
             consecutive_errors: 0,
             keys_in_backoff: 0,
             last_error: None,
+            rollout: None,
         }
     }
 }

@@ -44,12 +44,13 @@ use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::current_grants::GrantsWriter;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
-use crate::config::sidecar::{GrantMode, Sidecar};
+use crate::config::sidecar::{GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::Version;
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
+use crate::rollout::KnownVersion;
 use crate::runtime::dedicated_instance::DedicatedInstance;
 
 /// What loading needs; the same for all plugins.
@@ -160,11 +161,22 @@ pub(crate) async fn load(
 
     let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    if running.is_some_and(|running| running.is_built_from(&read.digest, &read.sidecar_text)) {
+    let replacement = guest.rollout.replacement(&read.digest);
+    let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
+    if running.is_some_and(|running| running.is_built_from(digest, &read.sidecar_text)) {
+        guest.rollout.unchanged(&read.digest);
         return Ok(LoadOutcome::Unchanged);
     }
     let running_code = running.map(|running| running.pool.code());
-    let code = code(&services.engine, &guest, running_code, speculative, &files.wasm, &read, &report).await?;
+    let is_replacement = replacement.is_some();
+    let code = match replacement {
+        Some(version) => {
+            kept_code(&services.engine, &guest, running_code, version, &files.wasm, &read).await?
+        }
+        None => {
+            code(&services.engine, &guest, running_code, speculative, &files.wasm, &read, &report).await?
+        }
+    };
     drop(load_permit);
 
     report(LoadStep::Describing);
@@ -173,8 +185,11 @@ pub(crate) async fn load(
     let limits = apply_limits(&guest, &descriptor, &sidecar)?;
 
     let mut crds = NewCrds::new(running);
-    let applied = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
-    applied.map_err(|problem| crds.with_applied_crds(problem))?;
+    // The CRDs of a newer version stay when an older one runs again: objects may be stored in their versions.
+    if !is_replacement {
+        let applied = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
+        applied.map_err(|problem| crds.with_applied_crds(problem))?;
+    }
 
     let access = Arc::<Access>::default();
     let health = Health::new(Arc::clone(&access));
@@ -202,7 +217,9 @@ pub(crate) async fn load(
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
     Ok(LoadOutcome::Version(Box::new(Version {
-        digest: read.digest,
+        digest: pool.code().digest().to_owned(),
+        file_digest: read.digest,
+        probation: sidecar.rollout.probation.map(ProbationPeriod::duration),
         sidecar_text: read.sidecar_text,
         sidecar_grants,
         workers,
@@ -262,6 +279,30 @@ async fn code(
         guest.log.host(LogLevel::Info, format_args!("compiled in {time:.1?}"), &[]);
     }
     Ok(code)
+}
+
+/// Returns the code of a version that is to run in place of that of the file.
+async fn kept_code(
+    engine: &Engine,
+    guest: &GuestServices,
+    running: Option<&CompiledPlugin>,
+    version: KnownVersion,
+    path: &Path,
+    read: &FileInfo,
+) -> Result<CompiledPlugin, LoadProblem> {
+    if let Some(code) = running.filter(|code| code.digest() == version.digest) {
+        return Ok(code.clone());
+    }
+    let code = match version.sum() {
+        Some(sum) => engine.load_cached(sum, version.size).await?,
+        None => None,
+    };
+    code.ok_or_else(|| LoadProblem::NotKept {
+        path: path.to_owned(),
+        plugin: guest.name.clone(),
+        version,
+        file_digest: read.digest.clone(),
+    })
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
@@ -432,6 +473,32 @@ mod tests {
         assert_eq!(guest.compile_status.since(), None, "it is over");
         let cached = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((cached.compile_time(), log_of(&guest).len()), (None, 2));
+    }
+
+    #[tokio::test]
+    async fn a_version_that_runs_in_place_of_the_files_comes_from_the_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache =
+            pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+        let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let path = folder.path().join("p.wasm");
+        let old = written(&path, &wasm);
+        let compiled = code(&engine, &guest, None, None, &path, &old, &report).await.expect("a plugin");
+        drop(compiled);
+        let new = written(&path, b"another file");
+        let version = KnownVersion::new(&old.digest, old.size, "1.0.0");
+        let kept = kept_code(&engine, &guest, None, version, &path, &new).await.expect("it is cached");
+        assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
+        for digest in ["ab".repeat(32), "no digest".to_owned()] {
+            let version = KnownVersion::new(&digest, 1, "0.9.0");
+            let problem = kept_code(&engine, &guest, None, version, &path, &new).await.err().expect("absent");
+            let remedy = format!("pilothouse rollback p {}`", &new.digest[..12]);
+            assert!(problem.to_string().contains(&remedy) && !problem.is_transient(), "{problem}");
+        }
     }
 
     #[tokio::test]

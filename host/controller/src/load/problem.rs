@@ -12,7 +12,9 @@ use crate::config::descriptor::DescriptorError;
 use crate::config::limits::LimitError;
 use crate::config::sidecar::{Sidecar, SidecarError};
 use crate::directory::plugin_file::FileProblem;
+use crate::name::PluginName;
 use crate::outgoing::PatternError;
+use crate::rollout::{KnownVersion, short};
 use crate::runtime::predicate::PredicateError;
 
 /// The maximum length in bytes of a plugin's own refusal message.
@@ -45,6 +47,12 @@ pub(crate) enum LoadProblem {
     Code(#[from] LoadError),
     #[error("{} changed while it was read; it is still being written", .path.display())]
     Changing { path: PathBuf },
+    #[error(
+        "{version}, which is to run in place of {}, is not in the cache of compiled plugins any more; put another file in its place, or run \
+         that one with `pilothouse rollback {plugin} {}`",
+        .path.display(), short(.file_digest)
+    )]
+    NotKept { path: PathBuf, plugin: PluginName, version: KnownVersion, file_digest: String },
     #[error(transparent)]
     PreviousCrash(#[from] PreviousCrash),
     #[error("describe failed: {0}")]

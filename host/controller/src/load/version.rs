@@ -28,6 +28,10 @@ pub(crate) struct Version {
     pub(crate) descriptor: Descriptor,
     /// SHA-256 of the .wasm.
     pub(crate) digest: String,
+    /// SHA-256 of the .wasm in the plugins directory. It is another one if this version runs in its place.
+    pub(crate) file_digest: String,
+    /// How long its sidecar wants new versions to be in probation.
+    pub(crate) probation: Option<Duration>,
     /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
     /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
@@ -197,6 +201,8 @@ impl Version {
         Self {
             descriptor: Descriptor::parse(descriptor).expect("a descriptor"),
             digest: String::new(),
+            file_digest: String::new(),
+            probation: None,
             sidecar_text: String::new(),
             sidecar_grants: Arc::default(),
             must_reload: false.into(),

@@ -12,6 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::lifecycle::StateMetrics;
 use crate::metrics::TraceLabels;
 use crate::outgoing::HttpCounters;
+use crate::rollout::decision::Counts;
 
 /// The counters of one plugin, looked up once so that counting takes no lock of a family.
 pub(crate) struct PluginMetrics {
@@ -30,6 +31,10 @@ pub(crate) struct PluginMetrics {
     pub(crate) max_concurrent: Gauge,
     pub(crate) loaded: Counter,
     pub(crate) refused: Counter,
+    /// Versions that the host took back.
+    pub(crate) taken_back: Counter,
+    /// Versions in whose place an operator ran another.
+    pub(crate) rolled_back: Counter,
     pub(crate) state: StateMetrics,
     pub(crate) predicate_errors: Counter,
     pub(crate) events_dropped: Counter,
@@ -63,6 +68,12 @@ impl PluginMetrics {
             known.set(gauge(memory.used_by(*kind)));
         }
         self.host_memory_limit.set(gauge(memory.limit()));
+    }
+
+    /// The reconciles so far, of all versions.
+    pub(crate) fn reconciles(&self) -> Counts {
+        let errors = self.failed.get();
+        Counts { reconciles: self.succeeded.get() + self.requeued_after.get() + errors, errors }
     }
 
     /// The counts that `/api/plugins` shows.

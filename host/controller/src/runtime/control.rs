@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PluginStatusSource;
 use crate::cache::views::Views;
+use crate::rollout::NoTarget;
 use crate::runtime::queue::Item;
 
 /// Some of a plugin's pending keys.
@@ -68,6 +69,35 @@ pub enum ControlError {
         /// The plugin's name.
         plugin: String,
     },
+    /// No version is kept that is older than the running one.
+    #[error(
+        "no version of {plugin} is kept that is older than the running one; `pilothouse status {plugin} --json` lists the versions that are"
+    )]
+    NoOlderVersion {
+        /// The plugin's name.
+        plugin: String,
+    },
+    /// The version runs already.
+    #[error("version {digest:?} of {plugin} runs already")]
+    RunsAlready {
+        /// The plugin's name.
+        plugin: String,
+        /// The start of the version's SHA-256.
+        digest: String,
+    },
+    /// No version has this SHA-256, or several have.
+    #[error(
+        "{digest:?} is not the start of the SHA-256 of one version of {plugin}; write at least six characters of one of these: {}",
+        kept_versions(.versions)
+    )]
+    UnknownVersion {
+        /// The plugin's name.
+        plugin: String,
+        /// What was asked for.
+        digest: String,
+        /// The versions that are kept.
+        versions: Vec<String>,
+    },
     /// The watch is not a target, or none was named and there are several.
     #[error("{problem}")]
     Watch {
@@ -96,6 +126,11 @@ pub enum ControlError {
     },
 }
 
+/// Returns the versions in words.
+fn kept_versions(versions: &[String]) -> String {
+    if versions.is_empty() { "none is kept".to_owned() } else { versions.join(", ") }
+}
+
 impl PluginStatusSource {
     /// Returns up to `limit` of the pending keys, without their errors.
     pub(crate) fn keys(&self, limit: usize) -> PluginKeys {
@@ -122,6 +157,25 @@ impl PluginStatusSource {
             .state(LogLevel::Info, format_args!("{key} of watch {watch:?} is queued by an operator"));
         self.guest.queue.add_afresh(item);
         Ok(watch)
+    }
+
+    /// Runs another version, and returns its SHA-256 and number. Without the start of a digest, it is the newest version that is older than the
+    /// running one.
+    pub(crate) fn roll_back(&self, digest: Option<&str>) -> Result<(String, String), ControlError> {
+        let plugin = self.guest.name.to_string();
+        let target = self.guest.rollout.request(digest).map_err(|problem| match problem {
+            NoTarget::NotRunning => ControlError::NotRunning { plugin },
+            NoTarget::NoOlder => ControlError::NoOlderVersion { plugin },
+            NoTarget::Runs => {
+                ControlError::RunsAlready { plugin, digest: digest.unwrap_or_default().to_owned() }
+            }
+            NoTarget::Unknown(versions) => ControlError::UnknownVersion {
+                plugin,
+                digest: digest.unwrap_or_default().to_owned(),
+                versions: versions.iter().map(ToString::to_string).collect(),
+            },
+        })?;
+        Ok((target.digest, target.version))
     }
 
     /// Pauses or resumes the plugin, also for later versions. A paused plugin starts no reconcile and delivers nothing to its observer; its

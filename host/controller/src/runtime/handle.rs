@@ -195,6 +195,7 @@ impl PluginStatusSource {
         }
         problems.extend(self.guest.panics.status_text());
         problems.extend(newer_crds(&self.running_status));
+        problems.extend(self.guest.rollout.status_text());
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
@@ -208,6 +209,7 @@ impl PluginStatusSource {
         let is_running = status.state == PluginState::Running;
         status.failing = is_running && (has_broken_watch || errors.is_failing());
         status.paused = *self.guest.paused.lock();
+        status.rollout = self.guest.rollout.status(self.guest.metrics.reconciles());
         status.ready = is_running && !status.failing && !status.paused;
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();

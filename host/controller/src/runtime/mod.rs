@@ -19,6 +19,7 @@ mod observer;
 mod pending_version;
 pub mod predicate;
 pub(crate) mod queue;
+mod rollout;
 mod swap;
 pub(crate) mod targets;
 mod worker;
@@ -96,6 +97,8 @@ struct PluginTask {
     /// Ends when a kind that the running version watches is served as another resource.
     kind_changes: JoinSet<String>,
     dispatcher: Dispatcher,
+    /// When the running version is checked next; `None` if it is not in probation.
+    next_check: Option<Instant>,
 }
 
 /// The running version. Every guest call holds a read lock on it; a swap holds the write lock.
@@ -137,16 +140,20 @@ impl PluginTask {
             crds: JoinSet::new(),
             kind_changes: JoinSet::new(),
             dispatcher: Dispatcher::default(),
+            next_check: None,
         }
     }
 
     async fn run(&mut self, mut desired_files: watch::Receiver<DesiredFiles>, shutdown: CancellationToken) {
         let mut pending = PendingVersion::default();
+        let mut last_files: DesiredFiles = None;
+        self.guest.rollout.restore().await;
         let recovered = self.recovery.version.lock().clone();
         if let Some(version) = recovered {
             // The previous task panicked. Its workers were aborted, and used a lock of their own.
             let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running)).await;
             Box::pin(self.install(version, exclusive)).await;
+            self.schedule_check();
         }
         let mut housekeeping = interval(IDLE_TIMEOUT / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -161,6 +168,10 @@ impl PluginTask {
                     self.guest.panics.inject_test_panic("plugin");
                     pending.cancel();
                     let files = desired_files.borrow_and_update().clone();
+                    if files.as_ref().is_some_and(|files| files.has_other_code_than(last_files.as_ref())) {
+                        self.guest.rollout.file_changed();
+                    }
+                    last_files.clone_from(&files);
                     match files {
                         Some(files) if changed.is_ok() => self.start_loading(&mut pending, files, &Input::Found),
                         _ => return Box::pin(self.stop("its file was removed")).await,
@@ -175,8 +186,17 @@ impl PluginTask {
                     LoadEvent::DispatchPauseChanged => {}
                     LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
                 },
+                () = self.guest.rollout.wait_until_requested() => {
+                    self.load_chosen_version(&mut pending, last_files.clone());
+                }
+                () = rollout::wait_until(self.next_check) => {
+                    Box::pin(self.check_probation(&mut pending, last_files.clone())).await;
+                }
                 () = self.workers.wait_until_missing() => self.resize_workers(self.workers.desired()),
-                Ok(()) = self.health_changes.changed() => self.update_health(),
+                Ok(()) = self.health_changes.changed() => {
+                    self.update_health();
+                    Box::pin(self.check_probation(&mut pending, last_files.clone())).await;
+                }
                 Ok(()) = self.access_changes.changed() => self.update_health(),
                 Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                     let files = desired_files.borrow().clone();
@@ -256,13 +276,17 @@ impl PluginTask {
                     self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
                 let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
-                let text = problem.to_string();
+                let text = match self.guest.rollout.requested() {
+                    Some(version) => format!("{version} cannot run again: {problem}"),
+                    None => problem.to_string(),
+                };
                 if problem.is_transient() {
                     let wait = pending.schedule_retry(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
                     let again = format_args!("tried again in {wait:.1?}{continues}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
+                    self.guest.rollout.give_up();
                     self.lifecycle.apply(&Input::Refused { problem: &text });
                     log.state(LogLevel::Error, format_args!("not loaded{continues}: {text}"));
                 }
@@ -277,6 +301,8 @@ impl PluginTask {
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.guest.recent_errors.forget();
         self.guest.queue.reset_retries();
+        let previous_backs_off =
+            self.installed.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
         self.install(Arc::clone(&version), exclusive).await;
         self.guest.metrics.loaded.inc();
         self.lifecycle
@@ -285,6 +311,7 @@ impl PluginTask {
         let watching = version.watch_list();
         let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
         self.guest.log.state(LogLevel::Info, text);
+        self.record_installation(&version, previous_backs_off).await;
         // Its index functions may have failed before the swap.
         self.update_health();
     }
@@ -429,10 +456,14 @@ impl PluginTask {
         *self.running.write().await = None;
         self.dispatcher.clear();
         self.running_status.clear();
+        self.record_end().await;
     }
 
     async fn stop(&mut self, reason: &str) {
         self.uninstall().await;
+        if reason != SHUTDOWN_REASON {
+            self.guest.rollout.remove_record().await;
+        }
         self.guest.queue.shutdown();
         self.guest.release();
         self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });

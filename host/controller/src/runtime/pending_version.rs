@@ -53,6 +53,11 @@ impl PendingVersion {
         self.failures = 0;
     }
 
+    /// Whether there is one.
+    pub(super) fn is_some(&self) -> bool {
+        !matches!(self.stage, Stage::None)
+    }
+
     /// Waits for this load from now on.
     pub(super) fn load(&mut self, files: PluginFiles, task: LoadTask) {
         self.stage = Stage::Loading(files, task);

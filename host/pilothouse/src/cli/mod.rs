@@ -155,6 +155,8 @@ pub(crate) enum Command {
     Pause(OnePlugin),
     /// Let a paused plugin continue.
     Resume(OnePlugin),
+    /// Run an older version of a running host's plugin until its file changes.
+    Rollback(Rollback),
     /// Print a script with which a shell completes the commands and flags.
     Completions(Completions),
     /// Write the man pages of all commands into a directory (used by `cargo xtask dist`).
@@ -250,7 +252,7 @@ pub(crate) struct Rbac {
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Format of the output.
-    #[arg(long, env = "PILOTHOUSE_RBAC_FORMAT", value_enum, default_value = "manifests")]
+    #[arg(long, env = "PILOTHOUSE_FORMAT", value_enum, default_value = "manifests")]
     pub(crate) format: RbacFormat,
 }
 
@@ -470,6 +472,16 @@ pub(crate) struct ManPages {
     /// Directory to write the pages into. It is created if it does not exist.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rollback {
+    /// Name of the plugin.
+    pub(crate) plugin: String,
+    /// SHA-256 of the version to run, or its first characters. By default, the newest version that is older than the running one.
+    pub(crate) digest: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
 }
 
 /// The DNS names that the servers accept in a request's `Host` header.
@@ -739,6 +751,8 @@ mod tests {
             "pilothouse requeue sample shop/a --watch-name foos --server http://127.0.0.1:1",
             "pilothouse pause sample --server http://127.0.0.1:1",
             "pilothouse resume sample --server http://127.0.0.1:1",
+            "pilothouse rollback sample --server http://127.0.0.1:1",
+            "pilothouse rollback sample 0123abcd --server http://127.0.0.1:1",
             "pilothouse completions bash",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {

@@ -1,10 +1,10 @@
-//! `pilothouse requeue`, `pause` and `resume`: change what a plugin of a running host does.
+//! `pilothouse requeue`, `pause`, `resume` and `rollback`: change what a plugin of a running host does.
 
 use pilothouse_controller::printable;
 use serde::Deserialize;
 
 use super::remote;
-use crate::cli::{OnePlugin, Requeue};
+use crate::cli::{OnePlugin, Requeue, Rollback};
 use crate::{CommandError, CommandResult, output};
 
 #[derive(Deserialize)]
@@ -21,10 +21,8 @@ pub(crate) async fn requeue(flags: Requeue) -> CommandResult {
         path = format!("{path}&watch={}", remote::percent_encoded(watch));
     }
     let text = remote::post(&flags.server.server, &path).await?;
-    let Queued { watch, key } = serde_json::from_str(&text).map_err(|error| {
-        let server = &flags.server.server;
-        CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
-    })?;
+    let Queued { watch, key } =
+        serde_json::from_str(&text).map_err(|error| not_a_host(&flags.server.server, &error))?;
     output::print_line(format_args!("queued {} of watch {}", printable(&key), printable(&watch)));
     Ok(())
 }
@@ -42,6 +40,37 @@ pub(crate) async fn resume(flags: OnePlugin) -> CommandResult {
     change(&flags, "resume").await?;
     output::print_line(format_args!("resumed {}", flags.plugin));
     Ok(())
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    digest: String,
+    version: String,
+}
+
+pub(crate) async fn rollback(flags: Rollback) -> CommandResult {
+    remote::check_plugin_name(&flags.plugin)?;
+    let name = &flags.plugin;
+    let mut path = format!("/api/plugins/{name}/rollback");
+    if let Some(digest) = &flags.digest {
+        path = format!("{path}?digest={}", remote::percent_encoded(digest));
+    }
+    let text = remote::post(&flags.server.server, &path).await?;
+    let Chosen { digest, version } =
+        serde_json::from_str(&text).map_err(|error| not_a_host(&flags.server.server, &error))?;
+    let version = match version.as_str() {
+        "" => "the version".to_owned(),
+        version => format!("version {}", printable(version)),
+    };
+    output::print_line(format_args!(
+        "{name}: loading {version} with the digest {}; it runs until the plugin's file changes, and `pilothouse status {name}` shows it",
+        printable(&digest)
+    ));
+    Ok(())
+}
+
+fn not_a_host(server: &str, error: &serde_json::Error) -> CommandError {
+    CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
 }
 
 async fn change(flags: &OnePlugin, action: &str) -> CommandResult {

@@ -22,6 +22,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/plugins/{name}/requeue", post(requeue))
         .route("/api/plugins/{name}/pause", post(pause))
         .route("/api/plugins/{name}/resume", post(resume))
+        .route("/api/plugins/{name}/rollback", post(rollback))
         .route_layer(from_fn(peer::require_own_user));
     Router::new().route("/api/plugins/{name}/keys", get(keys)).merge(changing)
 }
@@ -63,6 +64,20 @@ async fn resume(State(state): State<AppState>, Path(name): Path<String>) -> Resp
     respond(state.host.set_paused(&name, false), |()| Json(json!({"paused": false})).into_response())
 }
 
+#[derive(Deserialize)]
+struct RollbackQuery {
+    digest: Option<String>,
+}
+
+async fn rollback(
+    State(state): State<AppState>,
+    Path(name): Path<String>,
+    Query(query): Query<RollbackQuery>,
+) -> Response {
+    let chosen = state.host.roll_back(&name, query.digest.as_deref());
+    respond(chosen, |(digest, version)| Json(json!({"digest": digest, "version": version})).into_response())
+}
+
 fn respond<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Response) -> Response {
     let error = match result {
         Ok(value) => return success(value),
@@ -74,8 +89,12 @@ fn respond<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Respon
 /// Returns the HTTP status of an error.
 pub(super) fn status(error: &ControlError) -> StatusCode {
     match error {
-        ControlError::UnknownPlugin { .. } | ControlError::UnknownKey { .. } => StatusCode::NOT_FOUND,
-        ControlError::NotRunning { .. } => StatusCode::CONFLICT,
+        ControlError::UnknownPlugin { .. }
+        | ControlError::UnknownKey { .. }
+        | ControlError::UnknownVersion { .. } => StatusCode::NOT_FOUND,
+        ControlError::NotRunning { .. }
+        | ControlError::NoOlderVersion { .. }
+        | ControlError::RunsAlready { .. } => StatusCode::CONFLICT,
         ControlError::Watch { .. } | ControlError::Key { .. } => StatusCode::BAD_REQUEST,
     }
 }

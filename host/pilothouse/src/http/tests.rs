@@ -118,8 +118,12 @@ async fn methods_that_modify_are_rejected_with_405() {
 }
 
 /// The requests that change something.
-const CHANGES: [&str; 3] =
-    ["/api/plugins/p/requeue?key=n%2Fa", "/api/plugins/p/pause", "/api/plugins/p/resume"];
+const CHANGES: [&str; 4] = [
+    "/api/plugins/p/requeue?key=n%2Fa",
+    "/api/plugins/p/pause",
+    "/api/plugins/p/resume",
+    "/api/plugins/p/rollback?digest=0123ab",
+];
 
 #[tokio::test]
 async fn requests_that_change_something_must_be_posts_of_the_own_user() {

@@ -32,6 +32,7 @@ mod permissions;
 mod pod_counter;
 mod released_contract;
 mod reload;
+mod rollout;
 mod sample_controller;
 mod sandbox;
 mod secret_replicator;

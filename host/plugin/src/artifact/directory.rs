@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::{ArtifactError, ArtifactKey, InUseGuard};
+use super::{ArtifactError, ArtifactKey, InUseGuard, KeepError, KeptCode};
 
 const EXTENSION: &str = "cwasm";
 /// Age after which a partial file is removed: the process that wrote it was killed.
@@ -28,6 +28,8 @@ pub(crate) struct ArtifactDirectory {
     max_bytes: u64,
     /// Names of the entries whose code this process runs.
     in_use: Mutex<Vec<Weak<str>>>,
+    /// The size of all entries that are kept although no version runs them, in bytes.
+    kept_bytes: Arc<Mutex<u64>>,
     /// Number of files written so far, which makes the names of partial files unique in this process.
     written: AtomicU64,
     has_warned: AtomicBool,
@@ -68,8 +70,13 @@ impl ArtifactDirectory {
         if metadata.mode() & 0o022 != 0 {
             return Err("others may write to it (chmod 700 it)".to_owned());
         }
-        let (in_use, written, has_warned) = Default::default();
-        Ok(Self { path, descriptor: directory.into(), max_bytes, in_use, written, has_warned })
+        let (in_use, kept_bytes, written, has_warned) = Default::default();
+        Ok(Self { path, descriptor: directory.into(), max_bytes, in_use, kept_bytes, written, has_warned })
+    }
+
+    /// Returns the path of the directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Opens the plugin's entry, if there is one. Checks its owner and mode, but not its contents.
@@ -92,6 +99,15 @@ impl ArtifactDirectory {
         // The modification time is the time of the last use, by which entries are evicted. An error is harmless.
         let _ = file.set_modified(SystemTime::now());
         Ok(Some(Entry { file, _in_use: Some(self.mark_in_use(&name)) }))
+    }
+
+    /// Keeps the plugin's entry from being removed to make room. All entries that are kept may take half of the directory.
+    pub(crate) fn keep(&self, key: &ArtifactKey) -> Result<KeptCode, KeepError> {
+        let entry = self.find(key).map_err(|error| KeepError::Unusable(error.to_string()))?;
+        let Entry { file, _in_use: in_use } = entry.ok_or(KeepError::NotCached)?;
+        let size = file.metadata().map_err(|error| KeepError::Unusable(error.to_string()))?.len();
+        let in_use = in_use.ok_or(KeepError::NotCached)?;
+        KeptCode::charge(size, &self.kept_bytes, self.max_bytes / 2, in_use)
     }
 
     /// Copies a file to the entry of this key, then evicts others if the directory is too large. The entry appears whole or not at all.
@@ -325,6 +341,25 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR, 0)
             .expect("a pipe");
         assert!(matches!(directory.find(&key("a")), Err(ArtifactError::Access(_))));
+    }
+
+    #[test]
+    fn a_kept_entry_is_not_evicted_and_at_most_half_of_the_directory_is_kept() {
+        let (_folder, directory) = directory(35);
+        drop(directory.store(&file(10), &key("kept")).expect("stored"));
+        assert_eq!(directory.keep(&key("absent")).err(), Some(KeepError::NotCached));
+        let kept = directory.keep(&key("kept")).expect("kept");
+        assert_eq!(kept.size(), 10);
+        for other in ["a", "b", "c"] {
+            // Older than the others, so that it would be removed first.
+            let entry = File::open(directory.path.join(name(&key("kept")))).expect("there");
+            entry.set_modified(SystemTime::UNIX_EPOCH).expect("set");
+            drop(directory.store(&file(10), &key(other)).expect("stored"));
+            assert!(directory.find(&key("kept")).expect("usable").is_some());
+        }
+        assert_eq!(directory.keep(&key("c")).err(), Some(KeepError::Full { limit: 17 }));
+        drop(kept);
+        assert!(directory.keep(&key("c")).is_ok());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Compiled plugins as files: written once, verified before each use, then mapped into memory.
 //!
-//! `format` is the file format and its verification, `directory` keeps files between runs of the host, `anonymous` creates files without a
-//! name, and `map` maps a verified file as code. A file that is damaged, or of another version or another plugin, is never mapped; the
+//! `format` is the file format and its verification, `directory` keeps files between runs of the host (`kept_code`: code of versions that do
+//! not run), `anonymous` creates files without a name, and `map` maps a verified file as code. A file that is damaged, or of another version or another plugin, is never mapped; the
 //! plugin is compiled again.
 
 mod anonymous;
 mod directory;
 mod format;
+mod kept_code;
 mod map;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub(crate) use anonymous::create as anonymous;
 pub use directory::check_cache_directory;
 pub(crate) use directory::{ArtifactDirectory, Entry};
 pub(crate) use format::{ArtifactError, write};
+pub use kept_code::{KeepError, KeptCode};
 
 use crate::contract;
 use crate::load::{ADAPTER, ModuleInfo};

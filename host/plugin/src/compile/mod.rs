@@ -9,7 +9,7 @@ mod process;
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,9 @@ use tokio::time::Instant;
 
 pub use process::{COMPILER_MEMORY_PREFIX, CompilerProcess};
 
-use crate::artifact::{self, ArtifactDirectory, ArtifactKey, MappedArtifact, Sha256Sum, VerifiedFile};
+use crate::artifact::{
+    self, ArtifactDirectory, ArtifactKey, KeepError, KeptCode, MappedArtifact, Sha256Sum, VerifiedFile,
+};
 use crate::compiled_plugin::LinkedCode;
 use crate::engine::{self, EngineError, EngineOptions};
 use crate::load::{self, ModuleInfo, one_line};
@@ -221,6 +223,27 @@ impl Engine {
         let key = pipeline.key(digest);
         let engine = self.clone();
         blocking(move || engine.find(&key, size)).await
+    }
+
+    /// Returns the directory in which compiled plugins are cached; `None` if there is none, or if it cannot be used.
+    #[must_use]
+    pub fn cache_directory(&self) -> Option<&Path> {
+        self.shared.pipeline.directory.as_ref().map(ArtifactDirectory::path)
+    }
+
+    /// Keeps the compiled code of the plugin whose file has this SHA-256 in the cache directory, so that
+    /// [`load_cached`](Self::load_cached) finds it for as long as the result lives.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn keep_code(&self, digest: [u8; 32]) -> Result<KeptCode, KeepError> {
+        let engine = self.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let pipeline = &engine.shared.pipeline;
+            let directory = pipeline.directory.as_ref().ok_or(KeepError::NoDirectory)?;
+            directory.keep(&pipeline.key(digest))
+        });
+        kept.await.unwrap_or_else(|error| Err(KeepError::Unusable(error.to_string())))
     }
 
     fn check_size(&self, size: usize) -> Result<(), LoadError> {

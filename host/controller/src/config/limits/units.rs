@@ -100,7 +100,7 @@ fn quantity(text: &str) -> Option<u64> {
 }
 
 /// Parses a duration as Go writes it: numbers with units, such as `1m30s`.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
     while !rest.is_empty() {

@@ -1,0 +1,173 @@
+//! Which of a plugin's versions runs: that of the file, or an older one that an operator chose or to which the host went back.
+//!
+//! `decision` decides about a new version in probation, `probation` is what it knows of that version, and `state` says which code is to run;
+//! all three are pure. `record` is what a restarted host knows. The plugin's task asks this module which code to load, and tells it what
+//! runs; the swap itself is that of any other reload.
+
+pub(crate) mod decision;
+mod known_version;
+mod probation;
+mod record;
+mod state;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use pilothouse_plugin::KeptCode;
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use decision::{Counts, Decision};
+pub(crate) use known_version::{KnownVersion, short};
+pub(crate) use probation::Sample;
+use record::Record;
+pub(crate) use record::RecordFile;
+use state::RolloutState;
+pub(crate) use state::{Installation, Installed, NoTarget};
+pub use status::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
+
+/// The versions of one plugin. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Rollout(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<RolloutState>,
+    /// The code of the versions that do not run.
+    kept: Mutex<BTreeMap<String, KeptCode>>,
+    /// Notified when an operator has chosen another version.
+    requested: Notify,
+    /// `None` if nothing survives a restart.
+    file: Option<RecordFile>,
+    is_restored: AtomicBool,
+}
+
+impl Rollout {
+    /// The versions of a plugin with a record in this file.
+    pub(crate) fn new(file: Option<RecordFile>) -> Self {
+        Self(Arc::new(Shared { file, ..Shared::default() }))
+    }
+
+    /// Restores what an earlier process has recorded. Does so once.
+    pub(crate) async fn restore(&self) {
+        if self.0.is_restored.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Some(file) = self.0.file.clone() else { return };
+        if let Ok(Some(record)) = spawn_blocking(move || file.read()).await {
+            *self.0.state.lock() = record.restored(Instant::now(), Timestamp::now());
+        }
+    }
+
+    /// Records the state for the next process. `counters` are the plugin's.
+    pub(crate) async fn save(&self, counters: Counts, is_running: bool) {
+        let record = Record::of(&self.0.state.lock(), counters, is_running);
+        self.write(record).await;
+    }
+
+    /// Removes the record of a plugin whose file was removed.
+    pub(crate) async fn remove_record(&self) {
+        self.write(None).await;
+    }
+
+    async fn write(&self, record: Option<Record>) {
+        let Some(file) = self.0.file.clone() else { return };
+        // An error would mean that the thread panicked.
+        let _ = spawn_blocking(move || file.write(record.as_ref())).await;
+    }
+
+    /// Returns the version that is to run in place of that of the file; `None` to run the file's.
+    pub(crate) fn replacement(&self, file_digest: &str) -> Option<KnownVersion> {
+        self.0.state.lock().replacement(file_digest)
+    }
+
+    /// Chooses another version for an operator, and returns it. The plugin's task then loads it.
+    pub(crate) fn request(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
+        let mut state = self.0.state.lock();
+        let target = state.target(digest)?;
+        state.request(target.clone());
+        drop(state);
+        self.0.requested.notify_one();
+        Ok(target)
+    }
+
+    /// Waits until an operator has chosen another version. Cancellation safe.
+    pub(crate) async fn wait_until_requested(&self) {
+        self.0.requested.notified().await;
+    }
+
+    /// Forgets a decision about a file that has changed since.
+    pub(crate) fn file_changed(&self) {
+        self.0.state.lock().file_changed();
+    }
+
+    /// Gives the decision to run another version up, because that one cannot be loaded.
+    pub(crate) fn give_up(&self) {
+        self.0.state.lock().give_up();
+    }
+
+    /// Returns the version that is to run by a decision that is not carried out yet.
+    pub(crate) fn requested(&self) -> Option<KnownVersion> {
+        self.0.state.lock().requested().cloned()
+    }
+
+    /// The files lead to the version that runs already.
+    pub(crate) fn unchanged(&self, file_digest: &str) {
+        self.0.state.lock().unchanged(file_digest);
+    }
+
+    /// Records that a version runs now.
+    pub(crate) fn installed(&self, new: &Installation) -> Installed {
+        // The running version's code is in use anyway.
+        self.0.kept.lock().remove(&new.version.digest);
+        self.0.state.lock().installed(new, Instant::now(), Timestamp::now())
+    }
+
+    /// Returns the versions whose code is to be kept, but is not yet. Lets the code of all others go.
+    pub(crate) fn unkept(&self) -> Vec<KnownVersion> {
+        let state = self.0.state.lock();
+        let running = state.running.as_ref().map(|running| running.version.digest.as_str());
+        let mut wanted = state.versions.clone();
+        wanted.retain(|version| Some(version.digest.as_str()) != running);
+        drop(state);
+        let mut kept = self.0.kept.lock();
+        kept.retain(|digest, _| wanted.iter().any(|version| version.digest == *digest));
+        wanted.retain(|version| !kept.contains_key(&version.digest));
+        wanted
+    }
+
+    /// Keeps the code of a version.
+    pub(crate) fn keep(&self, version: &KnownVersion, code: KeptCode) {
+        self.0.kept.lock().insert(version.digest.clone(), code);
+    }
+
+    /// Forgets a version whose code cannot be kept. Returns whether the probation of the running version ends with it.
+    pub(crate) fn forget(&self, version: &KnownVersion) -> bool {
+        self.0.state.lock().forget(&version.digest)
+    }
+
+    /// Whether the running version is in probation.
+    pub(crate) fn is_in_probation(&self) -> bool {
+        self.0.state.lock().probation.is_some()
+    }
+
+    /// Decides about the version in probation; `None` if none is.
+    pub(crate) fn check(&self, sample: &Sample) -> Option<Decision> {
+        self.0.state.lock().check(sample, Instant::now())
+    }
+
+    /// Returns the public status; `None` for a plugin with a single version about which nothing is decided.
+    pub(crate) fn status(&self, counters: Counts) -> Option<RolloutStatus> {
+        RolloutStatus::of(&self.0.state.lock(), counters)
+    }
+
+    /// Returns a clause about the version of the file, if another one runs in its place.
+    pub(crate) fn status_text(&self) -> Option<String> {
+        self.0.state.lock().text()
+    }
+}

@@ -1,0 +1,148 @@
+//! Carries out what is decided about the plugin's versions: keeps the code of older ones, checks the running one while it is in probation,
+//! and loads another one.
+
+use std::time::Duration;
+
+use pilothouse_plugin::{KeepError, LogLevel};
+use tokio::time::{Instant, sleep_until};
+
+use super::PluginTask;
+use super::pending_version::PendingVersion;
+use crate::config::rollout_settings::format_duration;
+use crate::directory::PluginFiles;
+use crate::lifecycle::Input;
+use crate::load::version::Version;
+use crate::rollout::decision::Decision;
+use crate::rollout::{Installation, KnownVersion, Sample};
+
+/// How often a version in probation is checked. A version that begins to back off is checked at once.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Waits until the time; for ever without one.
+pub(super) async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl PluginTask {
+    /// Records that the version runs, and keeps the code of the one before.
+    pub(super) async fn record_installation(&mut self, version: &Version, previous_backs_off: bool) {
+        let rollout = self.guest.rollout.clone();
+        let size = version.pool.code().size();
+        let installation = Installation {
+            version: KnownVersion::new(&version.digest, size, &version.descriptor.version),
+            file_digest: version.file_digest.clone(),
+            probation: version.probation,
+            counts: self.guest.metrics.reconciles(),
+            previous_backs_off,
+        };
+        let installed = rollout.installed(&installation);
+        if let Some((reason, is_automatic)) = installed.rolled_back {
+            self.report_rollback(&installation.version, &reason, is_automatic);
+        }
+        let has_way_back = self.keep_older_versions().await;
+        if let Some((period, previous)) = installed.probation.filter(|_| has_way_back) {
+            let period = format_duration(period);
+            let text =
+                format_args!("in probation for {period}; if it fails meanwhile, {previous} runs again");
+            self.guest.log.state(LogLevel::Info, text);
+        }
+        rollout.save(self.guest.metrics.reconciles(), true).await;
+        self.schedule_check();
+    }
+
+    fn report_rollback(&self, version: &KnownVersion, reason: &str, is_automatic: bool) {
+        let metrics = &self.guest.metrics;
+        if is_automatic {
+            metrics.taken_back.inc();
+            let note = format!("The newest version was taken back, and {version} runs again: {reason}");
+            self.lifecycle.warn("RolledBack", note);
+        } else {
+            metrics.rolled_back.inc();
+        }
+        let text = format_args!(
+            "{version} runs in place of the file's: {reason}; that one is not loaded again until the file changes"
+        );
+        self.guest.log.state(LogLevel::Warn, text);
+    }
+
+    /// Keeps the code of the versions that do not run. Returns whether the running version's probation can continue.
+    async fn keep_older_versions(&self) -> bool {
+        let rollout = &self.guest.rollout;
+        let mut has_way_back = true;
+        for version in rollout.unkept() {
+            let kept = match version.sum() {
+                Some(sum) => self.services.engine.keep_code(sum).await,
+                None => Err(KeepError::NotCached),
+            };
+            match kept {
+                Ok(code) => rollout.keep(&version, code),
+                Err(error) if rollout.forget(&version) => {
+                    has_way_back = false;
+                    let text = format_args!("there is no probation, because {version} is not kept: {error}");
+                    self.guest.log.state(LogLevel::Warn, text);
+                }
+                Err(error) => {
+                    tracing::debug!(plugin = %self.guest.name, "{version} is not kept: {error}");
+                }
+            }
+        }
+        has_way_back
+    }
+
+    /// Schedules the next check of a version in probation.
+    pub(super) fn schedule_check(&mut self) {
+        let is_in_probation = self.installed.is_some() && self.guest.rollout.is_in_probation();
+        self.next_check = is_in_probation.then(|| Instant::now() + CHECK_INTERVAL);
+    }
+
+    /// Decides about the running version if it is in probation.
+    pub(super) async fn check_probation(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
+        let (Some(version), Some(files)) = (self.installed.clone(), files) else {
+            self.next_check = None;
+            return;
+        };
+        // A newer file comes first. If it is refused, the checks continue.
+        if pending.is_some() {
+            return self.schedule_check();
+        }
+        let sample = Sample {
+            counts: self.guest.metrics.reconciles(),
+            errors_in_a_row: self.guest.recent_errors.in_a_row(),
+            is_backing_off: version.health.backing_off().is_some(),
+            is_blocked: version.views.access.is_blocked(),
+        };
+        match self.guest.rollout.check(&sample) {
+            None | Some(Decision::Wait) => {}
+            Some(Decision::Pass) => {
+                self.guest
+                    .log
+                    .state(LogLevel::Info, format_args!("the probation is over; the version stays"));
+                self.guest.rollout.save(sample.counts, true).await;
+            }
+            Some(Decision::TakeBack(cause)) => {
+                let (number, digest) = (&version.descriptor.version, &version.digest);
+                let version = KnownVersion::new(digest, version.pool.code().size(), number);
+                self.guest.log.state(LogLevel::Warn, format_args!("taking {version} back: {cause}"));
+                self.start_loading(pending, files, &Input::Found);
+            }
+        }
+        self.schedule_check();
+    }
+
+    /// Loads the version that an operator has chosen.
+    pub(super) fn load_chosen_version(&self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
+        let (Some(version), Some(files)) = (self.guest.rollout.requested(), files) else { return };
+        self.guest.log.state(LogLevel::Info, format_args!("an operator chose {version}"));
+        pending.cancel();
+        self.start_loading(pending, files, &Input::Found);
+    }
+
+    /// Records that no version runs any more.
+    pub(super) async fn record_end(&mut self) {
+        self.next_check = None;
+        self.guest.rollout.save(self.guest.metrics.reconciles(), false).await;
+    }
+}
