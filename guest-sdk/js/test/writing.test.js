@@ -105,6 +105,23 @@ test("createOrUpdate sends a request only when something differs", () => {
   });
 });
 
+test("createOrUpdate ignores the order of keys, which the host chooses", () => {
+  const team = { ...foo("team"), metadata: { namespace: "default", name: "team", uid: "u1" } };
+  const map = () => configMap("web", { data: { z: "1", a: "2" } });
+  writing([], (host, ctx) => {
+    const mutate = (object) => {
+      owner.setController(object, team);
+      object.data = { z: "1", a: "2", unset: undefined };
+    };
+    const run = () => client.createOrUpdate(ctx.cache("maps").get(WEB)?.json(), map, mutate).change;
+    assert.deepEqual([run(), run(), run()], ["created", "unchanged", "unchanged"]);
+    assert.deepEqual(host.writes, ["create v1 ConfigMap default/web"]);
+    const read = ctx.cache("maps").get(WEB);
+    assert.deepEqual(Object.keys(read.json().data), ["a", "z"], "as a server returns them");
+    assert.equal(read.text("/data"), '{"a":"2","z":"1"}');
+  });
+});
+
 test("a conflict is tried up to five times, any other error once", () => {
   const attempts = (fails, error) => {
     let count = 0;
@@ -173,6 +190,15 @@ test("owners are compared by UID", () => {
   owner.setController(set, web);
   const reference = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u1", controller: true, blockOwnerDeletion: true };
   assert.deepEqual(set.metadata.ownerReferences, [reference]);
+  const other = { apiVersion: "v1", kind: "Pod", name: "p", uid: "u9" };
+  const { uid, ...withoutUid } = reference;
+  const reordered = { uid, ...withoutUid };
+  const shared = { metadata: { ownerReferences: [reordered, other] } };
+  owner.setController(shared, web);
+  assert.equal(shared.metadata.ownerReferences[0], reordered, "an equal reference is not replaced");
+  shared.metadata.ownerReferences[0] = { ...reference, controller: false };
+  owner.setController(shared, web);
+  assert.deepEqual(shared.metadata.ownerReferences, [reference, other], "a different one is replaced where it is");
   assert.ok(owner.isControlledBy(set, web));
   const again = { ...web, metadata: { name: "web", uid: "u2" } };
   assert.ok(!owner.isControlledBy(set, again) && !owner.isControlledBy({}, { metadata: {} }));

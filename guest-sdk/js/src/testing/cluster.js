@@ -1,9 +1,10 @@
 // The fake API server. `guest-sdk/testing/cases.json` specifies it. It follows kube-apiserver, without schemas, defaults, admission and the
 // garbage collector.
 
+import { same } from "../json.js";
 import { ObjectKey } from "../key.js";
 import { kindOf } from "./kinds.js";
-import { at, drop, Failed, leaves, Malformed, merge, patched, put, same } from "./patches.js";
+import { at, drop, Failed, leaves, Malformed, merge, patched, put } from "./patches.js";
 import { compareKeys, fieldSelector, InvalidSelector, labelSelector } from "./select.js";
 
 /** The time of every creation and deletion. */
