@@ -79,9 +79,13 @@ test("each of the contract's errors is a class with its details", () => {
 });
 
 test("other errors are rethrown, and invalid arguments are rejected before a request", () => {
-  writing([], () => {
+  writing([], (host) => {
     assert.throws(() => client.get({ kind: "ConfigMap" }, WEB), /apiVersion and kind must be strings/);
     assert.throws(() => client.get(MAP, {}), TypeError);
+    assert.throws(() => client.apply({ ...MAP, data: {} }), { message: "the object of kind ConfigMap has no metadata.name" });
+    assert.throws(() => host.put(MAP), { message: "the object to put has no metadata.name" });
+    assert.throws(() => host.put({ ...MAP, metadata: {} }), { message: "the object to put has no metadata.name" });
+    assert.throws(() => host.put({ metadata: { name: "web" } }), { message: "the object to put has no apiVersion and kind" });
     assert.throws(() => client.patch(MAP, WEB, {}, { type: "diff" }), /json, merge, strategic, apply, not diff/);
     assert.throws(() => client.delete(MAP, WEB, { propagation: "maybe" }), /background, foreground or orphan/);
   });

@@ -91,6 +91,8 @@ export class Cluster {
 
   /** Stores an object as another client's write. Keeps what the test gives, and adds the metadata that it leaves out. */
   put(object) {
+    if (!object?.apiVersion || !object.kind) throw new TypeError("the object to put has no apiVersion and kind");
+    if (!object.metadata?.name) throw new TypeError("the object to put has no metadata.name");
     const stored = structuredClone(object);
     const metadata = (stored.metadata = { ...stored.metadata });
     const present = this.find(stored, stored);
