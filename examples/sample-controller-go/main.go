@@ -18,10 +18,8 @@ import (
 const image = "nginx:1.29"
 
 // The names of the watches.
-const (
-	foos        = "foos"
-	deployments = "deployments"
-)
+const foos = "foos"
+const deployments = "deployments"
 
 //go:embed crd.json
 var crd []byte

@@ -10,11 +10,9 @@ import (
 	"pilothouse.dev/sdk/sdktest"
 )
 
-var (
-	fooKey     = sdk.Key{Namespace: "default", Name: "example"}
-	webKey     = sdk.Key{Namespace: "default", Name: "web"}
-	deployment = sdk.Type{APIVersion: "apps/v1", Kind: "Deployment"}
-)
+var fooKey = sdk.Key{Namespace: "default", Name: "example"}
+var webKey = sdk.Key{Namespace: "default", Name: "web"}
+var deployment = sdk.Type{APIVersion: "apps/v1", Kind: "Deployment"}
 
 func host(t *testing.T, replicas int) *sdktest.Host {
 	h := sdktest.New(t, describe)

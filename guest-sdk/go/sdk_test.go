@@ -274,7 +274,7 @@ func TestWorkReceivesTheObjectWithItsFinalizerAndCanUpdateItsStatus(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Delete(foo, key("f"))
+	h.Remove(foo, key("f"))
 	var ready string
 	err = run(never, func(object *sdk.Object) (sdk.Result, error) {
 		ready, _ = object.Text("/status/ready")

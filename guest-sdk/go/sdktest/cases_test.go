@@ -308,7 +308,7 @@ func (c *testCase) put(s step) (any, error) {
 }
 
 func (c *testCase) remove(s step) (any, error) {
-	c.h.Delete(s.ref().typed(), s.ref().key())
+	c.h.Remove(s.ref().typed(), s.ref().key())
 	return nil, nil
 }
 

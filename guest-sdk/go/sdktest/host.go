@@ -115,19 +115,21 @@ func (h *Host) Put(object any) {
 	h.cluster.put(manifest)
 }
 
-// Remove removes an object, without regard to finalizers.
+// Remove deletes an object as `kubectl delete` does: an object with finalizers only gets a deletion timestamp. It is gone once a Put leaves
+// the finalizers out.
 func (h *Host) Remove(kind sdk.Type, key sdk.Key) {
-	if of := (id{kind, key}); h.cluster.objects[of] != nil {
-		h.cluster.remove(of, h.cluster.objects[of])
+	h.t.Helper()
+	if err := h.cluster.delete(id{kind, key}, "", ""); err != nil {
+		h.t.Fatalf("remove %s %s: it does not exist", kind, key)
 	}
 }
 
-// Delete deletes an object as `kubectl delete` does: an object with finalizers only gets a deletion timestamp.
+// Delete is the former name of [Host.Remove].
+//
+// Deprecated: use Remove.
 func (h *Host) Delete(kind sdk.Type, key sdk.Key) {
 	h.t.Helper()
-	if err := h.cluster.delete(id{kind, key}, "", ""); err != nil {
-		h.t.Fatalf("delete %s %s: it does not exist", kind, key)
-	}
+	h.Remove(kind, key)
 }
 
 // Get reads an object into a struct or a map, and says whether it is there.

@@ -59,13 +59,19 @@ func TestComputedIndexIsTheExportedFunction(t *testing.T) {
 	}
 }
 
-func TestRemovedObjectIsGoneWhateverItsFinalizers(t *testing.T) {
+func TestRemovedObjectStaysUntilItHasNoFinalizers(t *testing.T) {
 	h := sdktest.New(t, describe)
 	kind, key := sdk.Type{APIVersion: "v1", Kind: "ConfigMap"}, sdk.Key{Namespace: "n", Name: "a"}
 	h.Put(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","finalizers":["example.com/f"]}}`)
 	h.Remove(kind, key)
 	h.Remove(kind, key)
-	if h.Get(kind, key, &struct{}{}) {
+	var found struct{ Metadata sdk.ObjectMeta }
+	if !h.Get(kind, key, &found) || found.Metadata.DeletionTimestamp == nil {
+		t.Errorf("%+v", found)
+	}
+	found.Metadata.Finalizers = nil
+	h.Put(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": found.Metadata})
+	if h.Get(kind, key, &found) {
 		t.Error("it is still there")
 	}
 }

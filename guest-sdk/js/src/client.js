@@ -3,6 +3,7 @@
 
 import { client as wit } from "#host";
 import { asking, Conflict } from "./errors.js";
+import { same } from "./json.js";
 import { ObjectKey, witKey, witType } from "./key.js";
 import { witLimit } from "./number.js";
 import { KubeObject } from "./object.js";
@@ -77,7 +78,7 @@ export { remove as delete };
 /**
  * Creates or updates an object, as controller-runtime's `CreateOrUpdate` does. `present` is the object that the cache holds; when it is
  * undefined, the object is created from `absent()`. `mutate` then brings the object to its desired state. Nothing is sent when `mutate`
- * changes nothing in a present object. Returns `{ object, change }`, where `change` is `created`, `updated` or `unchanged`.
+ * changes nothing in a present object; the order of members is no change. Returns `{ object, change }`, where `change` is `created`, `updated` or `unchanged`.
  */
 export function createOrUpdate(present, absent, mutate = () => {}) {
   if (present === undefined) {
@@ -88,7 +89,8 @@ export function createOrUpdate(present, absent, mutate = () => {}) {
   const before = JSON.stringify(present);
   const object = JSON.parse(before);
   mutate(object);
-  if (JSON.stringify(object) === before) return { object, change: "unchanged" };
+  const after = JSON.stringify(object);
+  if (after === before || same(JSON.parse(after), JSON.parse(before))) return { object, change: "unchanged" };
   return { object: update(object).json(), change: "updated" };
 }
 

@@ -14,6 +14,9 @@ export class ObjectKey {
     if (value instanceof ObjectKey) return value;
     if (value?.key instanceof ObjectKey) return value.key;
     const { namespace = "", name } = value?.metadata ?? value ?? {};
+    if (name === undefined) {
+      throw new TypeError(value?.kind === undefined ? "the key has no name" : `the object of kind ${value.kind} has no metadata.name`);
+    }
     return new ObjectKey(namespace, name);
   }
 

@@ -1,5 +1,7 @@
 // Owner references, by which the garbage collector deletes an object after its owner. The functions take parsed objects.
 
+import { same } from "./json.js";
+
 /**
  * Returns a controlling reference to `owner`, for `metadata.ownerReferences` of an object that the owner creates. The garbage collector
  * deletes the object after its owner.
@@ -33,7 +35,7 @@ export class AlreadyControlled extends Error {
 }
 
 /**
- * Makes `owner` the controller of `object`. An existing reference to the same owner is updated. Throws `AlreadyControlled` when another
+ * Makes `owner` the controller of `object`. A reference to the same owner is replaced if it differs. Throws `AlreadyControlled` when another
  * object already controls it: two controllers would fight over it.
  */
 export function setController(object, owner) {
@@ -41,6 +43,8 @@ export function setController(object, owner) {
   object.metadata ??= {};
   const other = controllerOf(object);
   if (other !== undefined && other.uid !== reference.uid) throw new AlreadyControlled(object, other);
-  const rest = (object.metadata.ownerReferences ?? []).filter((present) => present.uid !== reference.uid);
-  object.metadata.ownerReferences = [...rest, reference];
+  const references = (object.metadata.ownerReferences ??= []);
+  const position = references.findIndex((present) => present.uid === reference.uid);
+  if (position < 0) references.push(reference);
+  else if (!same(references[position], reference)) references[position] = reference;
 }

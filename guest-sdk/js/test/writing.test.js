@@ -79,9 +79,13 @@ test("each of the contract's errors is a class with its details", () => {
 });
 
 test("other errors are rethrown, and invalid arguments are rejected before a request", () => {
-  writing([], () => {
+  writing([], (host) => {
     assert.throws(() => client.get({ kind: "ConfigMap" }, WEB), /apiVersion and kind must be strings/);
     assert.throws(() => client.get(MAP, {}), TypeError);
+    assert.throws(() => client.apply({ ...MAP, data: {} }), { message: "the object of kind ConfigMap has no metadata.name" });
+    assert.throws(() => host.put(MAP), { message: "the object to put has no metadata.name" });
+    assert.throws(() => host.put({ ...MAP, metadata: {} }), { message: "the object to put has no metadata.name" });
+    assert.throws(() => host.put({ metadata: { name: "web" } }), { message: "the object to put has no apiVersion and kind" });
     assert.throws(() => client.patch(MAP, WEB, {}, { type: "diff" }), /json, merge, strategic, apply, not diff/);
     assert.throws(() => client.delete(MAP, WEB, { propagation: "maybe" }), /background, foreground or orphan/);
   });
@@ -102,6 +106,23 @@ test("createOrUpdate sends a request only when something differs", () => {
     assert.equal(present.data.mode, "slow", "what was read is not touched");
     assert.deepEqual(host.get(MAP, WEB).data, { mode: "fast", other: "stays" });
     assert.deepEqual(host.requests.map(({ verb }) => verb), ["create", "update"]);
+  });
+});
+
+test("createOrUpdate ignores the order of keys, which the host chooses", () => {
+  const team = { ...foo("team"), metadata: { namespace: "default", name: "team", uid: "u1" } };
+  const map = () => configMap("web", { data: { z: "1", a: "2" } });
+  writing([], (host, ctx) => {
+    const mutate = (object) => {
+      owner.setController(object, team);
+      object.data = { z: "1", a: "2", unset: undefined };
+    };
+    const run = () => client.createOrUpdate(ctx.cache("maps").get(WEB)?.json(), map, mutate).change;
+    assert.deepEqual([run(), run(), run()], ["created", "unchanged", "unchanged"]);
+    assert.deepEqual(host.writes, ["create v1 ConfigMap default/web"]);
+    const read = ctx.cache("maps").get(WEB);
+    assert.deepEqual(Object.keys(read.json().data), ["a", "z"], "as a server returns them");
+    assert.equal(read.text("/data"), '{"a":"2","z":"1"}');
   });
 });
 
@@ -173,6 +194,15 @@ test("owners are compared by UID", () => {
   owner.setController(set, web);
   const reference = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u1", controller: true, blockOwnerDeletion: true };
   assert.deepEqual(set.metadata.ownerReferences, [reference]);
+  const other = { apiVersion: "v1", kind: "Pod", name: "p", uid: "u9" };
+  const { uid, ...withoutUid } = reference;
+  const reordered = { uid, ...withoutUid };
+  const shared = { metadata: { ownerReferences: [reordered, other] } };
+  owner.setController(shared, web);
+  assert.equal(shared.metadata.ownerReferences[0], reordered, "an equal reference is not replaced");
+  shared.metadata.ownerReferences[0] = { ...reference, controller: false };
+  owner.setController(shared, web);
+  assert.deepEqual(shared.metadata.ownerReferences, [reference, other], "a different one is replaced where it is");
   assert.ok(owner.isControlledBy(set, web));
   const again = { ...web, metadata: { name: "web", uid: "u2" } };
   assert.ok(!owner.isControlledBy(set, again) && !owner.isControlledBy({}, { metadata: {} }));

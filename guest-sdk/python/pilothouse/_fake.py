@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from types import SimpleNamespace
 from typing import Any, Self
@@ -17,7 +16,8 @@ class Object:
     """A handle of the contract that reads a manifest."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self._manifest = copy.deepcopy(manifest)
+        # A server writes the members in alphabetical order, whatever the order in which they were sent.
+        self._manifest = json.loads(json.dumps(manifest, sort_keys=True))
         self._metadata: dict[str, Any] = self._manifest.get("metadata") or {}
 
     def key(self) -> types.ObjectKey:

@@ -46,11 +46,16 @@ def is_controlled_by(thing: Object | Mapping[str, Any], owner: Object | Mapping[
 
 
 def set_controller(manifest: Manifest, owner: Object | Mapping[str, Any]) -> None:
-    """Makes `owner` the controller of the object in `manifest`. An existing reference to the same owner is updated."""
+    """Makes `owner` the controller of the object in `manifest`. A reference to the same owner is replaced
+    if it differs."""
     reference = controller_owner_ref(owner)
     other = controller_of(manifest)
     if other is not None and other["uid"] != reference["uid"]:
         raise AlreadyControlled(f"{key_of(manifest)} is already controlled by {other['kind']} {other['name']}")
     metadata = manifest.setdefault("metadata", {})
     references = metadata.get("ownerReferences") or []
-    metadata["ownerReferences"] = [one for one in references if one["uid"] != reference["uid"]] + [reference]
+    uids = [one["uid"] for one in references]
+    if reference["uid"] not in uids:
+        metadata["ownerReferences"] = [*references, reference]
+    else:
+        references[uids.index(reference["uid"])] = reference

@@ -222,6 +222,10 @@ class OwnerTest(unittest.TestCase):
         owner.set_controller(owned, config_map(uid="u1"))
         owner.set_controller(owned, config_map(uid="u1"))
         self.assertEqual(len(owned["metadata"]["ownerReferences"]), 1)
+        owned["metadata"]["ownerReferences"].append({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u9"})
+        before = [dict(one) for one in owned["metadata"]["ownerReferences"]]
+        owner.set_controller(owned, config_map(uid="u1"))
+        self.assertEqual(owned["metadata"]["ownerReferences"], before, "the order of the references stays")
         self.assertTrue(owner.is_controlled_by(owned, config_map(uid="u1")))
         self.assertFalse(owner.is_controlled_by(owned, config_map(uid="u2")))
         with self.assertRaisesRegex(Retry, "default/owned is already controlled by ConfigMap web"):

@@ -44,8 +44,8 @@ pub struct AlreadyControlled {
     pub name: String,
 }
 
-/// Makes `owner` the controller of `object`, as controller-runtime's `SetControllerReference` does. An existing reference to the same
-/// owner is updated.
+/// Makes `owner` the controller of `object`, as controller-runtime's `SetControllerReference` does. A reference to the same
+/// owner is replaced if it differs.
 ///
 /// # Errors
 /// When another object already controls it: two controllers would fight over it.
@@ -63,8 +63,10 @@ pub fn set_controller<K: Resource, O: Resource>(object: &mut K, owner: &O) -> Re
         });
     }
     let references = meta.owner_references.get_or_insert_default();
-    references.retain(|present| present.uid != reference.uid);
-    references.push(reference);
+    match references.iter_mut().find(|present| present.uid == reference.uid) {
+        Some(present) => *present = reference,
+        None => references.push(reference),
+    }
     Ok(())
 }
 
@@ -108,6 +110,17 @@ mod tests {
         assert!(!is_controlled_by(&set, &mk_deployment("web", "u2")));
         assert!(!is_controlled_by(&set, &Deployment::default()));
         assert!(!is_controlled_by(&ReplicaSet::default(), &mk_deployment("web", "u1")));
+    }
+
+    #[test]
+    fn setting_the_same_controller_again_changes_nothing() {
+        let mut set = ReplicaSet::default();
+        set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
+        let other = OwnerReference { uid: "u9".into(), ..OwnerReference::default() };
+        set.metadata.owner_references.as_mut().unwrap().push(other);
+        let before = set.clone();
+        set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
+        assert_eq!(set, before, "the order of the references stays");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 // The fake API server. `guest-sdk/testing/cases.json` specifies it. It follows kube-apiserver, without schemas, defaults, admission and the
 // garbage collector.
 
+import { same } from "../json.js";
 import { ObjectKey } from "../key.js";
 import { kindOf } from "./kinds.js";
-import { at, drop, Failed, leaves, Malformed, merge, patched, put, same } from "./patches.js";
+import { at, drop, Failed, leaves, Malformed, merge, patched, put } from "./patches.js";
 import { compareKeys, fieldSelector, InvalidSelector, labelSelector } from "./select.js";
 
 /** The time of every creation and deletion. */
@@ -90,6 +91,8 @@ export class Cluster {
 
   /** Stores an object as another client's write. Keeps what the test gives, and adds the metadata that it leaves out. */
   put(object) {
+    if (!object?.apiVersion || !object.kind) throw new TypeError("the object to put has no apiVersion and kind");
+    if (!object.metadata?.name) throw new TypeError("the object to put has no metadata.name");
     const stored = structuredClone(object);
     const metadata = (stored.metadata = { ...stored.metadata });
     const present = this.find(stored, stored);

@@ -1,5 +1,6 @@
 // A fake of the contract's resource `object`.
 
+import { sorted } from "../json.js";
 import { ObjectKey } from "../key.js";
 import { at } from "./patches.js";
 
@@ -10,7 +11,7 @@ export class Handles {
   of(object) {
     if (object === undefined) return null;
     this.open += 1;
-    return new Handle(structuredClone(object), this);
+    return new Handle(sorted(object), this);
   }
 
   closed() {

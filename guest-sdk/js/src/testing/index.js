@@ -2,6 +2,7 @@
 
 import { component } from "../component.js";
 import { install } from "../host-in-node.js";
+import { sorted } from "../json.js";
 import { ObjectKey } from "../key.js";
 import { Cluster, invalid, refusal } from "./cluster.js";
 import { Handles } from "./handle.js";
@@ -376,7 +377,7 @@ function nameProblem(name) {
 }
 
 function json(value) {
-  return value === undefined ? null : JSON.stringify(value);
+  return value === undefined ? null : JSON.stringify(sorted(value));
 }
 
 function pairs(list) {

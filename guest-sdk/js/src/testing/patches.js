@@ -1,22 +1,12 @@
 // JSON pointers, JSON Merge Patch and JSON Patch, for the fake API server.
 
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+import { isObject, same } from "../json.js";
 
 /** The text is not a JSON Patch. */
 export class Malformed extends Error {}
 
 /** An operation of a JSON Patch cannot be applied. */
 export class Failed extends Error {}
-
-/** Returns whether two JSON values are equal, whatever the order of their members. */
-export function same(one, other) {
-  if (Array.isArray(one) && Array.isArray(other)) {
-    return one.length === other.length && one.every((item, position) => same(item, other[position]));
-  }
-  if (!isObject(one) || !isObject(other)) return one === other;
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
-}
 
 /** Returns the value at a JSON pointer (RFC 6901), or undefined. */
 export function at(value, pointer) {

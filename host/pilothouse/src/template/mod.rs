@@ -402,6 +402,25 @@ mod tests {
         }
     }
 
+    /// gofmt aligns the values of neighbouring declarations, so a name of another length would need other spaces.
+    #[test]
+    fn go_source_is_formatted_whatever_the_length_of_the_kind() {
+        let files = controller(Language::Go);
+        let sources: Vec<_> = own_files(&files).filter(|(path, _)| path.ends_with(".go")).collect();
+        assert!(!sources.is_empty());
+        for (path, content) in sources {
+            let lines: Vec<_> = content.lines().collect();
+            for (position, line) in lines.iter().enumerate() {
+                if !line.to_ascii_lowercase().contains("foo") {
+                    continue;
+                }
+                let neighbours = &lines[position.saturating_sub(1)..(position + 2).min(lines.len())];
+                let is_aligned = |line: &&&str| line.contains("  =") || line.contains("  `");
+                assert_eq!(neighbours.iter().find(is_aligned), None, "{path}:{}", position + 1);
+            }
+        }
+    }
+
     #[test]
     fn the_rust_sdk_stands_alone() {
         let files = controller(Language::Rust);
