@@ -110,7 +110,10 @@ static ph_outcome reconcile(const ph_request *request) {
   ph_code code = ph_create_or_update(present, deployment_for(foo, key, present), &change, &deployment);
   if (code) return ph_checked(code, "write the Deployment");
   if (change != PH_UNCHANGED) ph_info("Deployment %s %s", ph_key_text(key), change == PH_CREATED ? "created" : "updated");
-  return ph_checked(update_status(foo, deployment), "update the status");
+  code = update_status(foo, deployment);
+  if (code) return ph_checked(code, "update the status");
+  if (change != PH_UNCHANGED) ph_event_normal(foo, "Synced", "Sync", "Foo synced successfully");
+  return ph_done();
 }
 
 PH_DESCRIBE(describe)
