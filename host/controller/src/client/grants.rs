@@ -369,7 +369,11 @@ mod tests {
             let missing = grants(declared, granted).check(access("deployments", "update", "shop"));
             let missing = missing.expect_err("not granted");
             assert_eq!(missing.suggestion, rule("apps", "deployments", "update", namespace));
-            assert_eq!(missing.rule, rule("apps", "deployments", "update", "shop"), "what the plugin is told");
+            assert_eq!(
+                missing.rule,
+                rule("apps", "deployments", "update", "shop"),
+                "what the plugin is told"
+            );
             let (text, _) = missing.describe("live");
             assert_eq!(text.contains("\"namespaces\":[\"shop\"]"), !namespace.is_empty(), "{text}");
             assert_eq!(text.contains("namespaces"), !namespace.is_empty(), "{text}");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::limits::{Unit, parse_duration};
@@ -12,12 +13,13 @@ const MIN_PROBATION: Duration = Duration::from_secs(1);
 pub(crate) const MAX_PROBATION: Duration = Duration::from_secs(24 * 3600);
 
 /// How a new version of a plugin replaces the running one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RolloutSettings {
     /// For how long a new version is watched. If it fails meanwhile, the version before runs again. By default,
     /// a new version is not watched.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub probation: Option<ProbationPeriod>,
 }
 

@@ -309,8 +309,10 @@ impl PluginTask {
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
         let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
         let watching = version.watch_list();
-        let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
-        self.guest.log.state(LogLevel::Info, text);
+        self.guest.log.state(
+            LogLevel::Info,
+            format_args!("running version {number:?}, generation {generation}; watches {watching}"),
+        );
         self.record_installation(&version, previous_backs_off).await;
         // Its index functions may have failed before the swap.
         self.update_health();

@@ -69,7 +69,7 @@ impl PluginTask {
     }
 
     /// Keeps the code of the versions that do not run. Returns whether the running version's probation can continue.
-    async fn keep_older_versions(&self) -> bool {
+    async fn keep_older_versions(&mut self) -> bool {
         let rollout = &self.guest.rollout;
         let mut has_way_back = true;
         for version in rollout.unkept() {
