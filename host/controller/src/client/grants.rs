@@ -20,6 +20,9 @@ pub(crate) struct Grants {
 pub(crate) struct MissingGrant {
     /// The rule that would allow the request.
     pub(crate) rule: Rule,
+    /// The rule to add. Like `rule`, but for all namespaces if the descriptor lacks it and limits no other rule of the resource to namespaces:
+    /// the author means a verb, and not the namespace of the object that came first.
+    pub(crate) suggestion: Rule,
     /// Whether the descriptor's `writes` lack the rule.
     pub(crate) is_undeclared: bool,
     /// Whether the operator's `grants.writes` lack the rule.
@@ -30,7 +33,10 @@ impl MissingGrant {
     /// Says where the rule is missing, and where to add it.
     pub(crate) fn describe(&self, plugin: &str) -> (String, String) {
         // The rule is JSON, and so also YAML that can be pasted.
-        let rule = serde_json::to_string(&self.rule).unwrap_or_default();
+        let mut rule = serde_json::to_value(&self.suggestion).unwrap_or_default();
+        if let (true, Some(members)) = (self.suggestion.namespaces.is_empty(), rule.as_object_mut()) {
+            members.remove("namespaces");
+        }
         let granted = format!("grants.writes of {plugin}.yaml");
         match (self.is_undeclared, self.is_withheld) {
             (true, true) => (
@@ -116,7 +122,11 @@ impl Grants {
             verbs: vec![access.verb.to_owned()],
             namespaces,
         };
-        Err(MissingGrant { rule, is_undeclared: !declared, is_withheld: !granted })
+        let suggestion = match declared || limits_namespaces(&self.declared, access) {
+            true => rule.clone(),
+            false => Rule { namespaces: Vec::new(), ..rule.clone() },
+        };
+        Err(MissingGrant { rule, suggestion, is_undeclared: !declared, is_withheld: !granted })
     }
 }
 
@@ -233,6 +243,15 @@ fn allows(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     })
 }
 
+/// Whether one of these rules is about the resource, with any verb, and limited to namespaces.
+fn limits_namespaces(rules: &[Rule], access: AccessRequest<'_>) -> bool {
+    rules.iter().any(|rule| {
+        matches_any(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
+            && !includes_all_namespaces(&rule.namespaces)
+    })
+}
+
 /// Whether these rules would allow the request for some resource name.
 fn may_allow(rules: &[Rule], access: AccessRequest<'_>) -> bool {
     let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
@@ -331,6 +350,33 @@ mod tests {
             let (text, action) = missing.expect_err("not granted").describe("shop");
             assert!(text.starts_with(problem) && action.contains(remedy), "{text}; {action}");
             assert!(text.contains("\"resources\":[\"deployments\"]"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_suggested_rule_of_a_descriptor_is_limited_only_if_other_rules_of_the_resource_are() {
+        let get = |namespace| rule("apps", "deployments", "get", namespace);
+        let other = rule("apps", "replicasets", "get", "shop");
+        let all = || vec![rule("*", "*", "*", "")];
+        for (declared, granted, namespace) in [
+            (vec![], None, ""),
+            (vec![get("")], None, ""),
+            (vec![other], None, ""),
+            (vec![], Some(vec![]), ""),
+            (vec![get("bank")], None, "shop"),
+            (all(), Some(vec![]), "shop"),
+        ] {
+            let missing = grants(declared, granted).check(access("deployments", "update", "shop"));
+            let missing = missing.expect_err("not granted");
+            assert_eq!(missing.suggestion, rule("apps", "deployments", "update", namespace));
+            assert_eq!(
+                missing.rule,
+                rule("apps", "deployments", "update", "shop"),
+                "what the plugin is told"
+            );
+            let (text, _) = missing.describe("live");
+            assert_eq!(text.contains("\"namespaces\":[\"shop\"]"), !namespace.is_empty(), "{text}");
+            assert_eq!(text.contains("namespaces"), !namespace.is_empty(), "{text}");
         }
     }
 

@@ -127,7 +127,7 @@ impl LiveClient {
 
     /// Returns the error for the guest, and logs what the guest cannot know: which of descriptor and sidecar lacks the rule.
     fn denied(&self, missing: MissingGrant) -> ApiError {
-        if self.is_logged_now(&missing.rule) {
+        if self.is_logged_now(&missing.suggestion) {
             let (problem, remedy) = missing.describe(&self.field_manager);
             self.writer.log().failure(
                 LogLevel::Warn,
