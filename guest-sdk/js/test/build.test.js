@@ -44,6 +44,15 @@ test("a component exports only what the plugin has", async () => {
   assert.ok(component.includes("pilothouse:controller/cache@") && !component.includes("pilothouse:controller/metrics@"), "imports");
 });
 
+test("module code may use structuredClone, which the engine lacks", async () => {
+  const source = `${PLUGIN}const copy = structuredClone({ list: [1] });
+    if (copy.list.length !== 1) throw new Error("no copy");
+    export default definePlugin({ describe, reconcile() {} });`;
+  // The engine runs the module while it is built.
+  const { exported } = await build(await project({ "src/plugin.js": source }));
+  assert.deepEqual(exported, ["plugin", "reconcile"]);
+});
+
 test("the members of a plugin determine its exports", () => {
   assert.deepEqual(exportsOf({ observe() {} }), ["plugin", "observe"]);
   assert.deepEqual(exportsOf({ reconcile() {}, observe() {}, indexes: {} }), ["plugin", "reconcile", "observe", "index"]);
