@@ -14,6 +14,7 @@ mod logging;
 mod output;
 mod plugin_check;
 mod shutdown;
+mod startup;
 mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;

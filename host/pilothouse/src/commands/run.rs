@@ -1,6 +1,7 @@
 //! `pilothouse run`: runs plugins against a Kubernetes cluster.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
 use serde::Deserialize;
@@ -74,6 +75,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
+        startup: Arc::default(),
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await
