@@ -53,6 +53,14 @@ test("module code may use structuredClone, which the engine lacks", async () => 
   assert.deepEqual(exported, ["plugin", "reconcile"]);
 });
 
+test("the error about a descriptor names the watch and the field", async () => {
+  const source = `import { definePlugin } from "@pilothouse/sdk";
+    const watches = [{ name: "maps", apiVersion: "v1", kind: "ConfigMap", lableSelector: "a=b" }];
+    export default definePlugin({ describe: { name: "p", version: "1", watches }, reconcile() {} });`;
+  const error = { name: "Error", message: /^watches\[0\] "maps" of the descriptor: unknown field lableSelector;/ };
+  await assert.rejects(build(await project({ "src/plugin.js": source })), error);
+});
+
 test("the members of a plugin determine its exports", () => {
   assert.deepEqual(exportsOf({ observe() {} }), ["plugin", "observe"]);
   assert.deepEqual(exportsOf({ reconcile() {}, observe() {}, indexes: {} }), ["plugin", "reconcile", "observe", "index"]);
