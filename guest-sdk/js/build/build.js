@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+import { checkDescriptor } from "../src/testing/descriptor.js";
 import { lineStatement, lineTable } from "./lines.js";
 import { checkTypes } from "./types.js";
 import { exportsOf, importsOf, WORLD, writeWorld } from "./world.js";
@@ -89,7 +90,19 @@ async function evaluate(esbuild, require, project, entry, scratch) {
     const name = path.relative(project, entry);
     throw new BuildError(`${name}: the default export is not a plugin; write: export default definePlugin({ … })`);
   }
+  checkStatic(module.default.describe);
   return { plugin: module.default, warnings: warning === undefined ? [] : [warning] };
+}
+
+/** Checks a descriptor that does not depend on the sidecar's config, by the names that the author wrote. The host checks every descriptor. */
+function checkStatic(describe) {
+  if (typeof describe === "function") return;
+  try {
+    // As JSON, which has no undefined members.
+    checkDescriptor(JSON.parse(JSON.stringify(describe)));
+  } catch (error) {
+    throw new BuildError(error.message);
+  }
 }
 
 /** Defines `require`, which bundled CommonJS packages call for Node's own modules. */

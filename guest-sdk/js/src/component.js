@@ -10,6 +10,7 @@ import { witDelay } from "./number.js";
 import { KubeObject } from "./object.js";
 import { isPlugin, refuseAsync } from "./plugin.js";
 import { errorText, withPositions } from "./stack.js";
+import "./structured-clone.js";
 
 const HEADER = { apiVersion: "pilothouse.dev/v1alpha1", kind: "Plugin" };
 

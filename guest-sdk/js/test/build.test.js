@@ -44,6 +44,23 @@ test("a component exports only what the plugin has", async () => {
   assert.ok(component.includes("pilothouse:controller/cache@") && !component.includes("pilothouse:controller/metrics@"), "imports");
 });
 
+test("module code may use structuredClone, which the engine lacks", async () => {
+  const source = `${PLUGIN}const copy = structuredClone({ list: [1] });
+    if (copy.list.length !== 1) throw new Error("no copy");
+    export default definePlugin({ describe, reconcile() {} });`;
+  // The engine runs the module while it is built.
+  const { exported } = await build(await project({ "src/plugin.js": source }));
+  assert.deepEqual(exported, ["plugin", "reconcile"]);
+});
+
+test("the error about a descriptor names the watch and the field", async () => {
+  const source = `import { definePlugin } from "@pilothouse/sdk";
+    const watches = [{ name: "maps", apiVersion: "v1", kind: "ConfigMap", lableSelector: "a=b" }];
+    export default definePlugin({ describe: { name: "p", version: "1", watches }, reconcile() {} });`;
+  const error = { name: "Error", message: /^watches\[0\] "maps" of the descriptor: unknown field lableSelector;/ };
+  await assert.rejects(build(await project({ "src/plugin.js": source })), error);
+});
+
 test("the members of a plugin determine its exports", () => {
   assert.deepEqual(exportsOf({ observe() {} }), ["plugin", "observe"]);
   assert.deepEqual(exportsOf({ reconcile() {}, observe() {}, indexes: {} }), ["plugin", "reconcile", "observe", "index"]);

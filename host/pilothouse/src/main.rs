@@ -20,6 +20,7 @@ mod preflight;
 mod published_schema;
 mod shutdown;
 mod sizing;
+mod startup;
 mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;

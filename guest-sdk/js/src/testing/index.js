@@ -5,6 +5,7 @@ import { install } from "../host-in-node.js";
 import { sorted } from "../json.js";
 import { ObjectKey } from "../key.js";
 import { Cluster, invalid, refusal } from "./cluster.js";
+import { checkDescriptor } from "./descriptor.js";
 import { Handles } from "./handle.js";
 import { parentOf } from "./kinds.js";
 import { at } from "./patches.js";
@@ -22,7 +23,7 @@ export class Trap extends Error {}
  * Requests have the results that a Kubernetes API server would give: resource versions and conflicts, generations, finalizers, the status
  * subresource, JSON patches, merge patches and server-side apply, and the host's refusal of undeclared writes. The watches' selectors,
  * projections and indexes are evaluated, the plugin's own writes are visible at once, and `fail` makes requests fail. An undeclared watch or
- * index throws a `Trap` out of the call.
+ * index throws a `Trap` out of the call. A descriptor with members that the host does not know throws a `TypeError`.
  *
  * It has no schemas, defaults, admission or garbage collector, no subresources but `status`, treats lists as one value in a server-side apply,
  * and changes queue no work. To test what depends on these, use `pilothouse dev`.
@@ -60,6 +61,7 @@ class FakeHost {
     this.#component = component(plugin);
     install(this.#imports());
     this.descriptor = JSON.parse(this.#component.plugin.describe(this.#config));
+    checkDescriptor(this.descriptor);
     this.#cluster.crds = this.descriptor.crds ?? [];
     for (const object of objects) this.#cluster.put(object);
   }

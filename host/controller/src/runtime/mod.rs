@@ -300,6 +300,7 @@ impl PluginTask {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.guest.recent_errors.forget();
+        self.guest.log.end_version();
         self.guest.queue.reset_retries();
         let previous_backs_off =
             self.installed.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
@@ -469,7 +470,7 @@ impl PluginTask {
         self.guest.queue.shutdown();
         self.guest.release();
         self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
-        self.guest.log.flush_reports();
+        self.guest.log.end_version();
         self.guest.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
     }
 }

@@ -1,6 +1,7 @@
 //! Runs the plugin host and its status server, for `dev` and `run`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost, ProvidedPlugins};
@@ -16,6 +17,7 @@ use super::ingest::IngestThread;
 use crate::cli::{AuthMode, CacheCompression, CompilerMode, TestHooks};
 use crate::http::authorization::Authorizer;
 use crate::shutdown::GRACE_PERIOD;
+use crate::startup::StartupSteps;
 use crate::{CommandError, CommandResult, http};
 
 /// How long a plugin file must stay unchanged before it is loaded.
@@ -41,6 +43,8 @@ pub(crate) struct HostFlags {
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
+    /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
+    pub(crate) startup: Arc<StartupSteps>,
     pub(crate) test: TestHooks,
 }
 
@@ -54,9 +58,10 @@ pub(crate) async fn run(
     let clients: Clients = clients.into();
     let reviewing = (flags.auth == AuthMode::Kubernetes).then(|| clients.requests.clone());
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
+    let startup = Arc::clone(&flags.startup);
     let (running, registry) = RunningHost::start(flags, clients, shutdown.clone())?;
     let authorizer = reviewing.map(|client| Authorizer::new(running.host().measure(client)));
-    let state = http::AppState::new(running.host().clone(), registry);
+    let state = http::AppState::new(running.host().clone(), registry, startup);
     let serving = tokio::spawn(http::serve(listener, state, guard, authorizer, shutdown));
     let result = running.wait().await;
     serving.abort();

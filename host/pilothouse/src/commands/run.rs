@@ -1,6 +1,7 @@
 //! `pilothouse run`: runs plugins against a Kubernetes cluster.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
 use serde::Deserialize;
@@ -31,10 +32,12 @@ pub(super) struct HostConfig {
     /// Plugins that come from registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     pub(super) plugins: Vec<pilothouse_registry::PluginEntry>,
     /// What concerns all registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "serde_json::Value"))]
     pub(super) registries: pilothouse_registry::RegistrySettings,
 }
 
@@ -96,6 +99,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
+        startup: Arc::default(),
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await

@@ -29,6 +29,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::startup::StartupSteps;
 use crate::{host_facts, summary};
 use authorization::{Authorizer, require_permission};
 use explain::ExplainQuery;
@@ -38,11 +39,12 @@ use explain::ExplainQuery;
 pub(crate) struct AppState {
     host: PluginHost,
     registry: Arc<Registry>,
+    startup: Arc<StartupSteps>,
 }
 
 impl AppState {
-    pub(crate) fn new(host: PluginHost, registry: Registry) -> Self {
-        Self { host, registry: Arc::new(registry) }
+    pub(crate) fn new(host: PluginHost, registry: Registry, startup: Arc<StartupSteps>) -> Self {
+        Self { host, registry: Arc::new(registry), startup }
     }
 }
 
@@ -129,9 +131,12 @@ async fn ready(State(state): State<AppState>) -> Response {
         .into_response()
 }
 
-/// Returns 200 if the host is ready and every plugin does its work, and otherwise 503 with a line for each that does not.
+/// Returns 200 if the host is ready, its start is finished and every plugin does its work, and otherwise 503 with a line for each step and
+/// plugin of which that is not so.
 async fn plugins_ready(State(state): State<AppState>) -> Response {
-    let mut problems = unready(&state.host.status());
+    let plugins = state.host.status();
+    let mut problems = state.startup.unfinished(|name| plugins.iter().any(|plugin| plugin.name == name));
+    problems.extend(unready(&plugins));
     if !state.host.is_ready() {
         problems.insert(0, "the host is not ready".to_owned());
     }

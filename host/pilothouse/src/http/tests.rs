@@ -17,6 +17,10 @@ fn test_routes(folder: &Path) -> Router {
 }
 
 fn test_routes_with(folder: &Path, authorizer: Option<Authorizer>) -> Router {
+    test_routes_of(folder, authorizer, Arc::default())
+}
+
+fn test_routes_of(folder: &Path, authorizer: Option<Authorizer>, startup: Arc<StartupSteps>) -> Router {
     // A host that was not started sends no request.
     let server = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, Infallible>(http::Response::new(kube::client::Body::empty()))
@@ -42,7 +46,7 @@ fn test_routes_with(folder: &Path, authorizer: Option<Authorizer>) -> Router {
     };
     let host = PluginHost::new(options, client, engine, metrics);
     let guard = RequestGuard::new(false, &["host.example".to_owned()]);
-    routes(AppState::new(host, registry), guard, authorizer)
+    routes(AppState::new(host, registry, startup), guard, authorizer)
 }
 
 async fn send(
@@ -75,6 +79,23 @@ const PATHS: [&str; 9] = [
 ];
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 const CLIENT: (&str, &str) = (CLIENT_HEADER, "test");
+
+#[cfg(feature = "developer-tools")]
+#[tokio::test]
+async fn the_plugins_are_not_ready_before_the_start_is_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let startup = Arc::new(StartupSteps::default());
+    let step = crate::startup::StartupStep::begin(&startup, "--build web: the first build has not succeeded");
+    let routes = test_routes_of(folder.path(), None, startup);
+    let problems = async || send(&routes, Method::GET, "/readyz/plugins", &[LOCAL]).await;
+    // The host was not started, so it is not ready either.
+    let (status, body) = problems().await;
+    assert_eq!(status, 503);
+    assert!(body.contains("--build web: the first build has not succeeded\n"), "{body}");
+    step.finish_with_plugin("web".to_owned());
+    let (_, body) = problems().await;
+    assert!(body.contains("web: built, and not found yet\n"), "{body}");
+}
 
 #[tokio::test]
 async fn requests_with_a_foreign_host_header_are_rejected() {

@@ -15,7 +15,7 @@ use tracing::field::display;
 
 use super::PluginLogs;
 use super::line_limiter::{DroppedLines, EmptyBucket, LineLimiter, Rate};
-use super::repeats::{RepeatedFailures, Summary};
+use super::repeats::{FailedKey, RepeatedFailures, Summary};
 use super::text::{fitting_prefix, format_prefix, printable, size_in_json};
 use crate::config::limits::format_quantity;
 
@@ -30,6 +30,8 @@ const LINE_OVERHEAD: usize = 128;
 const REMARK_SIZE: usize = 256;
 /// Limit in bytes for a failure's text in a summary.
 const MAX_SUMMARY_SIZE: usize = 256;
+/// Limit in bytes for the key in a summary: the longest namespace, a slash and the longest name.
+const MAX_KEY_SIZE: usize = 63 + 1 + 253;
 
 /// The log of one plugin. Cheap to clone. All logs of the same name share one limit.
 #[derive(Clone)]
@@ -130,12 +132,18 @@ impl PluginLog {
     ) {
         let size = self.budget.lock().line_size;
         let failure = format_prefix(failure, size);
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&failure);
+        let hash_of = |text: &str| BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+        let hash = hash_of(&failure);
+        let key = fields
+            .iter()
+            .find(|(name, _)| *name == "key")
+            .map(|(_, key)| format_prefix(format_args!("{key}"), MAX_KEY_SIZE));
+        let key = key.as_deref().map(|text| FailedKey { hash: hash_of(text), text });
         let (should_write, summaries) = {
             let (mut budget, now) = (self.budget.lock(), Instant::now());
             let mut summaries = budget.repeats.summaries(now);
             let text = || failure[..failure.floor_char_boundary(MAX_SUMMARY_SIZE)].to_owned();
-            let should_write = budget.repeats.should_write(hash, text, now);
+            let should_write = budget.repeats.should_write(hash, text, key, now);
             summaries.extend(budget.repeats.summaries(now));
             (should_write, summaries)
         };
@@ -178,9 +186,16 @@ impl PluginLog {
         self.summarise(summaries);
     }
 
+    /// Writes the pending reports, also of repeated failures that are still counted: what follows is about another version.
+    pub(crate) fn end_version(&self) {
+        let summaries = self.budget.lock().repeats.drain();
+        self.summarise(summaries);
+        self.flush_reports();
+    }
+
     fn summarise(&self, summaries: Vec<Summary>) {
-        for Summary { text, count } in summaries {
-            self.host(LogLevel::Warn, format_args!("{count} more times in the last seconds: {text}"), &[]);
+        for summary in summaries {
+            self.host(LogLevel::Warn, format_args!("{summary}"), &[]);
         }
     }
 

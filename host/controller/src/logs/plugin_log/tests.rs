@@ -143,5 +143,25 @@ async fn repeated_failures_are_written_at_first_and_then_counted() {
     tokio::time::advance(Duration::from_secs(10)).await;
     log.flush_reports();
     let last = logs.after(0, None).pop().expect("a line").message;
-    assert_eq!(last, "4990 more times in the last seconds: failed: no route to host");
+    assert_eq!(last, "repeated 4990 more times, for more than 256 keys: failed: no route to host");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_a_version_are_summarised_before_the_next_one_runs() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    let fail = || {
+        log.failure(LogLevel::Warn, format_args!("failed: no route"), &"tried again", &[("key", &"a/b")]);
+    };
+    for _ in 0..12 {
+        fail();
+    }
+    log.end_version();
+    log.state(LogLevel::Info, format_args!("running version 2"));
+    fail();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    log.flush_reports();
+    let lines: Vec<_> = logs.after(0, None).into_iter().map(|line| line.message).collect();
+    let summary = "repeated 2 more times, for a/b: failed: no route";
+    assert_eq!(lines[10..], [summary, "failed: no route; tried again"]);
 }

@@ -1,6 +1,7 @@
 //! `pilothouse dev`: runs the embedded API server and the host in one process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
 
@@ -10,6 +11,7 @@ use crate::cli::developer_tools::Dev;
 use crate::cli::{AuthMode, DEFAULT_PLUGINS};
 use crate::commands::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
+use crate::startup::{StartupStep, StartupSteps};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(super) async fn run(flags: Dev) -> CommandResult {
@@ -20,8 +22,9 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     }
     let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
     let engine = host_engine(flags.cache.cache_dir, flags.compiler)?;
+    let startup = Arc::<StartupSteps>::default();
     let rebuilder = match flags.build {
-        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone())?),
+        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone(), &startup)?),
         None => None,
     };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
@@ -45,7 +48,13 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     if let Some(manifests) = manifests {
         // Before the plugins start, so that they find the objects in their first lists.
         let pending = manifests.apply(&client).await;
-        tokio::spawn(pending.apply_when_served(client.clone(), shutdown.clone()));
+        let step =
+            StartupStep::begin(&startup, "--apply: not every manifest is applied yet; the log names them");
+        let applying = pending.apply_when_served(client.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            applying.await;
+            drop(step);
+        });
     }
     let host = HostFlags {
         plugins: flags.plugins,
@@ -58,6 +67,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         engine,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
+        startup,
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));

@@ -1,6 +1,7 @@
 //! `pilothouse dev --build`: builds a project into the plugins directory at start and after each change.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_plugin::Engine;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
 use crate::build::{BuiltPlugin, Destination, Progress, SourceWatcher, build_for_host, detect_builder};
+use crate::startup::{StartupStep, StartupSteps};
 
 /// How often the sources are polled. A build starts after a poll that found no further changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -20,17 +22,26 @@ pub(crate) struct Rebuilder {
     /// The host's engine. It compiles a plugin for the check, and the host finds the code in its cache.
     engine: Engine,
     sources: SourceWatcher,
+    /// The first build, until it has succeeded.
+    first_build: Option<StartupStep>,
 }
 
 impl Rebuilder {
-    /// Creates a rebuilder that writes the plugin into the `plugins` folder.
+    /// Creates a rebuilder that writes the plugin into the `plugins` folder. Its first build is a step of the start.
     ///
     /// # Errors
     /// Errors if it cannot be detected how the project is built.
-    pub(crate) fn new(project: PathBuf, plugins: PathBuf, engine: Engine) -> Result<Self, CommandError> {
+    pub(crate) fn new(
+        project: PathBuf,
+        plugins: PathBuf,
+        engine: Engine,
+        startup: &Arc<StartupSteps>,
+    ) -> Result<Self, CommandError> {
         let builder = detect_builder(&project)?;
         let sources = SourceWatcher::new(&project, &plugins, builder.into_watch());
-        Ok(Self { project, plugins, engine, sources })
+        let text = format!("--build {}: the first build has not succeeded yet", project.display());
+        let first_build = Some(StartupStep::begin(startup, &text));
+        Ok(Self { project, plugins, engine, sources, first_build })
     }
 
     /// Builds at once and after each change, until `stop` is cancelled. Changes during a build lead to one more build. A build that
@@ -51,6 +62,10 @@ impl Rebuilder {
                         progress.print(&format!("warning: {warning}"));
                     }
                     progress.print(&built_line(&built, started.elapsed()));
+                    if let Some(step) = self.first_build.take() {
+                        let name = built.file.file_stem().unwrap_or_default();
+                        step.finish_with_plugin(name.to_string_lossy().into_owned());
+                    }
                 }
                 Err(_) if stop.is_cancelled() => return,
                 Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {

@@ -1,5 +1,6 @@
 //! Runs one scenario: a fresh API server, a host with the plugin, and the steps one after the other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_apiserver::ApiServer;
@@ -92,6 +93,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         engine: engine.clone(),
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
+        startup: Arc::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
     }
 }
