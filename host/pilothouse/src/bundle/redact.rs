@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn texts_members_and_numbers_of_a_document_are_redacted() {
         let redactor = Redactor::new(&["hunter2".to_owned(), "123456789".to_owned()]);
-        let digest = "0123456789abcdef0123456789abcdef";
+        let digest = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
         let document = json!({
             "error": "login with hunter2 failed", "hunter2": 1, "list": ["hunter2", 123_456_789, true],
             "apiToken": "short", "digest": digest, "state": "running",
