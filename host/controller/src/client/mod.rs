@@ -10,6 +10,7 @@ pub(crate) mod grants;
 pub(crate) mod in_flight;
 mod live;
 pub(crate) mod quota;
+mod warnings;
 mod write_outcome;
 pub(crate) mod writer;
 
@@ -30,6 +31,8 @@ pub(crate) use live::LiveClient;
 pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update};
 
 use crate::access::ServiceAccount;
+use crate::logs::PluginLog;
+use warnings::WarningLog;
 
 /// Sends requests to the API server and parses its error responses.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ pub(crate) struct ApiClient {
     client: kube::Client,
     /// The user to impersonate; `None` for the host's own identity.
     user: Option<HeaderValue>,
+    /// Where the server's warnings are written; `None` drops them.
+    warnings: Option<WarningLog>,
 }
 
 /// A request body and its content type.
@@ -64,7 +69,7 @@ impl Payload {
 
 impl ApiClient {
     pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client, user: None }
+        Self { client, user: None, warnings: None }
     }
 
     /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
@@ -74,7 +79,13 @@ impl ApiClient {
         // The name of a service account is plain ASCII, which is valid in every header.
         let user = HeaderValue::from_str(&account.user()).ok();
         debug_assert!(user.is_some(), "{account}");
-        Self { client: self.client.clone(), user }
+        Self { client: self.client.clone(), user, warnings: self.warnings.clone() }
+    }
+
+    /// Writes each warning of the server to the plugin's log once.
+    pub(crate) fn with_warnings_in(mut self, log: PluginLog) -> Self {
+        self.warnings = Some(WarningLog::new(log));
+        self
     }
 
     /// Sends one request and returns the body of a successful response. Dropping the future abandons the
@@ -126,6 +137,9 @@ impl ApiClient {
         let request = request.body(body).map_err(RequestError::transport)?;
         let response = self.client.send(request).await.map_err(RequestError::transport)?;
         let (head, body) = response.into_parts();
+        if let Some(warnings) = &self.warnings {
+            warnings.record(&head.headers);
+        }
         let is_success = head.status.is_success();
         let limit = if is_success { limit } else { MAX_ERROR_SIZE };
         let body = match Limited::new(body, limit).collect().await {

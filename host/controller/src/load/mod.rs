@@ -402,7 +402,8 @@ fn capabilities(
     let server = match &sidecar.service_account {
         Some(account) => services.server.acting_as(account),
         None => services.server.clone(),
-    };
+    }
+    .with_warnings_in(guest.log.clone());
     let client = LiveClient::new(
         server.clone(),
         services.discovery.clone(),

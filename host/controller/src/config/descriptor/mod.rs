@@ -8,6 +8,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod wrong_structure;
 
 use pilothouse_model::Projection;
 use schemars::JsonSchema;
@@ -279,7 +280,12 @@ impl Descriptor {
     pub fn parse(text: &str) -> Result<Self, DescriptorError> {
         bounds::check_text(text)?;
         let mut descriptor: Self =
-            serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
+            serde_json::from_str(text).map_err(|source| match wrong_structure::find(text) {
+                Some((path, problem)) => {
+                    DescriptorError::invalid(path, problem, "see docs/plugin.schema.json")
+                }
+                None => DescriptorError::Json { source },
+            })?;
         bounds::check(&descriptor)?;
         validate::validate(&descriptor)?;
         // The descriptor is kept for as long as the version runs.

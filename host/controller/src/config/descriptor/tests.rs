@@ -50,6 +50,39 @@ fn a_descriptor_survives_a_round_trip() {
 }
 
 #[test]
+fn a_wrong_structure_is_reported_with_the_watch_and_the_field() {
+    for (pointer, value, place) in [
+        (
+            "/watches/1/lableSelector",
+            json!("a=b"),
+            "watches[1] (\"deployments\").lableSelector: unknown field `lableSelector`, expected one of",
+        ),
+        (
+            "/watches/1/notify",
+            json!("yes"),
+            "watches[1] (\"deployments\").notify: invalid type: string \"yes\"",
+        ),
+        ("/watches/0/kind", json!(7), "watches[0] (\"foos\").kind: invalid type: integer `7`"),
+        ("/watches/0/name", json!(7), "watches[0].name: invalid type: integer `7`"),
+        (
+            "/watches/2",
+            json!({"name": "secrets", "kind": "Secret"}),
+            "watches[2] (\"secrets\"): missing field `apiVersion`",
+        ),
+        (
+            "/watches/0/indexes/0/lable",
+            json!("app"),
+            "watches[0] (\"foos\").indexes[0] (\"secret\").lable: unknown field `lable`",
+        ),
+        ("/writes/0/verb", json!("get"), "writes[0].verb: unknown field `verb`"),
+    ] {
+        let error = refused(pointer, value);
+        assert!(error.contains(place), "{place} is not in: {error}");
+        assert!(!error.contains("column") && error.contains("docs/plugin.schema.json"), "{error}");
+    }
+}
+
+#[test]
 fn each_error_names_the_field_and_the_remedy() {
     for (pointer, value, place, remedy) in [
         (
