@@ -100,8 +100,8 @@ pub(crate) fn clock(date: Option<&str>, now: Timestamp) -> Finding {
     );
     let remedy = "synchronise the clocks of this machine and of the control plane, for example with chrony";
     match skew.abs() {
-        ..=NOTABLE_SKEW_SECONDS => Finding::passed(CHECK, text),
-        ..=MAX_SKEW_SECONDS => Finding::warning(CHECK, text, remedy),
+        skew if skew <= NOTABLE_SKEW_SECONDS => Finding::passed(CHECK, text),
+        skew if skew <= MAX_SKEW_SECONDS => Finding::warning(CHECK, text, remedy),
         _ => Finding::failed(CHECK, text, remedy),
     }
 }

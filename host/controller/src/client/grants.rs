@@ -22,7 +22,7 @@ pub(crate) struct MissingGrant {
     pub(crate) rule: Rule,
     /// The rule to add. Like `rule`, but for all namespaces if the descriptor lacks it and limits no other rule of the resource to namespaces:
     /// the author means a verb, and not the namespace of the object that came first.
-    pub(crate) suggestion: Rule,
+    pub(crate) suggestion: Box<Rule>,
     /// Whether the descriptor's `writes` lack the rule.
     pub(crate) is_undeclared: bool,
     /// Whether the operator's `grants.writes` lack the rule.
@@ -126,7 +126,12 @@ impl Grants {
             true => rule.clone(),
             false => Rule { namespaces: Vec::new(), ..rule.clone() },
         };
-        Err(MissingGrant { rule, suggestion, is_undeclared: !declared, is_withheld: !granted })
+        Err(MissingGrant {
+            rule,
+            suggestion: Box::new(suggestion),
+            is_undeclared: !declared,
+            is_withheld: !granted,
+        })
     }
 }
 
@@ -368,7 +373,7 @@ mod tests {
         ] {
             let missing = grants(declared, granted).check(access("deployments", "update", "shop"));
             let missing = missing.expect_err("not granted");
-            assert_eq!(missing.suggestion, rule("apps", "deployments", "update", namespace));
+            assert_eq!(*missing.suggestion, rule("apps", "deployments", "update", namespace));
             assert_eq!(
                 missing.rule,
                 rule("apps", "deployments", "update", "shop"),

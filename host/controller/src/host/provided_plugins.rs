@@ -2,6 +2,7 @@
 //! are not there.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,10 +67,11 @@ impl ProvidedPlugins {
         let provided = scan(&self.folder)?;
         let mut duplicates = Vec::new();
         for (name, files) in provided.plugins {
-            if found.plugins.contains_key(&name) {
-                duplicates.push(name.as_str().to_owned());
-            } else {
-                found.plugins.insert(name, files);
+            match found.plugins.entry(name) {
+                Entry::Occupied(own) => duplicates.push(own.key().as_str().to_owned()),
+                Entry::Vacant(free) => {
+                    free.insert(files);
+                }
             }
         }
         found.refused.extend(provided.refused);

@@ -496,7 +496,9 @@ mod tests {
         assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
         for digest in ["ab".repeat(32), "no digest".to_owned()] {
             let version = KnownVersion::new(&digest, 1, "0.9.0");
-            let problem = kept_code(&engine, &guest, None, version, &path, &new).await.err().expect("absent");
+            let Err(problem) = kept_code(&engine, &guest, None, version, &path, &new).await else {
+                panic!("{digest} is not cached");
+            };
             let remedy = format!("pilothouse rollback p {}`", &new.digest[..12]);
             assert!(problem.to_string().contains(&remedy) && !problem.is_transient(), "{problem}");
         }

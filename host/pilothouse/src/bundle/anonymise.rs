@@ -107,7 +107,7 @@ impl Anonymiser {
             // A field of a log line.
             Value::Array(values) => match values.as_slice() {
                 [Value::String(name), value] if NAME_MEMBERS.contains(&name.as_str()) => {
-                    self.learn_texts(value)
+                    self.learn_texts(value);
                 }
                 values => values.iter().for_each(|value| self.learn_from(value)),
             },

@@ -218,7 +218,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<Mutex<Sta
 
 async fn respond(request: Request<Incoming>, state: &Mutex<State>) -> Reply {
     let (parts, body) = request.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let path = parts.uri.path().to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let authorization =

@@ -84,7 +84,7 @@ impl RunningSource {
     }
 }
 
-fn entry(name: &str, image: String) -> PluginEntry {
+fn entry(name: &str, image: &str) -> PluginEntry {
     let text = serde_json::json!({"name": name, "image": image, "sidecar": {"workers": 2}});
     serde_json::from_value(text).expect("an entry")
 }
@@ -113,12 +113,12 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
     let registry = FakeRegistry::start(Faults::default()).await;
     let (wasm, _) = push(&registry, "good", "one").await;
     let cache = tempfile::tempdir().expect("a folder");
-    let mut impatient = entry("impatient", image(&registry, "good"));
+    let mut impatient = entry("impatient", &image(&registry, "good"));
     impatient.poll = Some("1s".to_owned());
     let entries = [
-        entry("good", image(&registry, "good")),
-        entry("absent", image(&registry, "absent")),
-        entry("nonsense", "oci://nonsense".to_owned()),
+        entry("good", &image(&registry, "good")),
+        entry("absent", &image(&registry, "absent")),
+        entry("nonsense", "oci://nonsense"),
         impatient,
     ];
     let running = RunningSource::start(&settings(&registry), &entries, cache.path());
@@ -137,7 +137,7 @@ async fn a_restart_without_the_registry_works_from_the_cache() {
     let registry = FakeRegistry::start(Faults::default()).await;
     let (wasm, _) = push(&registry, "p", "one").await;
     let cache = tempfile::tempdir().expect("a folder");
-    let (settings, entries) = (settings(&registry), [entry("p", image(&registry, "p"))]);
+    let (settings, entries) = (settings(&registry), [entry("p", &image(&registry, "p"))]);
     let first = RunningSource::start(&settings, &entries, cache.path());
     first.wait_until_current("p").await;
     drop((first, registry));
@@ -148,11 +148,9 @@ async fn a_restart_without_the_registry_works_from_the_cache() {
     assert_eq!(second.file("p.wasm"), Some(wasm));
     drop(second);
 
-    let others =
-        RunningSource::start(&settings, &[entry("p", "oci://127.0.0.1:1/other:1".to_owned())], cache.path());
+    let others = RunningSource::start(&settings, &[entry("p", "oci://127.0.0.1:1/other:1")], cache.path());
     assert_eq!(others.file("p.wasm"), None, "another repository has no version yet");
-    let none =
-        RunningSource::start(&settings, &[entry("q", "oci://127.0.0.1:1/q:1".to_owned())], cache.path());
+    let none = RunningSource::start(&settings, &[entry("q", "oci://127.0.0.1:1/q:1")], cache.path());
     assert_eq!(none.file("p.yaml"), None, "the plugin is not configured any more");
 }
 
@@ -170,7 +168,7 @@ async fn a_restart_loads_only_what_the_policy_of_today_allows() {
     };
     write_policy(&signer);
     let settings = RegistrySettings { policy: Some(policy.clone()), ..settings(&registry) };
-    let entries = [entry("p", image(&registry, "p"))];
+    let entries = [entry("p", &image(&registry, "p"))];
     let first = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     first.wait_until_current("p").await;
     drop((first, registry));
@@ -197,7 +195,7 @@ async fn an_unsigned_version_does_not_replace_the_one_that_runs() {
     std::fs::write(&policy, text.to_string()).expect("written");
     let settings =
         RegistrySettings { policy: Some(policy), on_violation: OnViolation::Stop, ..settings(&registry) };
-    let entries = [entry("p", image(&registry, "p"))];
+    let entries = [entry("p", &image(&registry, "p"))];
     let first = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     first.wait_until_current("p").await;
     drop(first);

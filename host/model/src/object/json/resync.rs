@@ -77,6 +77,7 @@ pub(super) fn renamed_member(known: &[u8], text: &[u8], at: Offsets, ends: Offse
 }
 
 /// How the rest of an object or array begins, and its closing bracket.
+#[derive(Clone, Copy)]
 enum Rest {
     /// With a comma.
     Comma(u8),

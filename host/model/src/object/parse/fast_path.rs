@@ -173,10 +173,13 @@ struct Scanner<'a, 'f, 'c> {
     references: &'f mut References<'c>,
 }
 
+/// The top-level members of an object, the range of those that were validated by comparison, and the object's length.
+type Scanned<'a> = (TopMembers<'a>, Option<(Span, Tail)>, usize);
+
 impl<'a> Scanner<'a, '_, '_> {
     /// Returns the top-level members, the range of those after the metadata if they were validated by comparison (then they are not among
     /// the former), and the object's length.
-    fn object(&mut self, text: &'a str) -> Option<(TopMembers<'a>, Option<(Span, Tail)>, usize)> {
+    fn object(&mut self, text: &'a str) -> Option<Scanned<'a>> {
         let mut cursor = Cursor::new(text);
         let mut top = TopMembers::new();
         let mut tail = None;

@@ -104,7 +104,8 @@ impl ShiftedHints {
         let [_, object, member] = self.known;
         if difference == Difference::Structure && object <= start && start <= member {
             // The member may be gone, or another one of its name may now precede it.
-            (self.known[1..].fill(0), self.shifted[1..].fill(0));
+            self.known[1..].fill(0);
+            self.shifted[1..].fill(0);
         }
         for (known, shifted) in self.known.iter().zip(&mut self.shifted) {
             if *known >= end && *known > 0 {
