@@ -42,7 +42,10 @@ fn path_of(list: &str, position: usize, value: &Value) -> String {
 
 fn find_in<T: DeserializeOwned>(path: &str, value: &Value) -> Option<Finding> {
     let problem = serde_json::from_value::<T>(value.clone()).err()?.to_string();
-    let path = match value.as_object().and_then(wrong_member::<T>) {
+    // A missing member is none of those that are there.
+    let is_incomplete = problem.starts_with("missing field `");
+    let member = value.as_object().filter(|_| !is_incomplete).and_then(wrong_member::<T>);
+    let path = match member {
         Some(member) => format!("{path}.{member}"),
         None => path.to_owned(),
     };
