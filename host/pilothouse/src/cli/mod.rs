@@ -221,6 +221,9 @@ pub(crate) struct Check {
     /// Check against the cluster of this kubeconfig: the kinds it serves and the permissions of the user.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Read the CRDs in this folder, or this file, as YAML or JSON: their kinds are served, and their schemas have the fields that indexes and triggers may name.
+    #[arg(long, env = "PILOTHOUSE_CRDS", value_name = "DIR", requires = "file")]
+    pub(crate) crds: Option<PathBuf>,
     #[cfg(feature = "registry")]
     #[command(flatten)]
     pub(crate) registry: registry::RegistryFlags,
