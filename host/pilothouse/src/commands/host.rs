@@ -30,6 +30,8 @@ pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// Plugins of another source, such as registries.
     pub(crate) provided: Option<ProvidedPlugins>,
+    /// The metrics of that source.
+    pub(crate) metrics: Registry,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
     /// Who may read the status server.
@@ -91,7 +93,7 @@ impl RunningHost {
         let ingest = IngestThread::start().map_err(|error| {
             CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
         })?;
-        let mut registry = Registry::default();
+        let mut registry = flags.metrics;
         let metrics = Metrics::register(&mut registry);
         let options = HostOptions {
             plugins: flags.plugins,

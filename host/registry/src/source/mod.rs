@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::client::{ClientOptions, Limits, RegistryClient};
 use crate::credentials::{CredentialFile, Credentials};
 use crate::digest::Digest;
-use crate::error::RegistryError;
+use crate::error::{Problem, RegistryError};
 use crate::reference::Reference;
 use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
@@ -40,6 +40,10 @@ pub trait SourceObserver: Send + Sync {
     fn updated(&self, plugin: &str, text: &str);
     /// The files in the folder have changed.
     fn files_changed(&self);
+    /// An attempt to bring the plugin up to date has ended.
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>);
+    /// The signatures of a version of the plugin were judged by the policy.
+    fn verified(&self, plugin: &str, result: Result<(), Problem>);
 }
 
 /// The plugins of one host that come from registries.
