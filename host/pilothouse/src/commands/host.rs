@@ -30,8 +30,6 @@ pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// Plugins of another source, such as registries.
     pub(crate) provided: Option<ProvidedPlugins>,
-    /// The metrics of that source.
-    pub(crate) metrics: Registry,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
     /// Who may read the status server.
@@ -47,6 +45,8 @@ pub(crate) struct HostFlags {
     pub(crate) streaming_lists: bool,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
+    /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
+    pub(crate) metrics: Registry,
     pub(crate) test: TestHooks,
 }
 

@@ -95,7 +95,6 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         provided,
-        metrics,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: flags.auth.unwrap_or(AuthMode::None),
         api_server,
@@ -105,6 +104,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
         startup: Arc::default(),
+        metrics,
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await

@@ -36,14 +36,14 @@ const AFTER_PANIC: Duration = Duration::from_secs(60);
 pub trait SourceObserver: Send + Sync {
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
-    /// A version of the plugin was put into the folder, for the reason in the text.
-    fn updated(&self, plugin: &str, text: &str);
-    /// The files in the folder have changed.
-    fn files_changed(&self);
     /// An attempt to bring the plugin up to date has ended.
     fn pulled(&self, plugin: &str, result: Result<(), Problem>);
     /// The signatures of a version of the plugin were judged by the policy.
     fn verified(&self, plugin: &str, result: Result<(), Problem>);
+    /// A version of the plugin was put into the folder, for the reason in the text.
+    fn updated(&self, plugin: &str, text: &str);
+    /// The files in the folder have changed.
+    fn files_changed(&self);
 }
 
 /// The plugins of one host that come from registries.

@@ -33,12 +33,6 @@ impl SourceObserver for Reports {
         self.changed.notify_one();
     }
 
-    fn updated(&self, plugin: &str, _: &str) {
-        self.updates.lock().push(plugin.to_owned());
-    }
-
-    fn files_changed(&self) {}
-
     fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
         self.pulls.lock().push((plugin.to_owned(), result));
     }
@@ -46,6 +40,12 @@ impl SourceObserver for Reports {
     fn verified(&self, plugin: &str, result: Result<(), Problem>) {
         self.verifications.lock().push((plugin.to_owned(), result));
     }
+
+    fn updated(&self, plugin: &str, _: &str) {
+        self.updates.lock().push(plugin.to_owned());
+    }
+
+    fn files_changed(&self) {}
 }
 
 /// A source that runs until this is dropped.

@@ -59,7 +59,6 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         provided: None,
-        metrics: prometheus_client::registry::Registry::default(),
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: AuthMode::None,
         api_server: address.to_string(),
@@ -69,6 +68,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
         startup,
+        metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));

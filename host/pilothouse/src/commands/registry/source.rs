@@ -30,20 +30,20 @@ impl SourceObserver for Observer {
         }
     }
 
-    fn updated(&self, plugin: &str, text: &str) {
-        tracing::info!(plugin, "{text}");
-    }
-
-    fn files_changed(&self) {
-        self.provided.notify_changed();
-    }
-
     fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
         self.metrics.count_pull(plugin, result);
     }
 
     fn verified(&self, plugin: &str, result: Result<(), Problem>) {
         self.metrics.count_verification(plugin, result);
+    }
+
+    fn updated(&self, plugin: &str, text: &str) {
+        tracing::info!(plugin, "{text}");
+    }
+
+    fn files_changed(&self) {
+        self.provided.notify_changed();
     }
 }
 

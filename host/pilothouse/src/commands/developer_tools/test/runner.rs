@@ -85,7 +85,6 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
         provided: None,
-        metrics: prometheus_client::registry::Registry::default(),
         allowed_hosts: Vec::new(),
         auth: AuthMode::None,
         api_server: "embedded".to_owned(),
@@ -95,6 +94,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
         startup: Arc::default(),
+        metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
     }
 }
