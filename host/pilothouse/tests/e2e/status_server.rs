@@ -93,8 +93,13 @@ async fn pages_show_what_is_known_of_a_plugin_and_its_keys() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    let (status, page) = host.get(&format!("/plugins/conformance/keys/{namespace}/retrying")).await;
-    assert!(status == 200 && page.contains("<strong>RetryPending</strong>"), "{page}");
+    // A reconcile of the key may be running at the first request.
+    let page = host
+        .wait("the explanation of the key", || async {
+            let (_, page) = host.get(&format!("/plugins/conformance/keys/{namespace}/retrying")).await;
+            page.contains("<strong>RetryPending</strong>").then_some(page)
+        })
+        .await;
     assert!(page.contains("reconciled ("), "the journal: {page}");
     let (_, overview) = host.get("/").await;
     assert!(overview.contains("<a href=\"/plugins/conformance\">conformance</a>"), "{overview}");

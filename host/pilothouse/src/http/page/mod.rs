@@ -6,6 +6,7 @@
 mod key;
 mod layout;
 mod live;
+mod order;
 mod overview;
 mod plugin;
 mod plugin_tables;

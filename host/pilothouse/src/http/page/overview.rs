@@ -1,6 +1,5 @@
 //! The overview: a table of the plugins that can be searched, filtered, sorted and paged through by links and a form.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
@@ -8,6 +7,7 @@ use pilothouse_controller::{LoadProgress, PluginStatus};
 use serde::Deserialize;
 
 use super::layout::{EVENTS_PATH, Page, link, plugin_path, scrolling, short, state, time};
+use super::order::{Column, Order, reconciles, severity};
 use crate::commands::percent_encoded;
 use crate::summary;
 
@@ -34,106 +34,6 @@ pub(super) struct OverviewQuery {
     pub(super) key: String,
     /// The watch of that question.
     pub(super) watch: String,
-}
-
-/// A column by which the overview can be sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Name,
-    State,
-    Since,
-    Queue,
-    Backoff,
-    Reconciles,
-    Errors,
-}
-
-impl Column {
-    const ALL: [Self; 7] =
-        [Self::Name, Self::State, Self::Since, Self::Queue, Self::Backoff, Self::Reconciles, Self::Errors];
-
-    /// Returns the value of the parameter, and the heading.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Name => ("name", "Plugin"),
-            Self::State => ("state", "State"),
-            Self::Since => ("since", "Since"),
-            Self::Queue => ("queue", "Queue"),
-            Self::Backoff => ("backoff", "Backoff"),
-            Self::Reconciles => ("reconciles", "Reconciles"),
-            Self::Errors => ("errors", "Errors"),
-        }
-    }
-
-    /// Whether the column is left out on a narrow screen.
-    fn class(self) -> Option<&'static str> {
-        matches!(self, Self::Since | Self::Queue | Self::Backoff | Self::Reconciles).then_some("wide")
-    }
-}
-
-/// The order of the plugins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Order {
-    column: Column,
-    is_reverse: bool,
-}
-
-impl Order {
-    fn parse(text: &str) -> Self {
-        let (is_reverse, name) = text.strip_prefix('-').map_or((false, text), |name| (true, name));
-        match Column::ALL.into_iter().find(|column| column.names().0 == name) {
-            Some(column) => Self { column, is_reverse },
-            None => Self { column: Column::Name, is_reverse: false },
-        }
-    }
-
-    /// Returns the value of the parameter.
-    fn parameter(self) -> String {
-        let (name, _) = self.column.names();
-        if self.is_reverse { format!("-{name}") } else { name.to_owned() }
-    }
-
-    /// Returns the order that a click on a heading selects: the other direction, or that in which a column is mostly wanted.
-    fn after_click(self, column: Column) -> Self {
-        let is_count =
-            matches!(column, Column::Queue | Column::Backoff | Column::Reconciles | Column::Errors);
-        let is_reverse = if self.column == column { !self.is_reverse } else { is_count };
-        Self { column, is_reverse }
-    }
-
-    fn sort(self, plugins: &mut [&PluginStatus]) {
-        // Stable: the host lists plugins by name.
-        match self.column {
-            Column::Name => plugins.sort_by(|a, b| a.name.cmp(&b.name)),
-            Column::State => plugins.sort_by_key(|plugin| severity(summary::state(plugin))),
-            Column::Since => plugins.sort_by(|a, b| a.since.cmp(&b.since)),
-            Column::Queue => plugins.sort_by_key(|plugin| plugin.queue_depth),
-            Column::Backoff => plugins.sort_by_key(|plugin| plugin.keys_in_backoff),
-            Column::Reconciles => plugins.sort_by_key(|plugin| reconciles(plugin)),
-            Column::Errors => plugins.sort_by_key(|plugin| summary::errors(plugin)),
-        }
-        if self.is_reverse {
-            plugins.reverse();
-        }
-    }
-}
-
-/// Returns a number by which states are sorted, those that need attention first.
-fn severity(state: &str) -> u8 {
-    match state {
-        "failed" => 0,
-        "backing-off" => 1,
-        "failing" => 2,
-        "waiting" => 3,
-        "paused" => 4,
-        "found" | "compiling" | "describing" => 5,
-        "running" => 6,
-        _ => 7,
-    }
-}
-
-fn reconciles(plugin: &PluginStatus) -> u64 {
-    plugin.counters.get("reconciles").copied().unwrap_or_default()
 }
 
 impl OverviewQuery {
