@@ -139,6 +139,8 @@ pub(crate) enum Command {
     Size(Size),
     /// Collect what a bug report needs, without secrets, in one file.
     Bundle(Bundle),
+    /// Open what `bundle` has written in the status page, on this machine.
+    Show(Show),
     /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
     /// Show the status of a running host's plugins.
@@ -355,6 +357,15 @@ pub(crate) struct Bundle {
     pub(crate) unredacted: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Bundle to open (.tar.gz).
+    pub(crate) bundle: PathBuf,
+    /// Port on 127.0.0.1 on which to serve the page; 0 selects a free port.
+    #[arg(long, env = "PILOTHOUSE_LISTEN_PORT", default_value_t = 0, value_name = "PORT")]
+    pub(crate) listen_port: u16,
 }
 
 /// Parses a duration of at most five minutes.

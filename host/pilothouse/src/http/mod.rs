@@ -29,6 +29,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::bundle::BundleContents;
 use crate::startup::StartupSteps;
 use crate::{host_facts, summary};
 use authorization::{Authorizer, require_permission};
@@ -67,6 +68,22 @@ pub(crate) async fn serve(
     let listening =
         BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: true };
     pilothouse_listen::serve(listening, routes(state, guard, authorizer), shutdown).await;
+}
+
+/// Serves the pages of a support bundle until `shutdown` is cancelled.
+pub(crate) async fn serve_bundle(
+    listener: TcpListener,
+    contents: BundleContents,
+    shutdown: CancellationToken,
+) {
+    let listening =
+        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: false };
+    pilothouse_listen::serve(listening, routes_of_bundle(contents), shutdown).await;
+}
+
+fn routes_of_bundle(contents: BundleContents) -> Router {
+    let guard = RequestGuard::new(false, &[]);
+    page::bundle_routes(contents).layer(from_fn_with_state(Arc::new(guard), protect))
 }
 
 fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {

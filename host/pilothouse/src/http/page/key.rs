@@ -7,8 +7,8 @@ use super::events_path;
 use super::layout::{Page, link, plugin_path, scrolling, short, text, time};
 use crate::explanation;
 
-/// Renders the explanation of a key.
-pub(super) fn render(explained: &Explanation) -> String {
+/// Renders the explanation of a key. The page is brought up to date if `is_live`.
+pub(super) fn render(explained: &Explanation, is_live: bool) -> String {
     let Explanation { plugin, watch, key, code, verdict, now, then } = explained;
     let content = html! {
         (path(plugin))
@@ -45,9 +45,12 @@ pub(super) fn render(explained: &Explanation) -> String {
                 }))
             }
         }
-        p { code { "pilothouse explain " (short(plugin)) " " (short(key)) " --follow" } " shows the same in a terminal." }
+        @if is_live {
+            p { code { "pilothouse explain " (short(plugin)) " " (short(key)) " --follow" } " shows the same in a terminal." }
+        }
     };
-    Page { title: key, events: Some(&events_path(plugin)), content }.render()
+    let events = is_live.then(|| events_path(plugin));
+    Page { title: key, events: events.as_deref(), content }.render()
 }
 
 /// Renders the page of a question that cannot be answered.
@@ -77,7 +80,7 @@ mod tests {
     #[test]
     fn the_verdict_comes_first_and_the_journal_last() {
         let then = json!([{"time": "2026-01-02T03:04:05.006Z", "type": "write", "verb": "patch", "code": 409, "resourceVersion": 0, "sameKey": true}]);
-        let page = render(&explanation::tests::explanation(&json!({}), &then));
+        let page = render(&explanation::tests::explanation(&json!({}), &then), true);
         for part in [
             "<h1>shop/a</h1>",
             "<strong>PredicateFalse</strong>: a &lt; b is false",
@@ -89,8 +92,8 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
-        let empty = render(&explanation::tests::explanation(&json!({}), &json!([])));
-        assert!(empty.contains("The journal has nothing"), "{empty}");
+        let empty = render(&explanation::tests::explanation(&json!({}), &json!([])), false);
+        assert!(empty.contains("The journal has nothing") && !empty.contains("data-events"), "{empty}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
 pub(super) struct Page<'a> {
     /// The title, which may contain text of others.
     pub(super) title: &'a str,
-    /// The path of the events after which the page is brought up to date; `None` for a page that stays as it is.
+    /// The path of the events after which the page is brought up to date; `None` for a page that stays as it is, such as that of a bundle.
     pub(super) events: Option<&'a str>,
     /// The content. The script replaces its elements with `data-live`, which it recognises by their IDs.
     pub(super) content: Markup,
@@ -132,14 +132,16 @@ impl Page<'_> {
                     a.skip href="#content" { "Skip to the content" }
                     header {
                         a.brand href="/" { "Pilothouse" }
-                        nav aria-label="Documents" {
-                            a href="/api/plugins" { "/api/plugins" }
-                            a href="/metrics" { "/metrics" }
-                        }
-                        p.updates {
-                            span id="updates" role="status" {}
-                            button id="pause" type="button" hidden { "Pause updates" }
-                            noscript { a href="" { "Reload" } }
+                        @if events.is_some() {
+                            nav aria-label="Documents" {
+                                a href="/api/plugins" { "/api/plugins" }
+                                a href="/metrics" { "/metrics" }
+                            }
+                            p.updates {
+                                span id="updates" role="status" {}
+                                button id="pause" type="button" hidden { "Pause updates" }
+                                noscript { a href="" { "Reload" } }
+                            }
                         }
                     }
                     main id="content" tabindex="-1" { (content) }
@@ -231,8 +233,7 @@ mod tests {
     #[test]
     fn a_page_has_landmarks_and_loads_nothing_from_elsewhere() {
         let page = rendered(html! { h1 { "x" } });
-        for part in
-            ["<html lang=\"en\">", "<main id=\"content\"", "<nav aria-label", "href=\"#content\"", "<title>"]
+        for part in ["<html lang=\"en\">", "<main id=\"content\"", "<header>", "href=\"#content\"", "<title>"]
         {
             assert!(page.contains(part), "{part}: {page}");
         }
@@ -240,6 +241,7 @@ mod tests {
         assert!(!page.contains("<script"), "a page that stays as it is has no script: {page}");
         let live = Page { title: "t", events: Some(EVENTS_PATH), content: html! {} }.render();
         assert!(live.contains("<script src=\"/page/live.js\" defer></script>"), "{live}");
+        assert!(live.contains("<nav aria-label=\"Documents\">"), "{live}");
         assert!(live.contains("<body data-events=\"/page/events\">"), "{live}");
     }
 }

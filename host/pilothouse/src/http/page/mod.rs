@@ -3,6 +3,7 @@
 //! A page is complete without scripts. With them, `live.js` fetches the page again after each event of the stream in [`live`], and replaces
 //! what has changed. Style, script and icon come from this host, and the content security policy allows nothing else.
 
+mod bundle;
 mod key;
 mod layout;
 mod live;
@@ -24,6 +25,7 @@ use serde::Deserialize;
 use super::AppState;
 use super::explain::ExplainQuery;
 use crate::commands::percent_encoded;
+pub(super) use bundle::bundle_routes;
 use layout::{EVENTS_PATH, ICON_PATH, SCRIPT_PATH, STYLE_PATH};
 pub(super) use live::LiveUpdates;
 use overview::OverviewQuery;
@@ -39,10 +41,16 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/", get(overview))
         .route("/plugins/{name}", get(plugin))
         .route("/plugins/{name}/keys/{*key}", get(key))
+        .route(EVENTS_PATH, get(live::events))
+        .merge(assets())
+}
+
+/// The routes of the files that belong to the pages.
+fn assets<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
         .route(STYLE_PATH, get(async || asset("text/css; charset=utf-8", STYLE)))
         .route(SCRIPT_PATH, get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
         .route(ICON_PATH, get(async || asset("image/svg+xml", ICON)))
-        .route(EVENTS_PATH, get(live::events))
 }
 
 /// Returns a file that belongs to the page. Another version of the host may have another one under the same path.
@@ -55,23 +63,30 @@ fn html(status: StatusCode, page: String) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], Html(page)).into_response()
 }
 
-/// Renders the overview. A question about a key, as the form of a plugin's page asks it, leads to the key's page.
 async fn overview(State(state): State<AppState>, Query(query): Query<OverviewQuery>) -> Response {
+    match question(&query) {
+        Some(response) => response,
+        None => html(StatusCode::OK, overview::render(&state.host.status(), &query, true)),
+    }
+}
+
+/// Returns the way to the page of a key, if the query has a question as the form of a plugin's page asks it.
+fn question(query: &OverviewQuery) -> Option<Response> {
     if query.plugin.is_empty() {
-        return html(StatusCode::OK, overview::render(&state.host.status(), &query));
+        return None;
     }
     let path = match query.key.trim() {
         "" => layout::plugin_path(&query.plugin),
         key => layout::key_path(&query.plugin, query.watch.trim(), key),
     };
-    match path {
+    Some(match path {
         Some(path) => Redirect::to(&path).into_response(),
         None => {
             let problem =
                 "no object has such a key: write NAMESPACE/NAME, or NAME for a cluster-scoped object";
             html(StatusCode::BAD_REQUEST, key::render_problem(&query.plugin, &query.key, problem))
         }
-    }
+    })
 }
 
 async fn plugin(State(state): State<AppState>, Path(name): Path<String>) -> Response {
@@ -88,8 +103,9 @@ async fn plugin(State(state): State<AppState>, Path(name): Path<String>) -> Resp
         Err(_) => Vec::new(),
     };
     let log = &log[log.len().saturating_sub(plugin::MAX_LINES)..];
-    let page = plugin::render(PluginContent { status, details: details.as_ref(), keys: keys.as_ref(), log });
-    html(StatusCode::OK, page)
+    let content =
+        PluginContent { status, details: details.as_ref(), keys: keys.as_ref(), log, is_live: true };
+    html(StatusCode::OK, plugin::render(content))
 }
 
 #[derive(Deserialize)]
@@ -105,7 +121,7 @@ async fn key(
 ) -> Response {
     let question = ExplainQuery { plugin, key, watch: query.watch };
     match question.answer(&state.host).await {
-        Ok(explained) => html(StatusCode::OK, key::render(&explained)),
+        Ok(explained) => html(StatusCode::OK, key::render(&explained, true)),
         Err((status, problem)) => {
             html(status, key::render_problem(&question.plugin, &question.key, &problem))
         }

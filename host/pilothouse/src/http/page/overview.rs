@@ -62,8 +62,8 @@ impl OverviewQuery {
     }
 }
 
-/// Renders the overview.
-pub(super) fn render(plugins: &[PluginStatus], query: &OverviewQuery) -> String {
+/// Renders the overview. It is brought up to date if `is_live`.
+pub(super) fn render(plugins: &[PluginStatus], query: &OverviewQuery, is_live: bool) -> String {
     // Links repeat the search, so a long one is cut before it is used.
     let q = query.q.chars().take(MAX_SEARCH).collect::<String>();
     let query = OverviewQuery { q, state: query.state.chars().take(MAX_SEARCH).collect(), ..query.clone() };
@@ -96,7 +96,7 @@ pub(super) fn render(plugins: &[PluginStatus], query: &OverviewQuery) -> String 
             }
         }
     };
-    Page { title: "Plugins", events: Some(EVENTS_PATH), content }.render()
+    Page { title: "Plugins", events: is_live.then_some(EVENTS_PATH), content }.render()
 }
 
 /// Renders how many plugins are in each state, with links to them.
@@ -216,6 +216,10 @@ mod tests {
     fn shown(page: &str) -> Vec<&str> {
         let rows = page.split("<th scope=\"row\">").skip(1);
         rows.filter_map(|row| row.split("\">").nth(1)?.split("</a>").next()).collect()
+    }
+
+    fn render(plugins: &[PluginStatus], query: &OverviewQuery) -> String {
+        super::render(plugins, query, true)
     }
 
     fn named(names: &[&str]) -> Vec<PluginStatus> {

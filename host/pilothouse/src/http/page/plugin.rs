@@ -27,11 +27,13 @@ pub(super) struct PluginContent<'a> {
     pub(super) keys: Option<&'a PluginKeys>,
     /// The last lines of its log, the oldest first.
     pub(super) log: &'a [PluginLogLine],
+    /// Whether the page is brought up to date.
+    pub(super) is_live: bool,
 }
 
 /// Renders the page.
 pub(super) fn render(plugin: PluginContent<'_>) -> String {
-    let PluginContent { status, details, keys, log } = plugin;
+    let PluginContent { status, details, keys, log, is_live } = plugin;
     let name = &status.name;
     let content = html! {
         nav.path aria-label="Path" { a href="/" { "Plugins" } }
@@ -60,9 +62,10 @@ pub(super) fn render(plugin: PluginContent<'_>) -> String {
         @if let Some(details) = details {
             section id="history" data-live aria-labelledby="history-heading" { (history(&details.history)) }
         }
-        section id="log" data-live aria-labelledby="log-heading" { (log_section(name, log)) }
+        section id="log" data-live aria-labelledby="log-heading" { (log_section(name, log, is_live)) }
     };
-    Page { title: name, events: Some(&events_path(name)), content }.render()
+    let events = is_live.then(|| events_path(name));
+    Page { title: name, events: events.as_deref(), content }.render()
 }
 
 fn state_section(status: &PluginStatus, details: Option<&PluginDetails>) -> Markup {
@@ -232,14 +235,15 @@ fn slow(plugin: &str, details: &PluginDetails) -> Markup {
     }
 }
 
-fn log_section(plugin: &str, log: &[PluginLogLine]) -> Markup {
+fn log_section(plugin: &str, log: &[PluginLogLine], is_live: bool) -> Markup {
     html! {
         h2 id="log-heading" { "Log" }
         @if log.is_empty() {
             p { "The log is empty." }
         } @else {
             p {
-                "The last " (log.len()) " lines. " code { "pilothouse logs " (short(plugin)) " --follow" } " shows all that follow."
+                "The last " (log.len()) " lines."
+                @if is_live { " " code { "pilothouse logs " (short(plugin)) " --follow" } " shows all that follow." }
             }
             div.scrolls.log role="region" aria-label="Lines of the log" tabindex="0" {
                 ol {
@@ -270,7 +274,7 @@ mod tests {
     fn page(status: &PluginStatus, details: Option<&PluginDetails>, keys: &Value, log: &Value) -> String {
         let keys: PluginKeys = serde_json::from_value(keys.clone()).expect("keys");
         let log: Vec<PluginLogLine> = serde_json::from_value(log.clone()).expect("lines");
-        render(PluginContent { status, details, keys: Some(&keys), log: &log })
+        render(PluginContent { status, details, keys: Some(&keys), log: &log, is_live: true })
     }
 
     fn no_keys() -> Value {
@@ -378,7 +382,8 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_a_plugin_has_a_page() {
         let status = plugin(&json!({"name": "a b", "state": "failed", "error": "it is a folder"}));
-        let shown = render(PluginContent { status: &status, details: None, keys: None, log: &[] });
+        let shown =
+            render(PluginContent { status: &status, details: None, keys: None, log: &[], is_live: true });
         assert!(shown.contains("it is a folder") && !shown.contains("id=\"grants\""), "{shown}");
         assert!(shown.contains("data-events=\"/page/events?plugin=a%20b\""), "{shown}");
     }
