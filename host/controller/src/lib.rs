@@ -39,7 +39,7 @@ pub use explain::{
     ServerObject, Situation, TriggerSituation, WatchSituation,
 };
 pub use host::{HostOptions, LoadProgress, PluginHost, ProvidedPlugins};
-pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
@@ -47,4 +47,7 @@ pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
 pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
-pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};
+pub use runtime::slow_reconciles::SlowReconcile;
+pub use runtime::{
+    ControlError, KeyStateName, PluginDetails, PluginGrants, PluginKeys, QueuedKey, WatchDetails,
+};

@@ -79,6 +79,7 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Preflight(flags) => Box::pin(commands::preflight::run(flags)).await,
         Command::Size(flags) => Box::pin(commands::size::run(flags)).await,
         Command::Bundle(flags) => Box::pin(commands::bundle::run(flags)).await,
+        Command::Show(flags) => commands::show::run(flags).await,
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,

@@ -21,6 +21,7 @@ use crate::name::PluginName;
 use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
+use crate::runtime::slow_reconciles::SlowReconciles;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
@@ -48,6 +49,8 @@ pub(crate) struct GuestServices {
     pub(crate) paused: Arc<Mutex<bool>>,
     /// The calls of its guests that failed.
     pub(crate) recent_errors: RecentErrors,
+    /// The reconciles that took longest.
+    pub(crate) slow_reconciles: SlowReconciles,
     /// Whether its code is being compiled.
     pub(crate) compile_status: CompileStatus,
     /// Which of its versions runs.
@@ -137,6 +140,7 @@ impl GuestServices {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             started: Instant::now(),

@@ -1,6 +1,7 @@
 //! Runs the plugins of one directory.
 
 mod control;
+mod details;
 mod load_progress;
 mod provided_plugins;
 mod provided_problems;
@@ -48,6 +49,7 @@ use crate::outgoing::Tls;
 use crate::rollout::{RecordFile, Rollout};
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
+use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 pub use load_progress::LoadProgress;
 pub use provided_plugins::ProvidedPlugins;
@@ -472,6 +474,7 @@ impl PluginHost {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name)),
             started: self.shared.started,

@@ -70,7 +70,7 @@ impl PluginStatusSource {
         Ok(facts)
     }
 
-    fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
+    pub(super) fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
         let status = self.status();
         let missing = match version {
             Some(version) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -228,6 +229,7 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
         &item.key().key,
         reconciled.record(item.attempts(), reasons),
     );
+    guest.slow_reconciles.record(item.key(), reconciled.time, Timestamp::now);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             guest.recent_errors.record_success();

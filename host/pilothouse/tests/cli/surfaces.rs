@@ -218,6 +218,11 @@ async fn the_status_servers_documents_match_their_snapshots() {
     let mut paths = String::new();
     let paths_of_the_port = [
         "/",
+        "/plugins/plugin",
+        "/plugins/plugin/keys/shop/none",
+        "/page/style.css",
+        "/page/live.js",
+        "/page/icon.svg",
         "/healthz",
         "/readyz",
         "/readyz/plugins",
