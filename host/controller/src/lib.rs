@@ -25,6 +25,7 @@ mod name;
 mod outgoing;
 mod rollout;
 mod runtime;
+mod trace;
 
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
@@ -48,3 +49,7 @@ pub use outgoing::PatternError;
 pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};
+pub use trace::{
+    Attribute, AttributeValue, Span, SpanContext, SpanId, SpanKind, SpanReceiver, TraceId, TraceOptions,
+    Tracer,
+};

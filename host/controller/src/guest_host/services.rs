@@ -21,6 +21,7 @@ use crate::name::PluginName;
 use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
+use crate::trace::Tracer;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
@@ -52,6 +53,8 @@ pub(crate) struct GuestServices {
     pub(crate) compile_status: CompileStatus,
     /// Which of its versions runs.
     pub(crate) rollout: Rollout,
+    /// Records the traces of reconciles.
+    pub(crate) tracer: Tracer,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -139,6 +142,7 @@ impl GuestServices {
             recent_errors: RecentErrors::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
+            tracer: Tracer::default(),
             started: Instant::now(),
             name,
         }

@@ -147,7 +147,7 @@ impl Fixture {
     async fn reconcile(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.guest.queue.add(item(), Reason::Created, Priority::Normal);
         let (held, _) = self.guest.queue.get().await.expect("the key");
-        let answer = self.writer().send(Some(&item()), write).await;
+        let answer = self.writer().send(Caller { item: Some(&item()), trace: None }, write).await;
         self.guest.queue.add(item(), Reason::Retry, Priority::Normal);
         drop(held);
         answer
@@ -260,8 +260,9 @@ async fn cut_off(fixture: &Fixture) {
     fixture.guest.queue.add(item(), Reason::Created, Priority::Normal);
     let (held, _) = fixture.guest.queue.get().await.expect("the key");
     let writer = fixture.writer();
-    let call: JoinHandle<_> =
-        tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
+    let call: JoinHandle<_> = tokio::spawn(async move {
+        writer.send(Caller { item: Some(&item()), trace: None }, write(Method::PUT)).await
+    });
     while fixture.got().is_empty() {
         tokio::task::yield_now().await;
     }
