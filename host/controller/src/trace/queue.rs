@@ -58,13 +58,13 @@ impl SpanReceiver {
     ///
     /// # Cancellation safety
     /// Safe.
-    pub async fn next(&mut self) -> Option<Vec<Span>> {
+    pub async fn recv(&mut self) -> Option<Vec<Span>> {
         let group = self.groups.recv().await?;
         Some(self.taken(group))
     }
 
     /// Returns the spans of one reconcile if some are queued.
-    pub fn try_next(&mut self) -> Option<Vec<Span>> {
+    pub fn try_recv(&mut self) -> Option<Vec<Span>> {
         let group = self.groups.try_recv().ok()?;
         Some(self.taken(group))
     }

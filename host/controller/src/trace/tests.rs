@@ -79,7 +79,7 @@ impl Fixture {
 
     /// Returns the spans of the next trace that is exported.
     fn exported(&mut self) -> Option<Vec<Span>> {
-        self.receiver.try_next()
+        self.receiver.try_recv()
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod embedded_server;
 mod listen_address;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
+#[cfg(feature = "traces")]
+pub(crate) mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -200,6 +202,9 @@ pub(crate) struct Run {
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: traces::TraceFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }
