@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn nothing_is_sent_without_an_endpoint() {
         for variables in [
-            &[][..],
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", " "), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"), ("OTEL_TRACES_EXPORTER", "none")],
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"), ("OTEL_SDK_DISABLED", "True")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", " "), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")][..],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"), ("OTEL_TRACES_EXPORTER", "none")][..],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"), ("OTEL_SDK_DISABLED", "True")][..],
+            &[("OTEL_SERVICE_NAME", "s")][..],
         ] {
             assert!(resolve(None, None, variables).expect("settings").is_none(), "{variables:?}");
         }
@@ -226,9 +226,9 @@ mod tests {
         let specific = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/own");
         for (argument, variables, expected) in [
             (Some("http://flag:4318"), &[general, specific][..], "http://flag:4318/v1/traces"),
-            (Some("http://flag:4318/own"), &[], "http://flag:4318/own"),
-            (None, &[general, specific], "https://traces/own"),
-            (None, &[general], "http://general:4318/base/v1/traces"),
+            (Some("http://flag:4318/own"), &[general][..], "http://flag:4318/own"),
+            (None, &[general, specific][..], "https://traces/own"),
+            (None, &[general][..], "http://general:4318/base/v1/traces"),
         ] {
             let settings = resolve(argument, None, variables).expect("settings").expect("an endpoint");
             assert_eq!(settings.endpoint, expected);

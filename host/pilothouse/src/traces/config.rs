@@ -25,7 +25,7 @@ pub(crate) struct TracingConfig {
     /// Reconciles that take this long are exported in any case, as those that fail are. Default: `1s`.
     #[serde(default, deserialize_with = "slow")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
-    slow: Option<Duration>,
+    pub(super) slow: Option<Duration>,
 }
 
 impl TracingConfig {
