@@ -216,6 +216,7 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
+    use crate::trace::{TraceOptions, Tracer};
 
     #[tokio::test]
     async fn a_response_beyond_the_limit_is_refused_and_one_at_the_limit_is_read() {
@@ -278,6 +279,23 @@ mod tests {
         let user = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
         assert_eq!(user(&server.acting_as(&account)).await, "system:serviceaccount:bots:a");
         assert_eq!(user(&server).await, "host");
+    }
+
+    #[tokio::test]
+    async fn only_a_client_for_a_span_sends_a_trace_header() {
+        let service = tower::service_fn(async |request: Request<Body>| {
+            let header = request.headers().get("traceparent").map_or(&b"none"[..], HeaderValue::as_bytes);
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(header.to_vec())))
+        });
+        let server = ApiClient::new(kube::Client::new(service, "default"));
+        let header = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
+        let metrics = crate::metrics::Metrics::register(&mut Default::default());
+        let (tracer, _spans) = Tracer::new(&TraceOptions { ratio: 1.0, slow: Duration::MAX }, &metrics);
+        let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
+        let span = trace.request("k8s.read", &Method::GET);
+        let expected = span.traceparent().expect("a header");
+        assert_eq!(header(&server.for_span(&span)).await, expected.as_bytes());
+        assert_eq!(header(&server).await, "none");
     }
 
     #[test]

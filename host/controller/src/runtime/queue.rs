@@ -372,6 +372,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_has_the_records_of_its_changes_until_it_was_processed() {
+        let queue = queue_with(HostMemory::default());
+        let metrics = crate::metrics::Metrics::register(&mut Default::default());
+        let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
+        let (tracer, _spans) = crate::trace::Tracer::new(&options, &metrics);
+        let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let object = pilothouse_model::Object::from_json(text).expect("an object");
+        let changed = pilothouse_model::Notification::Added { object, initial: false };
+        let now = Instant::now();
+        let event = || QueueEvent {
+            at: now,
+            record: tracer.event(&changed, &Arc::from("maps"), Reason::Updated, now),
+        };
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(event()));
+        queue.add(item("a"), Reason::Requeue, Priority::Normal);
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(event()));
+        let (mut got, reasons) = queue.get().await.expect("the item");
+        assert!(got.events().is_some());
+        queue.requeue_taken(&mut got, &reasons);
+        got.done();
+        let (mut got, reasons) = queue.get().await.expect("the item again");
+        assert!(got.events().is_some(), "it was not processed");
+        queue.requeue_after(&mut got, &reasons, Duration::ZERO);
+        got.done();
+        let (got, _) = queue.get().await.expect("the item once more");
+        assert!(got.events().is_none(), "nothing has changed since");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_key_has_the_time_of_its_oldest_change_until_it_was_processed() {
         let queue = queue_with(HostMemory::default());
         let first = Instant::now();
