@@ -72,6 +72,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         #[cfg(feature = "traces")]
         traces,
         startup,
+        metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));
