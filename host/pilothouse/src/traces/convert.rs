@@ -7,7 +7,7 @@ use pilothouse_otlp::message;
 const SAMPLED: u32 = 1;
 
 /// Returns the message for a span.
-pub(super) fn message(span: Span) -> message::Span {
+pub(super) fn to_message(span: Span) -> message::Span {
     let Span { context, parent, name, kind, start, end, attributes, links, is_error } = span;
     let links = links
         .into_iter()
@@ -74,8 +74,8 @@ mod tests {
             links: vec![message::Link { trace_id: vec![6; 16], span_id: vec![6; 8] }],
             status: Some(message::Status { code: 2 }),
         };
-        assert_eq!(message(span.clone()), expected);
-        let root = message(Span { parent: None, is_error: false, ..span });
+        assert_eq!(to_message(span.clone()), expected);
+        let root = to_message(Span { parent: None, is_error: false, ..span });
         assert_eq!((root.parent_span_id.len(), root.status), (0, None));
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::convert::message;
+use super::convert::to_message;
 
 /// The number of spans from which on a request is sent at once.
 const BATCH: usize = 512;
@@ -82,7 +82,7 @@ impl Sending {
 
     async fn send(&mut self, batch: Vec<Span>) {
         let size = batch.len();
-        let (lost, problem) = match self.exporter.export(batch.into_iter().map(message).collect()).await {
+        let (lost, problem) = match self.exporter.export(batch.into_iter().map(to_message).collect()).await {
             Ok(0) => return,
             Ok(refused) => (refused, "the trace collector refused them".to_owned()),
             Err(error) => (size, error.to_string()),
