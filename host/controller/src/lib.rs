@@ -25,6 +25,7 @@ mod name;
 mod outgoing;
 mod rollout;
 mod runtime;
+mod trace;
 
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
@@ -50,4 +51,8 @@ pub use runtime::predicate;
 pub use runtime::slow_reconciles::SlowReconcile;
 pub use runtime::{
     ControlError, KeyStateName, PluginDetails, PluginGrants, PluginKeys, QueuedKey, WatchDetails,
+};
+pub use trace::{
+    Attribute, AttributeValue, Span, SpanContext, SpanId, SpanKind, SpanReceiver, TraceId, TraceOptions,
+    Tracer,
 };

@@ -152,14 +152,15 @@ pub(crate) fn entry_text(entry: &JournalEntry) -> String {
             let outcome = if *queued { "queued the key" } else { "refused by the predicate" };
             format!("{change} in {watch}{version}: {outcome}")
         }
-        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome } => {
+        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome, trace_id } => {
             let reasons = reasons.join(", ");
             let time = Duration::from_micros(u64::from(*microseconds));
             let failed = match attempt {
                 0 => String::new(),
                 attempt => format!(" after {attempt} failed attempts"),
             };
-            format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}")
+            let trace = trace_id.as_ref().map(|id| format!(", trace {id}")).unwrap_or_default();
+            format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}{trace}")
         }
         EntryDetail::Write { verb, code, resource_version, same_key } => {
             let object = if *same_key { "" } else { " of another object" };
@@ -226,6 +227,8 @@ pub(crate) mod tests {
             {"time": "T2", "type": "write", "verb": "patch", "code": 200, "resourceVersion": 813, "sameKey": false},
             {"time": "T3", "type": "reconcile", "reasons": ["created", "retry"], "attempt": 1, "microseconds": 1500,
              "outcome": "done"},
+            {"time": "T4", "type": "reconcile", "reasons": ["updated"], "attempt": 0, "microseconds": 2500,
+             "outcome": "done", "traceId": "0af7"},
         ]);
         let expected = [
             "PredicateFalse: a < b is false",
@@ -240,6 +243,7 @@ pub(crate) mod tests {
             "  T1 updated in foos rv 812: refused by the predicate",
             "  T2 patch of another object rv 813: HTTP 200",
             "  T3 reconciled (created, retry) after 1 failed attempts in 1.5ms: done",
+            "  T4 reconciled (updated) in 2.5ms: done, trace 0af7",
         ];
         assert_eq!(texts(&now, &then), expected);
         assert_eq!(texts(&json!({}), &json!([])).len(), 3, "without a running version");

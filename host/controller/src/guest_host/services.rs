@@ -22,6 +22,7 @@ use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::slow_reconciles::SlowReconciles;
+use crate::trace::Tracer;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
@@ -55,6 +56,8 @@ pub(crate) struct GuestServices {
     pub(crate) compile_status: CompileStatus,
     /// Which of its versions runs.
     pub(crate) rollout: Rollout,
+    /// Records the traces of reconciles.
+    pub(crate) tracer: Tracer,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -143,6 +146,7 @@ impl GuestServices {
             slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
+            tracer: Tracer::default(),
             started: Instant::now(),
             name,
         }

@@ -10,6 +10,8 @@ mod parsing;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod shared;
+#[cfg(feature = "traces")]
+pub(crate) mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -154,6 +156,9 @@ pub(crate) struct Run {
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: traces::TraceFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }

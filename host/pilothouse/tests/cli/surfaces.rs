@@ -99,6 +99,7 @@ fn the_members_of_yaml_files_match_their_snapshot() {
     for (place, config) in [
         ("", "unknown: 1"),
         (" cache", "cache: {unknown: 1}"),
+        (" tracing", "tracing: {unknown: 1}"),
         (" plugins[]", "plugins: [{unknown: 1}]"),
         (" registries", "registries: {unknown: 1}"),
     ] {
