@@ -169,7 +169,7 @@ impl ReconcileAttempt<'_> {
         let reasons = &self.request.reasons;
         for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
             let (priority, event_at) = (self.item.priority(), self.item.event_at());
-            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at);
+            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at.map(Into::into));
         }
     }
 }
