@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_registry::{
-    Artifact, ClientOptions, Digest, Layout, OnViolation, PluginEntry, PluginSource, RegistryClient,
-    RegistrySettings, SourceObserver,
+    AddedPlugins, Artifact, ClientOptions, Decision, Digest, Layout, OnViolation, PluginEntry, PluginSource,
+    Problem, RegistryClient, RegistrySettings, SourceObserver, SourceReport,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use crate::signing::{Signer, attach_bundle};
 struct Reports {
     problems: Mutex<BTreeMap<String, Option<String>>>,
     updates: Mutex<Vec<String>>,
+    last: Mutex<BTreeMap<String, SourceReport>>,
     changed: Notify,
 }
 
@@ -35,12 +36,18 @@ impl SourceObserver for Reports {
     }
 
     fn files_changed(&self) {}
+
+    fn reported(&self, plugin: &str, report: &SourceReport) {
+        self.last.lock().insert(plugin.to_owned(), report.clone());
+        self.changed.notify_one();
+    }
 }
 
 /// A source that runs until this is dropped.
 struct RunningSource {
     reports: Arc<Reports>,
     folder: PathBuf,
+    added: AddedPlugins,
     shutdown: CancellationToken,
 }
 
@@ -59,9 +66,20 @@ impl RunningSource {
             folder = Some(path);
             observer
         });
-        let shutdown = CancellationToken::new();
-        tokio::spawn(source.expect("a source").run(shutdown.clone(), || 0.5));
-        Self { reports, folder: folder.expect("opened"), shutdown }
+        let source = source.expect("a source");
+        let (shutdown, added) = (CancellationToken::new(), source.added());
+        tokio::spawn(source.run(shutdown.clone(), || 0.5));
+        Self { reports, folder: folder.expect("opened"), added, shutdown }
+    }
+
+    /// Waits until the last report about a plugin is as wanted.
+    async fn wait_for_report(&self, plugin: &str, is_wanted: impl Fn(&SourceReport) -> bool) -> SourceReport {
+        loop {
+            if let Some(report) = self.reports.last.lock().get(plugin).filter(|report| is_wanted(report)) {
+                return report.clone();
+            }
+            self.reports.changed.notified().await;
+        }
     }
 
     /// Waits until the report about a plugin is as wanted.
@@ -208,4 +226,42 @@ async fn an_unsigned_version_does_not_replace_the_one_that_runs() {
         Some(wasm),
         "a new version is refused, and the old one still satisfies the policy"
     );
+}
+
+#[tokio::test]
+async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
+    let registry = FakeRegistry::start(Faults::default()).await;
+    let (wasm, digest) = push(&registry, "p", "one").await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let configured = [entry("q", &image(&registry, "p"))];
+    let running = RunningSource::start(&settings(&registry), &configured, cache.path());
+    running.wait_until_current("q").await;
+    let added = entry("p", &image(&registry, "p"));
+    running.added.set(vec![added.clone(), entry("absent", &image(&registry, "absent"))]);
+    let report = running.wait_for_report("p", |report| report.staged.is_some()).await;
+    assert_eq!((report.staged, report.decision), (Some(digest), Some(Decision::NoPolicy)));
+    assert_eq!(running.file("p.wasm"), Some(wasm.clone()));
+    let failed = running.wait_for_report("absent", |report| report.failure.is_some()).await;
+    assert_eq!(failed.failure.map(|error| error.problem()), Some(Problem::NotFound));
+
+    // Another sidecar is written without a request of the registry.
+    let before = registry.seen().len();
+    let mut pinned = added.clone();
+    pinned.image = format!("oci://{}/team/p@{digest}", registry.host());
+    pinned.sidecar.as_mut().expect("a sidecar").insert("workers".to_owned(), 3.into());
+    running.added.set(vec![pinned]);
+    while running.file("p.yaml").as_deref() != Some(&br#"{"workers":3}"#[..]) {
+        running.reports.changed.notified().await;
+    }
+    running.wait_for_report("absent", |report| *report == SourceReport::default()).await;
+    assert_eq!(running.file("p.wasm"), Some(wasm.clone()));
+    let asked = registry.seen().split_off(before);
+    assert!(!asked.iter().any(|request| request.path.contains("team/p/")), "{asked:?}");
+
+    running.added.set(Vec::new());
+    running.wait_for_report("p", |report| *report == SourceReport::default()).await;
+    assert_eq!((running.file("p.wasm"), running.file("p.yaml")), (None, None));
+    assert_eq!(running.reports.problems.lock().get("p"), Some(&None));
+    assert_eq!(running.file("q.wasm"), Some(wasm), "the plugin of the configuration stays");
+    assert!(!cache.path().join("records/p").exists());
 }
