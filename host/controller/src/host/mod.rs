@@ -2,6 +2,7 @@
 
 mod control;
 mod load_progress;
+mod plugin_objects;
 mod provided_plugins;
 mod provided_problems;
 mod removed_plugins;
@@ -50,7 +51,7 @@ use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 pub use load_progress::LoadProgress;
-pub use provided_plugins::ProvidedPlugins;
+pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
 use removed_plugins::RemovedPlugins;
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost, ProvidedPlugins};
+use pilothouse_controller::{
+    Clients, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+};
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -30,6 +32,8 @@ pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// Plugins of another source, such as registries.
     pub(crate) provided: Option<ProvidedPlugins>,
+    /// Objects of the kind `Plugin`, whose files `provided` has.
+    pub(crate) plugin_resource: Option<PluginResource>,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
     /// Who may read the status server.
@@ -115,6 +119,10 @@ impl RunningHost {
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
+        }
+        if let Some(resource) = flags.plugin_resource {
+            let (host, shutdown) = (host.clone(), shutdown.clone());
+            tokio::spawn(async move { host.run_plugin_objects(resource, shutdown).await });
         }
         let task = tokio::spawn({
             let (host, shutdown) = (host.clone(), shutdown.clone());

@@ -59,6 +59,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         provided: None,
+        plugin_resource: None,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: AuthMode::None,
         api_server: address.to_string(),

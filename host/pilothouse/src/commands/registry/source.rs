@@ -3,11 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_controller::ProvidedPlugins;
-use pilothouse_registry::{PluginEntry, PluginSource, RegistryError, RegistrySettings, SourceObserver};
+use pilothouse_controller::{
+    ObjectPlugin, PluginResource, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
+};
+use pilothouse_registry::{
+    AddedPlugins, Decision, PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings,
+    SourceObserver, SourceReport,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
+use crate::commands::plugin_resource::PluginResourceConfig;
 
 /// Shows in the host what becomes of the plugins.
 struct Observer(ProvidedPlugins);
@@ -30,6 +36,53 @@ impl SourceObserver for Observer {
     fn files_changed(&self) {
         self.0.notify_changed();
     }
+
+    fn reported(&self, plugin: &str, report: &SourceReport) {
+        self.0.set_report(plugin, provided_report(report));
+    }
+}
+
+fn provided_report(report: &SourceReport) -> ProvidedReport {
+    ProvidedReport {
+        digest: report.staged.map(|digest| digest.to_string()).unwrap_or_default(),
+        verification: match &report.decision {
+            None => Verification::Pending,
+            Some(Decision::NoPolicy) => Verification::NoPolicy,
+            Some(Decision::Unsigned) => Verification::NoSignatureNeeded,
+            Some(signed @ Decision::Signed(_)) => Verification::Signed(signed.to_string()),
+        },
+        failure: report.failure.as_ref().map(|error| ProvidedFailure {
+            reason: reason(error.problem()),
+            message: error.to_string(),
+            is_unverified: error.problem() == Problem::Unverified,
+        }),
+    }
+}
+
+/// Returns the reason of a condition.
+fn reason(problem: Problem) -> &'static str {
+    match problem {
+        Problem::Invalid => "InvalidImage",
+        Problem::Unreachable => "Unreachable",
+        Problem::Timeout => "Timeout",
+        Problem::Busy => "RegistryBusy",
+        Problem::Denied => "Denied",
+        Problem::NotFound => "NotFound",
+        Problem::ForbiddenHost => "ForbiddenHost",
+        Problem::TooLarge => "TooLarge",
+        Problem::Altered => "Altered",
+        Problem::Layout => "UnknownLayout",
+        Problem::Protocol => "ProtocolError",
+        Problem::Cache => "CacheError",
+        Problem::Unverified => "Unverified",
+    }
+}
+
+/// The plugins that come from registries, as the host needs them.
+pub(crate) struct StartedSource {
+    pub(crate) provided: ProvidedPlugins,
+    /// The objects of the kind `Plugin`, if the configuration enables them.
+    pub(crate) plugin_resource: Option<PluginResource>,
 }
 
 /// Starts to keep the plugins up to date. Those that the cache has are there when this returns. `cache_dir` is the directory for compiled plugins.
@@ -39,12 +92,17 @@ impl SourceObserver for Observer {
 pub(crate) async fn start(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
+    objects: &PluginResourceConfig,
     cache_dir: Option<PathBuf>,
     shutdown: CancellationToken,
-) -> Result<Option<ProvidedPlugins>, CommandError> {
-    if plugins.is_empty() {
+) -> Result<Option<StartedSource>, CommandError> {
+    if plugins.is_empty() && !objects.enabled {
         return Ok(None);
     }
+    let namespaces = objects
+        .other_namespaces()
+        .map_err(|problem| CommandError::Usage(format!("--config: {problem}; write names of namespaces")))?;
+    let configured = plugins.iter().map(|plugin| plugin.name.clone()).collect();
     let cache = settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci"))).ok_or_else(|| {
         CommandError::Usage(
             "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
@@ -54,8 +112,25 @@ pub(crate) async fn start(
     let (source, provided) = opened
         .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
+    let added = source.added();
     tokio::spawn(source.run(shutdown, rand::random::<f64>));
-    Ok(Some(provided))
+    let plugin_resource = objects.enabled.then(|| PluginResource {
+        namespaces,
+        configured,
+        apply: Arc::new(move |plugins| apply(&added, plugins)),
+    });
+    Ok(Some(StartedSource { provided, plugin_resource }))
+}
+
+/// Has the source keep the plugins of objects up to date.
+fn apply(added: &AddedPlugins, plugins: Vec<ObjectPlugin>) {
+    let entries = plugins.into_iter().map(|ObjectPlugin { name, image, poll, sidecar }| PluginEntry {
+        name,
+        image,
+        poll,
+        sidecar: Some(sidecar),
+    });
+    added.set(entries.collect());
 }
 
 fn open(

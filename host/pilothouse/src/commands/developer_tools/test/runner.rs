@@ -85,6 +85,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
         provided: None,
+        plugin_resource: None,
         allowed_hosts: Vec::new(),
         auth: AuthMode::None,
         api_server: "embedded".to_owned(),

@@ -1,0 +1,152 @@
+//! Parses an object of the kind `Plugin`. Its content is untrusted: the CRD's schema may be another one than this host's.
+
+use pilothouse_model::Object;
+use serde_json::{Map, Value};
+
+use super::object_status::PluginObjectStatus;
+use super::selection::Refusal;
+use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
+use crate::logs::printable;
+
+/// Limit in bytes for a stored status. A larger one was not written by a host, and is replaced.
+const MAX_STATUS: usize = 64 << 10;
+/// Limit in bytes for `image` and `poll`.
+const MAX_TEXT: usize = 1024;
+
+/// An object of the kind `Plugin`.
+#[derive(Clone, Debug)]
+pub(crate) struct PluginObject {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) generation: u64,
+    pub(crate) resource_version: String,
+    /// `metadata.creationTimestamp`, whose texts are ordered like the times.
+    pub(super) created: String,
+    pub(super) spec: Result<PluginSpec, Refusal>,
+    /// The stored status.
+    pub(crate) status: PluginObjectStatus,
+}
+
+/// The valid `spec` of an object.
+#[derive(Clone, Debug)]
+pub(super) struct PluginSpec {
+    pub(super) image: String,
+    pub(super) poll: Option<String>,
+    /// The members of the sidecar.
+    pub(super) members: Map<String, Value>,
+    pub(super) sidecar: Sidecar,
+}
+
+impl PluginObject {
+    pub(crate) fn parse(object: &Object) -> Self {
+        let status = object.field("/status").filter(|text| text.len() <= MAX_STATUS);
+        Self {
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            generation: object.generation(),
+            resource_version: object.resource_version().to_owned(),
+            created: object.text("/metadata/creationTimestamp").unwrap_or_default().into_owned(),
+            spec: PluginSpec::parse(object.field("/spec").unwrap_or_default()),
+            status: status.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        }
+    }
+}
+
+impl PluginSpec {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.len() > MAX_SIDECAR {
+            let (size, most) = (text.len(), MAX_SIDECAR);
+            return Err(invalid(&format!("the spec has {size} bytes, and at most {most} are accepted")));
+        }
+        // Nesting beyond 128 levels is an error.
+        let members = serde_json::from_str::<Map<String, Value>>(text);
+        let mut members = members.map_err(|error| invalid(&format!("the spec cannot be read: {error}")))?;
+        let image = text_member(&mut members, "image")?
+            .ok_or_else(|| invalid("image is missing; write oci://REGISTRY/REPOSITORY:TAG"))?;
+        let poll = text_member(&mut members, "poll")?;
+        // JSON is YAML, too.
+        let sidecar = Sidecar::parse(&Value::Object(members.clone()).to_string())
+            .map_err(|error| invalid(&error.to_string()))?;
+        Ok(Self { image, poll, members, sidecar })
+    }
+}
+
+/// Takes a member that is a text.
+fn text_member(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Refusal> {
+    match members.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= MAX_TEXT => Ok(Some(text)),
+        Some(_) => Err(invalid(&format!("{name} is not a text of at most {MAX_TEXT} bytes"))),
+    }
+}
+
+fn invalid(problem: &str) -> Refusal {
+    let problem = printable(problem);
+    Refusal::new("InvalidSpec", format!("spec: {problem}; the plugin does not run until this is corrected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(spec: &Value) -> Result<PluginSpec, String> {
+        let object = json!({
+            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": spec, "status": {"observedGeneration": 2, "future": [1]},
+        });
+        let object = PluginObject::parse(&Object::from_json(object.to_string()).expect("an object"));
+        assert_eq!((object.generation, object.created.as_str()), (3, "2026-01-01T00:00:00Z"));
+        assert_eq!(object.status.observed_generation, 2);
+        object.spec.map_err(|refusal| {
+            assert_eq!(refusal.reason, "InvalidSpec");
+            refusal.message
+        })
+    }
+
+    #[test]
+    fn a_spec_is_a_sidecar_with_an_image() {
+        let spec =
+            parsed(&json!({"image": "r.example/p:1", "poll": "5m", "workers": 2, "config": {"a": [1]}}));
+        let spec = spec.expect("valid");
+        assert_eq!((spec.image.as_str(), spec.poll.as_deref()), ("r.example/p:1", Some("5m")));
+        assert_eq!(Value::Object(spec.members), json!({"workers": 2, "config": {"a": [1]}}));
+        assert_eq!(spec.sidecar.workers, Some(2));
+        assert_eq!(parsed(&json!({"image": "r.example/p:1"})).expect("valid").sidecar, Sidecar::default());
+    }
+
+    #[test]
+    fn a_hostile_spec_is_refused_with_a_short_reason() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        for (spec, part) in [
+            (json!({}), "image is missing"),
+            (json!({"image": 7}), "image is not a text"),
+            (json!({"image": "x".repeat(2000)}), "image is not a text"),
+            (json!({"image": "r/p:1", "poll": ["1s"]}), "poll is not a text"),
+            (json!({"image": "r/p:1", "worker": 2}), "unknown field"),
+            (json!({"image": "r/p:1", "workers": 0}), "workers: 0 is not between"),
+            (json!({"image": "r/p:1", "serviceAccount": "a/../b"}), "is not a service account"),
+            (json!({"image": "r/p:1", "config": {"deep": nested(100)}}), "spec: "),
+            (json!({"image": "r/p:1", "config": {"text": "x".repeat(MAX_SIDECAR)}}), "bytes"),
+            (json!([]), "cannot be read"),
+            (json!("text\u{1b}[31m"), "cannot be read"),
+        ] {
+            let error = parsed(&spec).expect_err(part);
+            assert!(error.contains(part), "{part}: {error}");
+            assert!(error.len() < 1000 && !error.contains(['\n', '\u{1b}']), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_no_host_wrote_is_ignored() {
+        for status in [json!("text"), json!({"conditions": 3}), json!({"state": "x".repeat(MAX_STATUS)})] {
+            let object = json!({"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "p"}, "status": status});
+            let object = PluginObject::parse(&Object::from_json(object.to_string()).expect("an object"));
+            assert_eq!(object.status, PluginObjectStatus::default());
+        }
+    }
+}
