@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 pub(crate) use conditions::{Observation, wanted_status};
 pub use crd::plugin_crd;
 pub(crate) use object::PluginObject;
-pub(crate) use object_status::{Change, PluginObjectStatus};
+pub(crate) use object_status::PluginObjectStatus;
 pub(crate) use selection::{Refusal, TakenNames, select};
 pub(crate) use write_schedule::WriteSchedule;
 
@@ -40,7 +40,7 @@ pub(crate) const MAX_OBJECTS: usize = 1000;
 /// The most namespaces that a configuration lists. Each is a watch.
 const MAX_NAMESPACES: usize = 256;
 /// The most plugins of a namespace that is not the host's own.
-const MAX_OBJECTS_OF_OTHERS: usize = 50;
+pub(crate) const MAX_OBJECTS_OF_OTHERS: usize = 50;
 
 /// Which objects of the kind `Plugin` a host runs, and how.
 #[derive(Clone)]

@@ -17,8 +17,9 @@ use super::{PluginHost, ProvidedPlugins, ProvidedReport};
 use crate::client::{APPLY_PATCH, Payload, RequestError, query};
 use crate::lifecycle::PluginStatus;
 use crate::plugin_resource::{
-    Change, MAX_OBJECTS, ObjectPlugin, Observation, OtherNamespaces, PluginObject, PluginObjectStatus,
-    PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select, wanted_status,
+    MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, ObjectPlugin, Observation, OtherNamespaces, PluginObject,
+    PluginObjectStatus, PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select,
+    wanted_status,
 };
 
 /// How often the status of the plugins is compared with that of the objects.
@@ -29,8 +30,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const WARNING_INTERVAL: Duration = Duration::from_mins(5);
 /// The field manager of the status.
 const FIELD_MANAGER: &str = "pilothouse-plugins";
-/// Objects that are read of each watch. Those that are run are fewer, and the rest shows why it is not.
-const MAX_READ: usize = 2 * MAX_OBJECTS;
 
 impl PluginHost {
     /// Runs the plugins of `Plugin` objects until shutdown. Does nothing without [another source](Self::add_provided_plugins), which provides
@@ -163,12 +162,23 @@ impl Follower {
     /// Parses the objects that are new or have changed.
     fn read(&mut self) {
         let mut previous = std::mem::take(&mut self.objects);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for watch in self.watches.iter().filter(|watch| watch.subscription.has_synced()) {
-            for object in watch.subscription.store().page(None, None, MAX_READ) {
+            for object in watch.subscription.store().list() {
                 let key = object.key();
                 if object.deletion_timestamp().is_some() || self.objects.contains_key(key) {
                     continue;
                 }
+                let most = match object.namespace() == self.host.shared.options.namespace {
+                    true => MAX_OBJECTS,
+                    false => MAX_OBJECTS_OF_OTHERS,
+                };
+                let count = counts.entry(object.namespace().to_owned()).or_default();
+                // More than are run, so that some of the others say why they are not.
+                if *count >= 2 * most {
+                    continue;
+                }
+                *count += 1;
                 let is_same = |known: &FollowedObject| {
                     known.object.uid == object.uid()
                         && known.object.resource_version == object.resource_version()
@@ -208,8 +218,7 @@ impl Follower {
 
     /// Writes the statuses that have changed, as far as the schedule allows it.
     async fn write_statuses(&mut self, decisions: &[Decision]) {
-        let uids = self.objects.values().map(|followed| followed.object.uid.as_str()).collect();
-        self.schedule.retain(&uids);
+        self.schedule.retain(&self.objects.values().map(|followed| followed.object.uid.as_str()).collect());
         if decisions.is_empty() {
             return;
         }
