@@ -45,6 +45,10 @@ pub trait SourceObserver: Send + Sync {
     fn files_changed(&self);
     /// An attempt has ended, or the folder was filled from the cache.
     fn reported(&self, _plugin: &str, _report: &SourceReport) {}
+    /// An added plugin was removed, and so were its files.
+    fn removed(&self, plugin: &str) {
+        self.set_problem(plugin, None);
+    }
 }
 
 /// What is known of a plugin after an attempt.

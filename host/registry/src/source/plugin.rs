@@ -78,8 +78,10 @@ impl SourcedPlugin {
         self.retire();
         shared.use_nothing(self.name());
         let removed = self.remove_files(shared).and_then(|()| shared.cache.remove_record(self.name()));
-        shared.observer.set_problem(self.name(), removed.err().map(|error| error.to_string()));
-        shared.observer.reported(self.name(), &SourceReport::default());
+        match removed {
+            Ok(()) => shared.observer.removed(self.name()),
+            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+        }
         shared.observer.files_changed();
     }
 

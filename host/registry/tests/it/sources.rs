@@ -41,6 +41,12 @@ impl SourceObserver for Reports {
         self.last.lock().insert(plugin.to_owned(), report.clone());
         self.changed.notify_one();
     }
+
+    fn removed(&self, plugin: &str) {
+        self.problems.lock().remove(plugin);
+        self.last.lock().remove(plugin);
+        self.changed.notify_one();
+    }
 }
 
 /// A source that runs until this is dropped.
@@ -91,6 +97,12 @@ impl RunningSource {
 
     async fn wait_for_problem(&self, plugin: &str, text: &str) {
         self.wait_for(plugin, |problem| problem.as_ref().is_some_and(|problem| problem.contains(text))).await;
+    }
+
+    async fn wait_until_removed(&self, plugin: &str) {
+        while self.reports.last.lock().contains_key(plugin) {
+            self.reports.changed.notified().await;
+        }
     }
 
     async fn wait_until_current(&self, plugin: &str) {
@@ -253,15 +265,15 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
     while running.file("p.yaml").as_deref() != Some(&br#"{"workers":3}"#[..]) {
         running.reports.changed.notified().await;
     }
-    running.wait_for_report("absent", |report| *report == SourceReport::default()).await;
+    running.wait_until_removed("absent").await;
     assert_eq!(running.file("p.wasm"), Some(wasm.clone()));
     let asked = registry.seen().split_off(before);
     assert!(!asked.iter().any(|request| request.path.contains("team/p/")), "{asked:?}");
 
     running.added.set(Vec::new());
-    running.wait_for_report("p", |report| *report == SourceReport::default()).await;
+    running.wait_until_removed("p").await;
     assert_eq!((running.file("p.wasm"), running.file("p.yaml")), (None, None));
-    assert_eq!(running.reports.problems.lock().get("p"), Some(&None));
+    assert_eq!(running.reports.problems.lock().get("p"), None);
     assert_eq!(running.file("q.wasm"), Some(wasm), "the plugin of the configuration stays");
     assert!(!cache.path().join("records/p").exists());
 }

@@ -40,6 +40,12 @@ impl SourceObserver for Observer {
     fn reported(&self, plugin: &str, report: &SourceReport) {
         self.0.set_report(plugin, provided_report(report));
     }
+
+    fn removed(&self, plugin: &str) {
+        self.0.set_problem(plugin, None);
+        self.0.set_report(plugin, ProvidedReport::default());
+        tracing::info!(plugin, "no object describes it any more; it is stopped");
+    }
 }
 
 fn provided_report(report: &SourceReport) -> ProvidedReport {
@@ -62,7 +68,7 @@ fn provided_report(report: &SourceReport) -> ProvidedReport {
 /// Returns the reason of a condition.
 fn reason(problem: Problem) -> &'static str {
     match problem {
-        Problem::Invalid => "InvalidImage",
+        Problem::Invalid => "InvalidSource",
         Problem::Unreachable => "Unreachable",
         Problem::Timeout => "Timeout",
         Problem::Busy => "RegistryBusy",
@@ -145,4 +151,29 @@ fn open(
         Arc::new(Observer(created))
     })?;
     Ok((source, provided.expect("a source that was opened has an observer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_what_a_condition_needs() {
+        let report = SourceReport { decision: Some(Decision::NoPolicy), ..SourceReport::default() };
+        assert_eq!(provided_report(&report).verification, Verification::NoPolicy);
+        let signed = Some(Decision::Signed(vec!["ci".to_owned()]));
+        let verification = provided_report(&SourceReport { decision: signed, ..report }).verification;
+        assert_eq!(verification, Verification::Signed("signed by ci".to_owned()));
+        assert_eq!(provided_report(&SourceReport::default()), ProvidedReport::default());
+    }
+
+    #[test]
+    fn each_problem_has_a_reason_in_one_word() {
+        let error = "oci://nonsense".parse::<pilothouse_registry::Reference>().expect_err("no repository");
+        let failure =
+            provided_report(&SourceReport { failure: Some(error), ..SourceReport::default() }).failure;
+        let failure = failure.expect("a failure");
+        assert_eq!((failure.reason, failure.is_unverified), ("InvalidSource", false));
+        assert!(failure.message.contains("write oci://"), "{failure:?}");
+    }
 }
