@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::object_status::PluginObjectStatus;
 use super::selection::Refusal;
+use crate::access::ServiceAccount;
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::logs::printable;
 
@@ -35,12 +36,17 @@ pub(super) struct PluginSpec {
     pub(super) poll: Option<String>,
     /// The members of the sidecar.
     pub(super) members: Map<String, Value>,
-    pub(super) sidecar: Sidecar,
+    /// The bytes of the JSON text.
+    pub(super) size: usize,
+    pub(super) service_account: Option<ServiceAccount>,
+    /// Whether CRDs are granted.
+    pub(super) grants_crds: bool,
+    /// Whether HTTP hosts are granted.
+    pub(super) grants_http: bool,
 }
 
 impl PluginObject {
     pub(crate) fn parse(object: &Object) -> Self {
-        let status = object.field("/status").filter(|text| text.len() <= MAX_STATUS);
         Self {
             namespace: object.namespace().to_owned(),
             name: object.name().to_owned(),
@@ -49,9 +55,25 @@ impl PluginObject {
             resource_version: object.resource_version().to_owned(),
             created: object.text("/metadata/creationTimestamp").unwrap_or_default().into_owned(),
             spec: PluginSpec::parse(object.field("/spec").unwrap_or_default()),
-            status: status.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+            status: parse_status(object),
         }
     }
+
+    /// Whether this is the same object with the same spec.
+    pub(crate) fn has_spec_of(&self, object: &Object) -> bool {
+        self.uid == object.uid() && self.generation == object.generation()
+    }
+
+    /// Takes the rest from a newer version of the object with the same spec.
+    pub(crate) fn update_status(&mut self, object: &Object) {
+        self.resource_version = object.resource_version().to_owned();
+        self.status = parse_status(object);
+    }
+}
+
+fn parse_status(object: &Object) -> PluginObjectStatus {
+    let text = object.field("/status").filter(|text| text.len() <= MAX_STATUS);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 impl PluginSpec {
@@ -69,7 +91,15 @@ impl PluginSpec {
         // JSON is YAML, too.
         let sidecar = Sidecar::parse(&Value::Object(members.clone()).to_string())
             .map_err(|error| invalid(&error.to_string()))?;
-        Ok(Self { image, poll, members, sidecar })
+        Ok(Self {
+            image,
+            poll,
+            members,
+            size: text.len(),
+            service_account: sidecar.service_account,
+            grants_crds: sidecar.grants.crds == Some(true),
+            grants_http: !sidecar.grants.http.is_empty(),
+        })
     }
 }
 
@@ -115,8 +145,31 @@ mod tests {
         let spec = spec.expect("valid");
         assert_eq!((spec.image.as_str(), spec.poll.as_deref()), ("r.example/p:1", Some("5m")));
         assert_eq!(Value::Object(spec.members), json!({"workers": 2, "config": {"a": [1]}}));
-        assert_eq!(spec.sidecar.workers, Some(2));
-        assert_eq!(parsed(&json!({"image": "r.example/p:1"})).expect("valid").sidecar, Sidecar::default());
+        assert!(!spec.grants_crds && !spec.grants_http && spec.service_account.is_none());
+        let grants = json!({"crds": true, "http": ["a.example.com"]});
+        let spec =
+            parsed(&json!({"image": "r.example/p:1", "grants": grants, "serviceAccount": "shop/robot"}));
+        let spec = spec.expect("valid");
+        assert!(spec.grants_crds && spec.grants_http, "{spec:?}");
+        assert_eq!(spec.service_account.map(|account| account.to_string()).as_deref(), Some("shop/robot"));
+    }
+
+    #[test]
+    fn a_change_of_the_status_keeps_the_parsed_spec() {
+        let object = |generation: u64, uid: &str, version: &str, state: &str| {
+            let object = json!({
+                "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+                "metadata": {"name": "p", "uid": uid, "generation": generation, "resourceVersion": version},
+                "spec": {"image": "r.example/p:1"}, "status": {"state": state},
+            });
+            Object::from_json(object.to_string()).expect("an object")
+        };
+        let mut known = PluginObject::parse(&object(1, "a", "5", ""));
+        let newer = object(1, "a", "6", "running");
+        assert!(known.has_spec_of(&newer));
+        known.update_status(&newer);
+        assert_eq!((known.resource_version.as_str(), known.status.state.as_str()), ("6", "running"));
+        assert!(!known.has_spec_of(&object(2, "a", "7", "")) && !known.has_spec_of(&object(1, "b", "7", "")));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use super::object::{PluginObject, PluginSpec};
 use super::{MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, ObjectPlugin};
 use crate::name::PluginName;
 
+/// Limit in bytes for the spec of an object that is not in the host's own namespace. The host holds it several times in memory.
+const MAX_SPEC_OF_OTHERS: usize = 32 << 10;
+
 /// Why an object is not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -143,8 +146,7 @@ impl<'a> Selection<'a> {
 
 /// Checks that an object outside of the host's namespace gives its plugin nothing that belongs to the host.
 fn check_other_namespace(namespace: &str, spec: &PluginSpec) -> Result<(), Refusal> {
-    let is_own =
-        spec.sidecar.service_account.as_ref().is_some_and(|account| account.namespace() == namespace);
+    let is_own = spec.service_account.as_ref().is_some_and(|account| account.namespace() == namespace);
     if !is_own {
         let message = format!(
             "outside of the host's namespace, spec.serviceAccount has to name a service account of the object's own namespace; \
@@ -155,9 +157,16 @@ fn check_other_namespace(namespace: &str, spec: &PluginSpec) -> Result<(), Refus
     let reserved = [
         ("workers", spec.members.contains_key("workers")),
         ("limits", spec.members.contains_key("limits")),
-        ("grants.crds", spec.sidecar.grants.crds == Some(true)),
-        ("grants.http", !spec.sidecar.grants.http.is_empty()),
+        ("grants.crds", spec.grants_crds),
+        ("grants.http", spec.grants_http),
     ];
+    if spec.size > MAX_SPEC_OF_OTHERS {
+        let message = format!(
+            "spec has {} bytes, and outside of the host's namespace at most {MAX_SPEC_OF_OTHERS} are accepted; shorten spec.config",
+            spec.size
+        );
+        return Err(Refusal::new("NotAllowed", message));
+    }
     match reserved.into_iter().find(|(_, is_used)| *is_used) {
         Some((member, _)) => {
             let message = format!(
@@ -249,6 +258,7 @@ mod tests {
             (json!({"grants": {"http": ["a.example.com"]}}), "NotAllowed"),
             (json!({"limits": {"memory": "1Mi"}}), "NotAllowed"),
             (json!({"workers": 64}), "NotAllowed"),
+            (json!({"config": {"a": "x".repeat(MAX_SPEC_OF_OTHERS)}}), "NotAllowed"),
         ] {
             assert_eq!(decide(&[with(members.clone())], &[], &[]), [expected], "{members}");
         }

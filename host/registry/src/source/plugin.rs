@@ -25,7 +25,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
 /// A plugin and its state.
 #[derive(Clone)]
 pub(super) struct SourcedPlugin {
-    entry: PluginEntry,
+    entry: Arc<PluginEntry>,
     staged: Option<StagedVersion>,
     /// Why the staged version may be loaded.
     decision: Option<Decision>,
@@ -50,7 +50,7 @@ impl SourcedPlugin {
     /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it.
     pub(super) fn restore(entry: PluginEntry, shared: &Shared) -> Self {
         let active = Arc::new(Mutex::new(true));
-        let mut plugin = Self { entry, staged: None, decision: None, active };
+        let mut plugin = Self { entry: Arc::new(entry), staged: None, decision: None, active };
         let restored = plugin.restored(shared);
         let failure = restored.as_ref().err().cloned();
         match restored {

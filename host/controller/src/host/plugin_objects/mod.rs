@@ -1,6 +1,7 @@
 //! Follows objects of the kind `Plugin`: has their plugins run, and writes their status.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
@@ -17,9 +18,8 @@ use super::{PluginHost, ProvidedPlugins, ProvidedReport};
 use crate::client::{APPLY_PATCH, Payload, RequestError, query};
 use crate::lifecycle::PluginStatus;
 use crate::plugin_resource::{
-    MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, ObjectPlugin, Observation, OtherNamespaces, PluginObject,
-    PluginObjectStatus, PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select,
-    wanted_status,
+    MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, Observation, OtherNamespaces, PluginObject, PluginObjectStatus,
+    PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select, wanted_status,
 };
 
 /// How often the status of the plugins is compared with that of the objects.
@@ -42,7 +42,8 @@ impl PluginHost {
             resource,
             watches: Vec::new(),
             objects: BTreeMap::new(),
-            applied: None,
+            directory: None,
+            decisions: Arc::default(),
             shown_refusals: BTreeSet::new(),
             schedule: WriteSchedule::new(Instant::now()),
             next_warning: Instant::now(),
@@ -59,8 +60,8 @@ impl PluginHost {
     }
 }
 
-/// An object, and the plugin that is run or why none is.
-type Decision = (ObjectKey, Result<ObjectPlugin, Refusal>);
+/// An object, and why it is not run; `None` if it is.
+type Decision = (ObjectKey, Option<Refusal>);
 
 /// The state of the task.
 struct Follower {
@@ -70,8 +71,9 @@ struct Follower {
     /// That of the host's own namespace comes first.
     watches: Vec<Watch>,
     objects: BTreeMap<ObjectKey, FollowedObject>,
-    /// The plugins that were passed on last.
-    applied: Option<Vec<ObjectPlugin>>,
+    /// The plugins of the plugins directory for which the decisions were made.
+    directory: Option<Arc<BTreeSet<String>>>,
+    decisions: Arc<Vec<Decision>>,
     /// The plugins whose problem is the refusal of their object.
     shown_refusals: BTreeSet<String>,
     schedule: WriteSchedule,
@@ -96,11 +98,13 @@ impl Follower {
         if self.watches.is_empty() && self.subscribe().is_err() {
             return;
         }
+        // After a panic, everything is decided again.
+        self.directory = None;
         loop {
             self.log_failures();
-            if let Some(decisions) = self.decide() {
-                self.pass_on(&decisions);
-                self.write_statuses(&decisions).await;
+            if self.decide() {
+                self.show_refusals();
+                self.write_statuses().await;
             }
             let changes = self.watches.iter().map(|watch| Box::pin(watch.subscription.next_batch()));
             tokio::select! {
@@ -144,25 +148,43 @@ impl Follower {
         }
     }
 
-    /// Reads the objects and decides which are run. Returns `None` until the directory and the objects of the host's own namespace, which
-    /// have precedence, are known.
-    fn decide(&mut self) -> Option<Vec<Decision>> {
-        let directory = self.provided.directory()?;
-        if !self.watches.first()?.subscription.has_synced() {
-            return None;
+    /// Decides again which objects are run if something has changed, and passes their plugins on. Returns `false` until the directory and the
+    /// objects of the host's own namespace, which have precedence, are known.
+    fn decide(&mut self) -> bool {
+        let Some(directory) = self.provided.directory() else { return false };
+        if !self.watches.first().is_some_and(|watch| watch.subscription.has_synced()) {
+            return false;
         }
-        self.read();
-        let own = &self.host.shared.options.namespace;
+        let has_changed = self.read();
+        let is_same = self.directory.as_ref().is_some_and(|known| Arc::ptr_eq(known, &directory));
+        if is_same && !has_changed {
+            return true;
+        }
         let objects: Vec<_> = self.objects.values().map(|followed| &followed.object).collect();
         let taken = TakenNames { directory: &directory, configured: &self.resource.configured };
-        let decisions = select(&objects, own, taken);
-        Some(self.objects.keys().cloned().zip(decisions).collect())
+        let selected = select(&objects, &self.host.shared.options.namespace, taken);
+        let (mut plugins, mut decisions) = (Vec::new(), Vec::new());
+        for (key, selected) in self.objects.keys().zip(selected) {
+            let refusal = match selected {
+                Ok(plugin) => {
+                    plugins.push(plugin);
+                    None
+                }
+                Err(refusal) => Some(refusal),
+            };
+            decisions.push((key.clone(), refusal));
+        }
+        self.decisions = Arc::new(decisions);
+        self.directory = Some(directory);
+        (self.resource.apply)(plugins);
+        true
     }
 
-    /// Parses the objects that are new or have changed.
-    fn read(&mut self) {
+    /// Parses the objects that are new or have changed. Returns whether a spec has changed.
+    fn read(&mut self) -> bool {
         let mut previous = std::mem::take(&mut self.objects);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut has_changed = false;
         for watch in self.watches.iter().filter(|watch| watch.subscription.has_synced()) {
             for object in watch.subscription.store().list() {
                 let key = object.key();
@@ -179,53 +201,54 @@ impl Follower {
                     continue;
                 }
                 *count += 1;
-                let is_same = |known: &FollowedObject| {
-                    known.object.uid == object.uid()
-                        && known.object.resource_version == object.resource_version()
-                };
-                let followed = match previous.remove(key).filter(is_same) {
-                    Some(known) => known,
-                    None => FollowedObject { object: PluginObject::parse(&object), written: None },
+                let followed = match previous.remove(key) {
+                    Some(mut known) if known.object.has_spec_of(&object) => {
+                        if known.object.resource_version != object.resource_version() {
+                            known.object.update_status(&object);
+                            known.written = None;
+                        }
+                        known
+                    }
+                    _ => {
+                        has_changed = true;
+                        FollowedObject { object: PluginObject::parse(&object), written: None }
+                    }
                 };
                 self.objects.insert(key.clone(), followed);
             }
         }
+        has_changed || !previous.is_empty()
     }
 
-    /// Passes the plugins on if they have changed, and shows the refusals of the others as their problems.
-    fn pass_on(&mut self, decisions: &[Decision]) {
-        let mut plugins: Vec<_> =
-            decisions.iter().filter_map(|(_, decision)| decision.as_ref().ok()).cloned().collect();
-        plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    /// Shows the refusals as problems of their plugins. At each round, because a plugin that stops meanwhile removes its problem.
+    fn show_refusals(&mut self) {
+        let decisions = Arc::clone(&self.decisions);
         let mut refused = BTreeSet::new();
-        for (key, decision) in decisions {
-            if let Some(refusal) = decision.as_ref().err().filter(|refusal| refusal.owns_name) {
+        for (key, refusal) in decisions.iter() {
+            if let Some(refusal) = refusal.as_ref().filter(|refusal| refusal.owns_name) {
                 refused.insert(key.name().to_owned());
                 self.provided.set_problem(key.name(), Some(refusal.message.clone()));
             }
         }
-        for name in self.shown_refusals.difference(&refused) {
-            if plugins.binary_search_by(|plugin| plugin.name.as_str().cmp(name)).is_err() {
-                self.provided.set_problem(name, None);
-            }
+        let is_run =
+            |name: &str| decisions.iter().any(|(key, refusal)| refusal.is_none() && key.name() == name);
+        for name in self.shown_refusals.difference(&refused).filter(|name| !is_run(name.as_str())) {
+            self.provided.set_problem(name, None);
         }
         self.shown_refusals = refused;
-        if self.applied.as_ref() != Some(&plugins) {
-            (self.resource.apply)(plugins.clone());
-            self.applied = Some(plugins);
-        }
     }
 
     /// Writes the statuses that have changed, as far as the schedule allows it.
-    async fn write_statuses(&mut self, decisions: &[Decision]) {
+    async fn write_statuses(&mut self) {
         self.schedule.retain(&self.objects.values().map(|followed| followed.object.uid.as_str()).collect());
+        let decisions = Arc::clone(&self.decisions);
         if decisions.is_empty() {
             return;
         }
         let plugins: BTreeMap<_, _> =
             self.host.status().into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
-        for (key, decision) in decisions {
-            let Some(wanted) = self.due_status(key, decision, &plugins) else { continue };
+        for (key, refusal) in decisions.iter() {
+            let Some(wanted) = self.due_status(key, refusal.as_ref(), &plugins) else { continue };
             let Some(followed) = self.objects.get_mut(key) else { continue };
             let uid = followed.object.uid.clone();
             match write(&self.host, &followed.object, &wanted).await {
@@ -249,17 +272,17 @@ impl Follower {
     fn due_status(
         &mut self,
         key: &ObjectKey,
-        decision: &Result<ObjectPlugin, Refusal>,
+        refusal: Option<&Refusal>,
         plugins: &BTreeMap<String, PluginStatus>,
     ) -> Option<PluginObjectStatus> {
         let FollowedObject { object, written } = self.objects.get(key)?;
         let stored = written.as_ref().unwrap_or(&object.status);
-        let report = match decision {
-            Ok(_) => self.provided.report(key.name()),
-            Err(_) => ProvidedReport::default(),
+        let report = match refusal {
+            None => self.provided.report(key.name()),
+            Some(_) => ProvidedReport::default(),
         };
         let plugin = plugins.get(key.name()).filter(|plugin| !plugin.removed);
-        let observation = Observation { refusal: decision.as_ref().err(), report: &report, plugin };
+        let observation = Observation { refusal, report: &report, plugin };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let wanted = wanted_status(object, stored, observation, &now);
         let change = wanted.change_from(stored);
