@@ -32,8 +32,6 @@ pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
     /// Plugins of another source, such as registries.
     pub(crate) provided: Option<ProvidedPlugins>,
-    /// Objects of the kind `Plugin`, whose files `provided` has.
-    pub(crate) plugin_resource: Option<PluginResource>,
     /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
     /// Who may read the status server.
@@ -47,6 +45,8 @@ pub(crate) struct HostFlags {
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
+    /// Objects of the kind `Plugin`, whose files `provided` has.
+    pub(crate) plugin_resource: Option<PluginResource>,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
     pub(crate) test: TestHooks,

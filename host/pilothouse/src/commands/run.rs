@@ -97,7 +97,6 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         provided,
-        plugin_resource,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: flags.auth.unwrap_or(AuthMode::None),
         api_server,
@@ -106,6 +105,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
+        plugin_resource,
         startup: Arc::default(),
         test: flags.test,
     };

@@ -23,7 +23,7 @@ use crate::credentials::{CredentialFile, Credentials};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::reference::Reference;
-use crate::signature::{Decision, SignaturePolicy};
+use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
 pub use added::AddedPlugins;
 use added::RunningPlugins;
@@ -39,16 +39,16 @@ const AFTER_PANIC: Duration = Duration::from_secs(60);
 pub trait SourceObserver: Send + Sync {
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
-    /// A version of the plugin was put into the folder, for the reason in the text.
-    fn updated(&self, plugin: &str, text: &str);
-    /// The files in the folder have changed.
-    fn files_changed(&self);
     /// An attempt has ended, or the folder was filled from the cache.
     fn reported(&self, _plugin: &str, _report: &SourceReport) {}
     /// An added plugin was removed, and so were its files.
     fn removed(&self, plugin: &str) {
         self.set_problem(plugin, None);
     }
+    /// A version of the plugin was put into the folder, for the reason in the text.
+    fn updated(&self, plugin: &str, text: &str);
+    /// The files in the folder have changed.
+    fn files_changed(&self);
 }
 
 /// What is known of a plugin after an attempt.
@@ -57,7 +57,7 @@ pub struct SourceReport {
     /// The digest of the manifest whose plugin is in the folder.
     pub staged: Option<Digest>,
     /// Why that plugin may be loaded.
-    pub decision: Option<Decision>,
+    pub decision: Option<crate::signature::Decision>,
     /// Why the plugin could not be brought up to date.
     pub failure: Option<RegistryError>,
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_registry::{
-    AddedPlugins, Artifact, ClientOptions, Decision, Digest, Layout, OnViolation, PluginEntry, PluginSource,
-    Problem, RegistryClient, RegistrySettings, SourceObserver, SourceReport,
+    Artifact, ClientOptions, Digest, Layout, OnViolation, PluginEntry, PluginSource, Problem, RegistryClient,
+    RegistrySettings, SourceObserver,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,9 @@ use crate::signing::{Signer, attach_bundle};
 struct Reports {
     problems: Mutex<BTreeMap<String, Option<String>>>,
     updates: Mutex<Vec<String>>,
-    last: Mutex<BTreeMap<String, SourceReport>>,
+    /// The results of attempts and of judgements, by plugin.
+    pulls: Mutex<Vec<(String, Result<(), Problem>)>>,
+    verifications: Mutex<Vec<(String, Result<(), Problem>)>>,
     changed: Notify,
 }
 
@@ -31,29 +33,25 @@ impl SourceObserver for Reports {
         self.changed.notify_one();
     }
 
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
+        self.pulls.lock().push((plugin.to_owned(), result));
+    }
+
+    fn verified(&self, plugin: &str, result: Result<(), Problem>) {
+        self.verifications.lock().push((plugin.to_owned(), result));
+    }
+
     fn updated(&self, plugin: &str, _: &str) {
         self.updates.lock().push(plugin.to_owned());
     }
 
     fn files_changed(&self) {}
-
-    fn reported(&self, plugin: &str, report: &SourceReport) {
-        self.last.lock().insert(plugin.to_owned(), report.clone());
-        self.changed.notify_one();
-    }
-
-    fn removed(&self, plugin: &str) {
-        self.problems.lock().remove(plugin);
-        self.last.lock().remove(plugin);
-        self.changed.notify_one();
-    }
 }
 
 /// A source that runs until this is dropped.
 struct RunningSource {
     reports: Arc<Reports>,
     folder: PathBuf,
-    added: AddedPlugins,
     shutdown: CancellationToken,
 }
 
@@ -72,20 +70,9 @@ impl RunningSource {
             folder = Some(path);
             observer
         });
-        let source = source.expect("a source");
-        let (shutdown, added) = (CancellationToken::new(), source.added());
-        tokio::spawn(source.run(shutdown.clone(), || 0.5));
-        Self { reports, folder: folder.expect("opened"), added, shutdown }
-    }
-
-    /// Waits until the last report about a plugin is as wanted.
-    async fn wait_for_report(&self, plugin: &str, is_wanted: impl Fn(&SourceReport) -> bool) -> SourceReport {
-        loop {
-            if let Some(report) = self.reports.last.lock().get(plugin).filter(|report| is_wanted(report)) {
-                return report.clone();
-            }
-            self.reports.changed.notified().await;
-        }
+        let shutdown = CancellationToken::new();
+        tokio::spawn(source.expect("a source").run(shutdown.clone(), || 0.5));
+        Self { reports, folder: folder.expect("opened"), shutdown }
     }
 
     /// Waits until the report about a plugin is as wanted.
@@ -97,12 +84,6 @@ impl RunningSource {
 
     async fn wait_for_problem(&self, plugin: &str, text: &str) {
         self.wait_for(plugin, |problem| problem.as_ref().is_some_and(|problem| problem.contains(text))).await;
-    }
-
-    async fn wait_until_removed(&self, plugin: &str) {
-        while self.reports.last.lock().contains_key(plugin) {
-            self.reports.changed.notified().await;
-        }
     }
 
     async fn wait_until_current(&self, plugin: &str) {
@@ -160,6 +141,16 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
     assert_eq!(running.file("good.yaml").as_deref(), Some(&br#"{"workers":2}"#[..]));
     assert_eq!((running.file("absent.wasm"), running.file("absent.yaml")), (None, None));
     assert_eq!(*running.reports.updates.lock(), ["good"]);
+    let pulls = running.reports.pulls.lock();
+    for (plugin, result) in [
+        ("good", Ok(())),
+        ("absent", Err(Problem::NotFound)),
+        ("nonsense", Err(Problem::Invalid)),
+        ("impatient", Err(Problem::Invalid)),
+    ] {
+        assert!(pulls.contains(&(plugin.to_owned(), result)), "{plugin}: {pulls:?}");
+    }
+    assert!(running.reports.verifications.lock().is_empty(), "there is no policy");
 }
 
 #[tokio::test]
@@ -233,47 +224,12 @@ async fn an_unsigned_version_does_not_replace_the_one_that_runs() {
     push(&registry, "p", "malicious").await;
     let second = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     second.wait_for_problem("p", "there is no signature").await;
+    let unverified = ("p".to_owned(), Err(Problem::Unverified));
+    assert_eq!(*second.reports.verifications.lock(), [("p".to_owned(), Ok(())), unverified.clone()]);
+    assert_eq!(*second.reports.pulls.lock(), [unverified]);
     assert_eq!(
         second.file("p.wasm"),
         Some(wasm),
         "a new version is refused, and the old one still satisfies the policy"
     );
-}
-
-#[tokio::test]
-async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
-    let registry = FakeRegistry::start(Faults::default()).await;
-    let (wasm, digest) = push(&registry, "p", "one").await;
-    let cache = tempfile::tempdir().expect("a folder");
-    let configured = [entry("q", &image(&registry, "p"))];
-    let running = RunningSource::start(&settings(&registry), &configured, cache.path());
-    running.wait_until_current("q").await;
-    let added = entry("p", &image(&registry, "p"));
-    running.added.set(vec![added.clone(), entry("absent", &image(&registry, "absent"))]);
-    let report = running.wait_for_report("p", |report| report.staged.is_some()).await;
-    assert_eq!((report.staged, report.decision), (Some(digest), Some(Decision::NoPolicy)));
-    assert_eq!(running.file("p.wasm"), Some(wasm.clone()));
-    let failed = running.wait_for_report("absent", |report| report.failure.is_some()).await;
-    assert_eq!(failed.failure.map(|error| error.problem()), Some(Problem::NotFound));
-
-    // Another sidecar is written without a request of the registry.
-    let before = registry.seen().len();
-    let mut pinned = added.clone();
-    pinned.image = format!("oci://{}/team/p@{digest}", registry.host());
-    pinned.sidecar.as_mut().expect("a sidecar").insert("workers".to_owned(), 3.into());
-    running.added.set(vec![pinned]);
-    while running.file("p.yaml").as_deref() != Some(&br#"{"workers":3}"#[..]) {
-        running.reports.changed.notified().await;
-    }
-    running.wait_until_removed("absent").await;
-    assert_eq!(running.file("p.wasm"), Some(wasm.clone()));
-    let asked = registry.seen().split_off(before);
-    assert!(!asked.iter().any(|request| request.path.contains("team/p/")), "{asked:?}");
-
-    running.added.set(Vec::new());
-    running.wait_until_removed("p").await;
-    assert_eq!((running.file("p.wasm"), running.file("p.yaml")), (None, None));
-    assert_eq!(running.reports.problems.lock().get("p"), None);
-    assert_eq!(running.file("q.wasm"), Some(wasm), "the plugin of the configuration stays");
-    assert!(!cache.path().join("records/p").exists());
 }

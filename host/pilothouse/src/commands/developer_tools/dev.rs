@@ -59,7 +59,6 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let host = HostFlags {
         plugins: flags.plugins,
         provided: None,
-        plugin_resource: None,
         allowed_hosts: flags.hosts.allowed_hosts,
         auth: AuthMode::None,
         api_server: address.to_string(),
@@ -68,6 +67,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         engine,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
+        plugin_resource: None,
         startup,
         test: flags.test,
     };

@@ -85,7 +85,6 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
     HostFlags {
         plugins: plugin.folder().to_owned(),
         provided: None,
-        plugin_resource: None,
         allowed_hosts: Vec::new(),
         auth: AuthMode::None,
         api_server: "embedded".to_owned(),
@@ -94,6 +93,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         engine: engine.clone(),
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
+        plugin_resource: None,
         startup: Arc::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
     }
