@@ -220,7 +220,7 @@ impl PluginTask {
         change: &str,
     ) {
         let (Some(version), Some(files)) = (&self.installed, files) else { return };
-        tracing::warn!(plugin = %self.guest.name, "reloading: {change}");
+        self.guest.log.state(LogLevel::Warn, format_args!("reloading: {change}"));
         version.must_reload.store(true, Ordering::Relaxed);
         pending.cancel();
         self.start_loading(pending, files, &Input::Found);

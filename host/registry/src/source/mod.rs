@@ -21,7 +21,7 @@ use crate::cache::Cache;
 use crate::client::{ClientOptions, Limits, RegistryClient};
 use crate::credentials::{CredentialFile, Credentials};
 use crate::digest::Digest;
-use crate::error::RegistryError;
+use crate::error::{Problem, RegistryError};
 use crate::reference::Reference;
 use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
@@ -45,6 +45,10 @@ pub trait SourceObserver: Send + Sync {
     fn removed(&self, plugin: &str) {
         self.set_problem(plugin, None);
     }
+    /// An attempt to bring the plugin up to date has ended.
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>);
+    /// The signatures of a version of the plugin were judged by the policy.
+    fn verified(&self, plugin: &str, result: Result<(), Problem>);
     /// A version of the plugin was put into the folder, for the reason in the text.
     fn updated(&self, plugin: &str, text: &str);
     /// The files in the folder have changed.

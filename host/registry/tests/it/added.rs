@@ -43,6 +43,10 @@ impl SourceObserver for Reports {
         self.changed.notify_one();
     }
 
+    fn pulled(&self, _: &str, _: Result<(), Problem>) {}
+
+    fn verified(&self, _: &str, _: Result<(), Problem>) {}
+
     fn updated(&self, _: &str, _: &str) {}
 
     fn files_changed(&self) {}

@@ -69,6 +69,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         streaming_lists: true,
         plugin_resource: None,
         startup,
+        metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));

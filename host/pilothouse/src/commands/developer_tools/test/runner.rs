@@ -95,6 +95,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         streaming_lists: true,
         plugin_resource: None,
         startup: Arc::default(),
+        metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
     }
 }
