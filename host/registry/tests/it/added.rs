@@ -65,7 +65,7 @@ impl Reports {
     }
 }
 
-fn entry(name: &str, image: String) -> PluginEntry {
+fn entry(name: &str, image: &str) -> PluginEntry {
     let entry = serde_json::json!({"name": name, "image": image, "sidecar": {"workers": 2}});
     serde_json::from_value(entry).expect("an entry")
 }
@@ -90,7 +90,7 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
     let settings = RegistrySettings { plain_http: vec![registry.host()], ..RegistrySettings::default() };
     let (reports, mut folder) = (Arc::<Reports>::default(), PathBuf::new());
     let observer = Arc::clone(&reports);
-    let source = PluginSource::open(settings, vec![entry("q", image("p:1"))], cache.path(), |path| {
+    let source = PluginSource::open(settings, vec![entry("q", &image("p:1"))], cache.path(), |path| {
         folder = path;
         observer
     });
@@ -102,7 +102,7 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
     let is_staged = |report: Option<&SourceReport>| report.is_some_and(|report| report.staged.is_some());
     reports.wait_for("q", is_staged).await;
 
-    added.set(vec![entry("p", image("p:1")), entry("absent", image("absent:1"))]);
+    added.set(vec![entry("p", &image("p:1")), entry("absent", &image("absent:1"))]);
     reports.wait_for("p", is_staged).await;
     let report = reports.report("p");
     assert_eq!((report.staged, report.decision), (Some(digest), Some(Decision::NoPolicy)));
@@ -114,7 +114,7 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
 
     // Another sidecar is written without a request of the registry.
     let before = registry.seen().len();
-    let mut pinned = entry("p", image(&format!("p@{digest}")));
+    let mut pinned = entry("p", &image(&format!("p@{digest}")));
     pinned.sidecar.as_mut().expect("a sidecar").insert("workers".to_owned(), 3.into());
     added.set(vec![pinned]);
     while file("p.yaml").as_deref() != Some(&br#"{"workers":3}"#[..]) {
