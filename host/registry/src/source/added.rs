@@ -1,6 +1,6 @@
 //! Plugins that are added, changed and removed while the source runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -62,10 +62,9 @@ impl RunningPlugins {
     }
 
     async fn apply(&mut self, entries: Vec<PluginEntry>) {
-        let wanted: BTreeMap<&str, &PluginEntry> =
-            entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
+        let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let removed: Vec<String> =
-            self.running.keys().filter(|name| !wanted.contains_key(name.as_str())).cloned().collect();
+            self.running.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         for name in removed {
             if let Some(running) = self.running.remove(&name) {
                 let (plugin, shared) = (running.plugin.clone(), Arc::clone(&self.shared));
