@@ -76,16 +76,14 @@ impl PluginObjectStatus {
         }
     }
 
-    fn without_messages(&self) -> (u64, [&str; 3], Vec<(&str, ConditionStatus, &str, u64)>) {
-        let conditions = self.conditions.iter().map(|condition| {
-            let Condition { r#type, status, reason, observed_generation, .. } = condition;
-            (r#type.as_str(), *status, reason.as_str(), *observed_generation)
-        });
-        (
-            self.observed_generation,
-            [self.state.as_str(), self.version.as_str(), self.digest.as_str()],
-            conditions.collect(),
-        )
+    fn without_messages(&self) -> Self {
+        let mut status = self.clone();
+        status.last_error.clear();
+        for condition in &mut status.conditions {
+            condition.message.clear();
+            condition.last_transition_time.clear();
+        }
+        status
     }
 }
 
