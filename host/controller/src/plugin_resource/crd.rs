@@ -1,22 +1,12 @@
 //! The CRD of the kind `Plugin`, generated from the types of sidecars and of the status.
 
-use schemars::JsonSchema;
 use serde_json::{Value, json};
 
+use super::object::ImageMembers;
 use super::object_status::PluginObjectStatus;
 use super::structural::structural;
 use super::{GROUP, KIND, PLURAL, VERSION};
 use crate::config::sidecar;
-
-/// The members of `spec` that a sidecar does not have.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct ImageMembers {
-    /// The plugin's artifact in an OCI registry: `REGISTRY/REPOSITORY:TAG`, or with `@sha256:DIGEST`; `oci://` in front is optional.
-    image: String,
-    /// How often a tag is looked at: a number with `s`, `m` or `h`, at least `10s`; `60s` by default.
-    poll: Option<String>,
-}
 
 /// Returns the manifest of the CRD, as in `deploy/chart/files/plugins.pilothouse.dev.yaml`.
 #[must_use]

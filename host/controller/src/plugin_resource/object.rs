@@ -1,6 +1,8 @@
 //! Parses an object of the kind `Plugin`. Its content is untrusted: the CRD's schema may be another one than this host's.
 
 use pilothouse_model::Object;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::object_status::PluginObjectStatus;
@@ -27,6 +29,15 @@ pub(crate) struct PluginObject {
     pub(super) spec: Result<PluginSpec, Refusal>,
     /// The stored status.
     pub(crate) status: PluginObjectStatus,
+}
+
+/// The members of `spec` that a sidecar does not have.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ImageMembers {
+    /// The plugin's artifact in an OCI registry: `REGISTRY/REPOSITORY:TAG`, or with `@sha256:DIGEST`; `oci://` in front is optional.
+    image: String,
+    /// How often a tag is looked at: a number with `s`, `m` or `h`, at least `10s`; `60s` by default.
+    poll: Option<String>,
 }
 
 /// The valid `spec` of an object.
@@ -85,9 +96,14 @@ impl PluginSpec {
         // Nesting beyond 128 levels is an error.
         let members = serde_json::from_str::<Map<String, Value>>(text);
         let mut members = members.map_err(|error| invalid(&format!("the spec cannot be read: {error}")))?;
-        let image = text_member(&mut members, "image")?
-            .ok_or_else(|| invalid("image is missing; write oci://REGISTRY/REPOSITORY:TAG"))?;
-        let poll = text_member(&mut members, "poll")?;
+        let image_members = serde_json::from_str::<ImageMembers>(text);
+        let ImageMembers { image, poll } = image_members.map_err(|error| {
+            invalid(&format!("{error}; write the image as oci://REGISTRY/REPOSITORY:TAG"))
+        })?;
+        if image.len().max(poll.as_ref().map_or(0, String::len)) > MAX_TEXT {
+            return Err(invalid(&format!("image or poll has more than {MAX_TEXT} bytes")));
+        }
+        members.retain(|name, _| name != "image" && name != "poll");
         // JSON is YAML, too.
         let sidecar = Sidecar::parse(&Value::Object(members.clone()).to_string())
             .map_err(|error| invalid(&error.to_string()))?;
@@ -100,15 +116,6 @@ impl PluginSpec {
             grants_crds: sidecar.grants.crds == Some(true),
             grants_http: !sidecar.grants.http.is_empty(),
         })
-    }
-}
-
-/// Takes a member that is a text.
-fn text_member(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Refusal> {
-    match members.remove(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.len() <= MAX_TEXT => Ok(Some(text)),
-        Some(_) => Err(invalid(&format!("{name} is not a text of at most {MAX_TEXT} bytes"))),
     }
 }
 
@@ -176,10 +183,10 @@ mod tests {
     fn a_hostile_spec_is_refused_with_a_short_reason() {
         let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         for (spec, part) in [
-            (json!({}), "image is missing"),
-            (json!({"image": 7}), "image is not a text"),
-            (json!({"image": "x".repeat(2000)}), "image is not a text"),
-            (json!({"image": "r/p:1", "poll": ["1s"]}), "poll is not a text"),
+            (json!({}), "missing field `image`"),
+            (json!({"image": 7}), "invalid type: integer `7`"),
+            (json!({"image": "x".repeat(2000)}), "image or poll has more than 1024 bytes"),
+            (json!({"image": "r/p:1", "poll": ["1s"]}), "invalid type: sequence"),
             (json!({"image": "r/p:1", "worker": 2}), "unknown field"),
             (json!({"image": "r/p:1", "workers": 0}), "workers: 0 is not between"),
             (json!({"image": "r/p:1", "serviceAccount": "a/../b"}), "is not a service account"),
