@@ -13,6 +13,8 @@ use crate::logs::printable;
 
 /// Limit in bytes for a stored status. A larger one was not written by a host, and is replaced.
 const MAX_STATUS: usize = 64 << 10;
+/// Limit in bytes for the description of what is wrong with a spec.
+const MAX_PROBLEM: usize = 500;
 /// Limit in bytes for `image` and `poll`.
 const MAX_TEXT: usize = 1024;
 
@@ -119,8 +121,9 @@ impl PluginSpec {
     }
 }
 
+/// An error may repeat a text of the object, of which only a part is shown.
 fn invalid(problem: &str) -> Refusal {
-    let problem = printable(problem);
+    let problem = printable(&problem[..problem.floor_char_boundary(MAX_PROBLEM)]);
     Refusal::new("InvalidSpec", format!("spec: {problem}; the plugin does not run until this is corrected"))
 }
 
@@ -194,6 +197,7 @@ mod tests {
             (json!({"image": "r/p:1", "config": {"text": "x".repeat(MAX_SIDECAR)}}), "bytes"),
             (json!([]), "cannot be read"),
             (json!("text\u{1b}[31m"), "cannot be read"),
+            (json!("x".repeat(5000)), "cannot be read"),
         ] {
             let error = parsed(&spec).expect_err(part);
             assert!(error.contains(part), "{part}: {error}");
