@@ -134,6 +134,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
+{{/* The URL of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingEndpoint" -}}
+{{- .Values.tracing.endpoint | default (dig "tracing" "endpoint" "" .Values.config) -}}
+{{- end -}}
+
+{{/* The port of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingPort" -}}
+{{- with include "pilothouse.tracingEndpoint" . -}}
+{{- $url := urlParse . -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "pilothouse.validate" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if and (eq $plugins.source "volume") (not $plugins.volume) -}}
@@ -175,6 +188,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .Values.prometheus.serviceMonitor.enabled (not .Values.service.enabled) -}}
 {{- fail "prometheus.serviceMonitor.enabled needs service.enabled: enable the Service, or use prometheus.podMonitor" -}}
+{{- end -}}
+{{- if and .Values.tracing.headersSecret.name (not (include "pilothouse.tracingEndpoint" .)) -}}
+{{- fail "tracing.headersSecret.name is set, but tracing.endpoint is empty: set the URL of the collector" -}}
 {{- end -}}
 {{- $auth := include "pilothouse.auth" . -}}
 {{- if and .Values.prometheus.podMonitor.enabled (eq $auth "kubernetes") (not .Values.prometheus.podMonitor.authorization) -}}

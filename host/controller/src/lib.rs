@@ -26,6 +26,7 @@ mod outgoing;
 mod plugin_resource;
 mod rollout;
 mod runtime;
+mod trace;
 
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
@@ -42,7 +43,7 @@ pub use explain::{
 pub use host::{
     HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
 };
-pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
@@ -51,4 +52,11 @@ pub use outgoing::PatternError;
 pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
 pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
-pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};
+pub use runtime::slow_reconciles::SlowReconcile;
+pub use runtime::{
+    ControlError, KeyStateName, PluginDetails, PluginGrants, PluginKeys, QueuedKey, WatchDetails,
+};
+pub use trace::{
+    Attribute, AttributeValue, Span, SpanContext, SpanId, SpanKind, SpanReceiver, TraceId, TraceOptions,
+    Tracer,
+};

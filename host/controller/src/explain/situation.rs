@@ -270,6 +270,9 @@ pub enum EntryDetail {
         microseconds: u32,
         /// `done`, `requeueAfter`, `retry`, `terminal` or `fault`.
         outcome: String,
+        /// The identifier of its trace; absent if none was exported, or if it was long ago.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace_id: Option<String>,
     },
     /// A reconcile of the key wrote an object.
     #[serde(rename_all = "camelCase")]

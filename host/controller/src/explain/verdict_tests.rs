@@ -52,7 +52,7 @@ fn reconcile(outcome: &str) -> JournalEntry {
     let (reasons, outcome) = (vec!["updated".to_owned()], outcome.to_owned());
     JournalEntry {
         time: "T2".to_owned(),
-        what: EntryDetail::Reconcile { reasons, attempt: 0, microseconds: 7, outcome },
+        what: EntryDetail::Reconcile { reasons, attempt: 0, microseconds: 7, outcome, trace_id: None },
     }
 }
 

@@ -90,7 +90,7 @@ impl PluginHost {
         self.find(plugin).map(|(_, view)| view)
     }
 
-    fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
+    pub(super) fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
         let views = self.shared.status_sources.read();
         let found = views.iter().find(|(name, _)| name.as_str() == plugin);
         found.map(|(name, view)| (name.clone(), Arc::clone(view))).ok_or_else(|| unknown(plugin))

@@ -24,7 +24,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
-    pub(crate) reconcile_time: Histogram,
+    pub(crate) reconcile_time: HistogramWithExemplars<TraceLabels>,
     pub(crate) event_to_reconcile: HistogramWithExemplars<TraceLabels>,
     pub(crate) event_to_write: HistogramWithExemplars<TraceLabels>,
     pub(crate) active_workers: Gauge,
@@ -54,7 +54,7 @@ pub(crate) struct PluginMetrics {
     pub(super) queue_adds: Counter,
     pub(super) queue_retries: Counter,
     pub(crate) queue_depth: Gauge,
-    pub(super) queue_latency: Histogram,
+    pub(crate) queue_latency: HistogramWithExemplars<TraceLabels>,
     pub(super) work_duration: Histogram,
     pub(crate) unfinished_work: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) longest_running: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -102,6 +102,7 @@ impl PluginMetrics {
     }
 }
 
+/// The worker itself observes for how long a key was ready, because it knows the trace.
 impl QueueMetrics for PluginMetrics {
     fn added(&self) {
         self.queue_adds.inc();
@@ -109,10 +110,6 @@ impl QueueMetrics for PluginMetrics {
 
     fn retried(&self) {
         self.queue_retries.inc();
-    }
-
-    fn waited(&self, ready_for: Duration) {
-        self.queue_latency.observe(ready_for.as_secs_f64());
     }
 
     fn worked(&self, held_for: Duration) {

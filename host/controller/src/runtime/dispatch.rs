@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::guest_host::GuestServices;
 use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
 use crate::runtime::predicate::PredicateError;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::{Item, QueueEvent};
 use crate::runtime::targets::{TargetKeys, Targets};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
@@ -178,7 +178,8 @@ fn queue_all(
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
-            guest.queue.add_for_event(item, reason, priority, event_time(priority, received));
+            let event = event_time(priority, received).map(QueueEvent::from);
+            guest.queue.add_for_event(item, reason, priority, event);
         }
     }
 }
@@ -226,14 +227,16 @@ pub(super) fn queue(
         let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
+        let event = event_at
+            .map(|at| QueueEvent { at, record: guest.tracer.event(notification, &route.watch, reason, at) });
         if is_itself {
-            guest.queue.add_for_event(item, reason, priority, event_at);
+            guest.queue.add_for_event(item, reason, priority, event);
             continue;
         }
         let is_cached = |key: &ObjectKey| {
             version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
         };
-        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event_at, is_cached) {
+        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event, is_cached) {
             let refused =
                 format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
             guest.record_refusal(&refused, &exceeded);

@@ -8,7 +8,7 @@ use super::PluginStatusSource;
 use super::control::{ControlError, KeyStateName, parse_key, target_watch};
 use crate::cache::views::View;
 use crate::explain::journal::{
-    EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb,
+    EventRecord, REASONS, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb, reason_name,
     watch_tag,
 };
 use crate::explain::lookup::ObjectLookup;
@@ -21,6 +21,7 @@ use crate::load::version::Version;
 use crate::runtime::predicate::parts;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
+use crate::trace::TraceId;
 
 /// Everything that is known about a key, before the cause is decided.
 pub(crate) struct CollectedFacts {
@@ -70,7 +71,7 @@ impl PluginStatusSource {
         Ok(facts)
     }
 
-    fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
+    pub(super) fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
         let status = self.status();
         let missing = match version {
             Some(version) => {
@@ -166,7 +167,9 @@ impl PluginStatusSource {
                     resource_version: version,
                     queued: is_queued,
                 },
-                Record::Reconcile(reconcile) => reconcile_entry(reconcile),
+                Record::Reconcile(reconcile) => {
+                    reconcile_entry(reconcile, self.guest.tracer.exported(reconcile.trace))
+                }
                 Record::Write(WriteRecord { verb, code, version, is_own_key }) => EntryDetail::Write {
                     verb: verb_name(verb).to_owned(),
                     code,
@@ -259,30 +262,16 @@ fn seen(version: &str, then: &[JournalEntry]) -> Option<String> {
     then.iter().find(is_seen).map(|entry| entry.time.clone())
 }
 
-fn reconcile_entry(reconcile: ReconcileRecord) -> EntryDetail {
-    let ReconcileRecord { microseconds, attempt, reasons, outcome } = reconcile;
+fn reconcile_entry(reconcile: ReconcileRecord, trace: Option<TraceId>) -> EntryDetail {
+    let ReconcileRecord { microseconds, attempt, reasons, outcome, .. } = reconcile;
     let is_set = |(position, _): &(usize, &Reason)| reasons & (1_u8 << *position) != 0;
     let names = REASONS.iter().enumerate().filter(is_set).map(|(_, reason)| reason_name(*reason).to_owned());
-    let outcome = match outcome {
-        ReconcileOutcome::Done => "done",
-        ReconcileOutcome::RequeueAfter => "requeueAfter",
-        ReconcileOutcome::Retry => "retry",
-        ReconcileOutcome::Terminal => "terminal",
-        ReconcileOutcome::Fault => "fault",
-    };
-    EntryDetail::Reconcile { reasons: names.collect(), attempt, microseconds, outcome: outcome.to_owned() }
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Created => "created",
-        Reason::Updated => "updated",
-        Reason::Deleted => "deleted",
-        Reason::Resync => "resync",
-        Reason::Requeue => "requeue",
-        Reason::Retry => "retry",
-        Reason::Startup => "startup",
-        Reason::Other => "other",
+    EntryDetail::Reconcile {
+        reasons: names.collect(),
+        attempt,
+        microseconds,
+        outcome: outcome.as_str().to_owned(),
+        trace_id: trace.map(|trace| trace.to_string()),
     }
 }
 
@@ -298,15 +287,17 @@ fn verb_name(verb: WriteVerb) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::journal::ReconcileOutcome;
 
     #[test]
     fn a_reconcile_has_the_names_of_its_reasons() {
         let reasons = crate::explain::journal::reason_bits(&[Reason::Startup, Reason::Updated]);
         let (microseconds, outcome) = (1500, ReconcileOutcome::RequeueAfter);
-        let entry = reconcile_entry(ReconcileRecord { microseconds, attempt: 2, reasons, outcome });
+        let record = ReconcileRecord { microseconds, attempt: 2, reasons, outcome, trace: 1 };
+        let entry = reconcile_entry(record, Some(TraceId([0xab; 16])));
         let reasons = vec!["updated".to_owned(), "startup".to_owned()];
-        let outcome = "requeueAfter".to_owned();
-        assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds: 1500, outcome });
+        let (outcome, trace_id) = ("requeueAfter".to_owned(), Some("ab".repeat(16)));
+        assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds, outcome, trace_id });
     }
 
     #[test]

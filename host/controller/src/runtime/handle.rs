@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, WaitingFor};
+use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, StateChange, WaitingFor};
 use crate::load::LoadServices;
 use crate::load::version::{Version, WatchRoute};
 
@@ -214,6 +214,11 @@ impl PluginStatusSource {
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();
         status
+    }
+
+    /// The last changes of the plugin's state, the oldest first.
+    pub(super) fn history(&self) -> Vec<StateChange> {
+        self.lifecycle.history()
     }
 
     /// Updates the gauges; called when metrics are scraped.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
+use jiff::Timestamp;
+use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::lifecycle::{Activity, Health};
 use crate::load::version::Version;
 use crate::runtime::hot_loop;
 use crate::runtime::queue::Item;
+use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace};
 
 /// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `health` is that of the running
 /// version.
@@ -88,7 +90,8 @@ impl Worker {
                         }
                         _ => pass.succeeded(Activity::Reconcile),
                     }
-                    record_outcome(guest, &mut held.item, &request.reasons, reconciled);
+                    let exported = held.end_trace(&reconciled);
+                    record_outcome(guest, &mut held.item, &request.reasons, reconciled, exported);
                     held.is_handled = true;
                     if let Some(found) = guest.hot_loops.end(held.item.key()) {
                         hot_loop::report(guest, held.item.key(), &found);
@@ -112,6 +115,8 @@ struct ReconcileAttempt<'a> {
     guest: &'a GuestServices,
     item: HeldItem,
     request: Arc<Request>,
+    /// `None` without tracing.
+    trace: Option<Arc<ReconcileTrace>>,
     is_handled: bool,
 }
 
@@ -119,12 +124,33 @@ impl<'a> ReconcileAttempt<'a> {
     fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
         let (attempt, event_at) = (item.attempts(), item.event_at());
-        let request = Request { watch, key, reasons, attempt, extra: Vec::new(), event_at };
-        Self { guest, item, request: Arc::new(request), is_handled: false }
+        let trace = guest.tracer.begin(item.ready_for(), item.events());
+        let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
+        guest.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
+        let host_context = trace.clone().map(HostContext::new);
+        let extra = Vec::new();
+        let request = Request { watch, key, reasons, attempt, extra, event_at, host_context };
+        Self { guest, item, request: Arc::new(request), trace, is_handled: false }
     }
 }
 
 impl ReconcileAttempt<'_> {
+    /// Ends the trace, if there is one. Returns it if it is exported.
+    fn end_trace(&mut self, reconciled: &Reconciled) -> Option<ExportedTrace> {
+        let trace = self.trace.as_ref()?;
+        let events = self.item.take_events();
+        let ended = EndedReconcile {
+            plugin: self.guest.name.as_str(),
+            item: self.item.key(),
+            reasons: &self.request.reasons,
+            attempt: self.item.attempts(),
+            started: reconciled.started,
+            time: reconciled.time,
+            outcome: &reconciled.outcome,
+        };
+        trace.end(&ended, events.as_deref())
+    }
+
     /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
     fn requeue_renamed(&mut self, version: &Version) {
         let Item { watch, key } = self.item.key().clone();
@@ -191,12 +217,13 @@ struct Reconciled {
 
 impl Reconciled {
     /// Returns what the journal keeps of the reconcile.
-    fn record(&self, attempts: u32, reasons: &[Reason]) -> ReconcileRecord {
+    fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> ReconcileRecord {
         ReconcileRecord {
             microseconds: u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX),
             attempt: u16::try_from(attempts).unwrap_or(u16::MAX),
             reasons: reason_bits(reasons),
             outcome: ReconcileOutcome::of(&self.outcome),
+            trace,
         }
     }
 }
@@ -216,18 +243,26 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
-fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
+fn record_outcome(
+    guest: &GuestServices,
+    item: &mut HeldItem,
+    reasons: &[Reason],
+    reconciled: Reconciled,
+    exported: Option<ExportedTrace>,
+) {
     let metrics = &guest.metrics;
-    metrics.reconcile_time.observe(reconciled.time.as_secs_f64());
+    let labels = || exported.map(|trace| trace.labels());
+    metrics.reconcile_time.observe(reconciled.time.as_secs_f64(), labels(), None);
     if let Some(event_at) = item.event_at() {
         let delay = reconciled.started.saturating_duration_since(event_at);
-        metrics.event_to_reconcile.observe(delay.as_secs_f64(), None, None);
+        metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
     }
     guest.journal.record_reconcile(
         &item.key().watch,
         &item.key().key,
-        reconciled.record(item.attempts(), reasons),
+        reconciled.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
     );
+    guest.slow_reconciles.record(item.key(), reconciled.time, Timestamp::now);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             guest.recent_errors.record_success();
@@ -251,7 +286,10 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
                 LogLevel::Error,
                 format_args!("failed with a terminal error: {problem}"),
                 &"not tried again until the object changes",
-                &[("watch", watch), ("key", key)],
+                traced_fields(
+                    exported,
+                    &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))],
+                ),
             );
         }
         Err(failure) => {
@@ -271,9 +309,34 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),
                 &retry,
-                &[("watch", watch), ("key", key), ("attempt", &attempt)],
+                traced_fields(
+                    exported,
+                    &[
+                        ("watch", watch),
+                        ("key", key),
+                        ("attempt", &attempt),
+                        ("trace_id", &TraceIdField(exported)),
+                    ],
+                ),
             );
         }
+    }
+}
+
+/// Returns the fields of a log line, of which the last is the trace's identifier, without that if the trace is not exported.
+fn traced_fields<'a, 'b>(
+    exported: Option<ExportedTrace>,
+    fields: &'b [(&'a str, &'a dyn std::fmt::Display)],
+) -> &'b [(&'a str, &'a dyn std::fmt::Display)] {
+    if exported.is_some() { fields } else { &fields[..fields.len() - 1] }
+}
+
+/// The identifier of a trace in a log line.
+struct TraceIdField(Option<ExportedTrace>);
+
+impl std::fmt::Display for TraceIdField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |trace| write!(f, "{}", trace.id))
     }
 }
 

@@ -10,6 +10,8 @@ mod parsing;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod shared;
+#[cfg(feature = "traces")]
+pub(crate) mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub(crate) use inspect::{Bundle, Check, Preflight, Rbac, RbacFormat, Size, SizeFormat};
+pub(crate) use inspect::{Bundle, Check, Preflight, Rbac, RbacFormat, Show, Size, SizeFormat};
 pub(crate) use parsing::parse;
 pub(crate) use shared::{
     AllowedHosts, AuthMode, CacheCompression, CacheFlags, CompilerMode, Grants, ServerUrl, TestHooks,
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     Size(Size),
     /// Collect what a bug report needs, without secrets, in one file.
     Bundle(Bundle),
+    /// Open what `bundle` has written in the status page, on this machine.
+    Show(Show),
     /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
     /// Show the status of a running host's plugins.
@@ -152,6 +156,9 @@ pub(crate) struct Run {
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: traces::TraceFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }

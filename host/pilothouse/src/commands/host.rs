@@ -47,6 +47,9 @@ pub(crate) struct HostFlags {
     pub(crate) streaming_lists: bool,
     /// Objects of the kind `Plugin`, whose files `provided` has.
     pub(crate) plugin_resource: Option<PluginResource>,
+    /// Where traces are sent; `None` for nowhere.
+    #[cfg(feature = "traces")]
+    pub(crate) traces: Option<crate::traces::TraceSettings>,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
     /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
@@ -79,6 +82,8 @@ pub(crate) struct RunningHost {
     host: PluginHost,
     task: JoinHandle<()>,
     shutdown: CancellationToken,
+    #[cfg(feature = "traces")]
+    export: Option<crate::traces::ExportTask>,
     _ingest: IngestThread,
 }
 
@@ -117,7 +122,13 @@ impl RunningHost {
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
         };
+        #[cfg(feature = "traces")]
+        let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();
         let host = PluginHost::new(options, clients, flags.engine, metrics);
+        #[cfg(feature = "traces")]
+        if let Some(tracer) = tracer {
+            host.set_tracer(tracer);
+        }
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
@@ -130,7 +141,15 @@ impl RunningHost {
             let (host, shutdown) = (host.clone(), shutdown.clone());
             async move { host.run(shutdown).await }
         });
-        Ok((Self { host, task, shutdown, _ingest: ingest }, registry))
+        let running = Self {
+            host,
+            task,
+            shutdown,
+            #[cfg(feature = "traces")]
+            export,
+            _ingest: ingest,
+        };
+        Ok((running, registry))
     }
 
     /// Returns the host.
@@ -154,6 +173,10 @@ impl RunningHost {
                 tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
                 abort.abort();
             }
+        }
+        #[cfg(feature = "traces")]
+        if let Some(export) = self.export {
+            export.finish().await;
         }
         Ok(())
     }

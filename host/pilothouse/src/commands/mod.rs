@@ -25,6 +25,7 @@ pub(crate) mod rbac;
 pub(crate) mod registry;
 mod remote;
 pub(crate) mod run;
+pub(crate) mod show;
 pub(crate) mod size;
 pub(crate) mod status;
 

@@ -30,6 +30,10 @@ pub(super) struct HostConfig {
     /// How a watch obtains its initial state.
     #[serde(default)]
     pub(super) lists: ListMode,
+    /// Traces of reconciles.
+    #[cfg(feature = "traces")]
+    #[serde(default)]
+    pub(super) tracing: crate::traces::TracingConfig,
     /// Plugins that come from registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
@@ -70,6 +74,8 @@ pub(super) struct CacheConfig {
 pub(crate) async fn run(flags: Run) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
     let config = read_config(flags.config.as_deref())?;
+    #[cfg(feature = "traces")]
+    let traces = crate::traces::TraceSettings::resolve(&flags.traces, &config.tracing)?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     require_directory(&flags.plugins)?;
@@ -110,6 +116,8 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
         plugin_resource,
+        #[cfg(feature = "traces")]
+        traces,
         startup: Arc::default(),
         metrics,
         test: flags.test,

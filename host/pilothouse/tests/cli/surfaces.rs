@@ -99,6 +99,7 @@ fn the_members_of_yaml_files_match_their_snapshot() {
     for (place, config) in [
         ("", "unknown: 1"),
         (" cache", "cache: {unknown: 1}"),
+        (" tracing", "tracing: {unknown: 1}"),
         (" plugins[]", "plugins: [{unknown: 1}]"),
         (" registries", "registries: {unknown: 1}"),
         (" pluginResource", "pluginResource: {unknown: 1}"),
@@ -219,6 +220,11 @@ async fn the_status_servers_documents_match_their_snapshots() {
     let mut paths = String::new();
     let paths_of_the_port = [
         "/",
+        "/plugins/plugin",
+        "/plugins/plugin/keys/shop/none",
+        "/page/style.css",
+        "/page/live.js",
+        "/page/icon.svg",
         "/healthz",
         "/readyz",
         "/readyz/plugins",

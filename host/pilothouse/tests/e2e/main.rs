@@ -41,6 +41,7 @@ mod server_restart;
 mod shared_watch;
 mod status_server;
 mod templates;
+mod traces;
 mod ttl_cleaner;
 mod two_observers;
 mod webhook_notifier;

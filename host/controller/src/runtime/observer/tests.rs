@@ -221,6 +221,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
         attempt: 0,
         extra: Vec::new(),
         event_at: None,
+        host_context: None,
     };
     let request = Arc::new(request);
     assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_none());

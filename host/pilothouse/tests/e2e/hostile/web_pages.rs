@@ -15,7 +15,17 @@ async fn the_status_server_rejects_requests_from_web_pages() {
         ("origin", "https://evil.example.com"),
         ("sec-fetch-site", "cross-site"),
     ] {
-        for path in ["/", "/api/plugins", "/api/logs", "/debug/informers", "/metrics"] {
+        for path in [
+            "/",
+            "/plugins/healthy",
+            "/plugins/healthy/keys/default/a",
+            "/page/live.js",
+            "/page/events",
+            "/api/plugins",
+            "/api/logs",
+            "/debug/informers",
+            "/metrics",
+        ] {
             let request =
                 Request::get(url(path)).header(header, value).body(String::new()).expect("a request");
             let status = send(request).await;
