@@ -72,6 +72,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- concat $names .Values.status.allowedHosts | uniq | join "," -}}
 {{- end -}}
 
+{{/* The host's configuration file. */}}
+{{- define "pilothouse.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.pluginResource.enabled -}}
+{{- $_ := set $config "pluginResource" (dict "enabled" true "namespaces" .Values.pluginResource.namespaces) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
 {{/* The container's securityContext, and the mounts of the plugins and their sidecars. */}}
 {{- define "pilothouse.pluginMounts" -}}
 {{- $directory := .Values.plugins.directory -}}
@@ -114,6 +123,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* What the host may do with objects of the kind Plugin. */}}
+{{- define "pilothouse.pluginResourceRules" -}}
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins"]
+  verbs: ["list", "watch"]
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins/status"]
+  verbs: ["patch"]
+{{- end -}}
+
 {{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
 {{/* The URL of the collector of traces. Empty without one. */}}
 {{- define "pilothouse.tracingEndpoint" -}}
@@ -150,6 +169,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and (ne .Values.cache.type "volume") .Values.cache.volume -}}
 {{- fail (printf "cache.volume is set, but cache.type is %q: set cache.type to \"volume\"" .Values.cache.type) -}}
+{{- end -}}
+{{- if hasKey .Values.config "pluginResource" -}}
+{{- fail "config.pluginResource is set, which installs neither the CRD nor the host's role for it: set pluginResource.enabled and pluginResource.namespaces" -}}
+{{- end -}}
+{{- $resource := .Values.pluginResource -}}
+{{- if and $resource.namespaces (not $resource.enabled) -}}
+{{- fail "pluginResource.namespaces is set, but pluginResource.enabled is false: enable it, or leave pluginResource.namespaces out" -}}
+{{- end -}}
+{{- if and (has "*" $resource.namespaces) (gt (len $resource.namespaces) 1) -}}
+{{- fail "pluginResource.namespaces contains \"*\", which stands for all namespaces: remove the other entries" -}}
+{{- end -}}
+{{- if and $resource.enabled (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
+{{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
 {{- end -}}
 {{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
 {{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}

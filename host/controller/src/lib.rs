@@ -23,6 +23,7 @@ mod logs;
 mod metrics;
 mod name;
 mod outgoing;
+mod plugin_resource;
 mod rollout;
 mod runtime;
 mod trace;
@@ -39,13 +40,16 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, WatchSituation,
 };
-pub use host::{HostOptions, LoadProgress, PluginHost, ProvidedPlugins};
+pub use host::{
+    HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
+};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
+pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
 pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::slow_reconciles::SlowReconcile;

@@ -3,6 +3,7 @@
 mod control;
 mod details;
 mod load_progress;
+mod plugin_objects;
 mod provided_plugins;
 mod provided_problems;
 mod removed_plugins;
@@ -53,7 +54,7 @@ use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 use crate::trace::Tracer;
 pub use load_progress::LoadProgress;
-pub use provided_plugins::ProvidedPlugins;
+pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
 use removed_plugins::RemovedPlugins;
 

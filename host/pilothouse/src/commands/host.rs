@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost, ProvidedPlugins};
+use pilothouse_controller::{
+    Clients, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+};
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -43,6 +45,8 @@ pub(crate) struct HostFlags {
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
+    /// Objects of the kind `Plugin`, whose files `provided` has.
+    pub(crate) plugin_resource: Option<PluginResource>,
     /// Where traces are sent; `None` for nowhere.
     #[cfg(feature = "traces")]
     pub(crate) traces: Option<crate::traces::TraceSettings>,
@@ -128,6 +132,10 @@ impl RunningHost {
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
+        }
+        if let Some(resource) = flags.plugin_resource {
+            let (host, shutdown) = (host.clone(), shutdown.clone());
+            tokio::spawn(async move { host.run_plugin_objects(resource, shutdown).await });
         }
         let task = tokio::spawn({
             let (host, shutdown) = (host.clone(), shutdown.clone());

@@ -17,6 +17,8 @@ mod ingest;
 pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
+#[cfg(feature = "registry")]
+mod plugin_resource;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
 #[cfg(feature = "registry")]

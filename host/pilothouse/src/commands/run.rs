@@ -44,6 +44,10 @@ pub(super) struct HostConfig {
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "serde_json::Value"))]
     pub(super) registries: pilothouse_registry::RegistrySettings,
+    /// Objects of the kind `Plugin`, whose plugins are run, too.
+    #[cfg(feature = "registry")]
+    #[serde(default)]
+    pub(super) plugin_resource: super::plugin_resource::PluginResourceConfig,
 }
 
 /// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
@@ -88,16 +92,18 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only registries add metrics here"))]
     let mut metrics = Registry::default();
     #[cfg(feature = "registry")]
-    let provided = super::registry::source::start(
+    let (provided, plugin_resource) = super::registry::source::start(
         config.registries,
         config.plugins,
+        &config.plugin_resource,
         flags.cache.cache_dir.clone().or_else(super::compile::default_cache_dir),
         &mut metrics,
         shutdown.clone(),
     )
-    .await?;
+    .await?
+    .map_or((None, None), |started| (Some(started.provided), started.plugin_resource));
     #[cfg(not(feature = "registry"))]
-    let provided = None;
+    let (provided, plugin_resource) = (None, None);
     let host = HostFlags {
         plugins: flags.plugins,
         provided,
@@ -109,6 +115,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
+        plugin_resource,
         #[cfg(feature = "traces")]
         traces,
         startup: Arc::default(),
@@ -126,11 +133,17 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
-    serde_saphyr::from_str(&text).map_err(|error| {
+    let config: HostConfig = serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
         let first_line = text.lines().next().unwrap_or_default().to_owned();
         config_error(first_line, "see \"pilothouse run\" in docs/cli.md for the supported fields")
-    })
+    })?;
+    #[cfg(feature = "registry")]
+    config
+        .plugin_resource
+        .other_namespaces()
+        .map_err(|problem| config_error(problem, "write names of namespaces, or [\"*\"] for all"))?;
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -172,6 +185,10 @@ mod tests {
             let config = read_config(Some(&path)).expect("a configuration");
             assert_eq!((config.plugins[0].name.as_str(), config.plugins[0].poll.as_deref()), ("p", None));
             assert_eq!(config.registries.on_violation, pilothouse_registry::OnViolation::Stop);
+            assert!(!config.plugin_resource.enabled, "objects are not followed by default");
+            std::fs::write(&path, "pluginResource: {enabled: true, namespaces: [a/b]}").expect("written");
+            let Err(CommandError::Usage(text)) = read_config(Some(&path)) else { panic!("a wrong name") };
+            assert!(text.contains("pluginResource.namespaces"), "{text}");
         }
         std::fs::write(&path, "grants: explicit").expect("written");
         assert_eq!(read_config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);

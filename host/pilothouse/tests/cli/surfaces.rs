@@ -102,6 +102,7 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         (" tracing", "tracing: {unknown: 1}"),
         (" plugins[]", "plugins: [{unknown: 1}]"),
         (" registries", "registries: {unknown: 1}"),
+        (" pluginResource", "pluginResource: {unknown: 1}"),
     ] {
         write("config.yaml", config);
         let output = run(folder.path(), &["run", "--config", "config.yaml"]);

@@ -29,6 +29,7 @@ mod namespace_trigger;
 mod observer;
 mod own_writes;
 mod permissions;
+mod plugin_objects;
 mod pod_counter;
 mod released_contract;
 mod reload;

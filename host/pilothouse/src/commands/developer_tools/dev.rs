@@ -69,6 +69,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         engine,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
+        plugin_resource: None,
         #[cfg(feature = "traces")]
         traces,
         startup,

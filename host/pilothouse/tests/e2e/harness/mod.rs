@@ -5,6 +5,7 @@ mod cleanup;
 pub(crate) mod collector;
 mod guests;
 mod kubectl;
+mod registry;
 mod server;
 
 use std::fs::{self, File};
@@ -19,6 +20,7 @@ use tokio::sync::MutexGuard;
 
 pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
+pub(crate) use registry::Registry;
 pub(crate) use server::{Server, send};
 
 /// How long a test waits for one condition before it fails. Longer than the host waits for a compiler, which takes minutes for a Python

@@ -93,6 +93,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         engine: engine.clone(),
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
+        plugin_resource: None,
         #[cfg(feature = "traces")]
         traces: None,
         startup: Arc::default(),
