@@ -45,6 +45,6 @@ pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
-pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
+pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};
