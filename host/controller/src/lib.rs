@@ -36,7 +36,7 @@ pub use config::{descriptor, limits, sidecar};
 pub use explain::{
     CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
-    ServerObject, Situation, TriggerSituation, WatchSituation,
+    ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
 pub use host::{HostOptions, LoadProgress, PluginHost, ProvidedPlugins};
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};

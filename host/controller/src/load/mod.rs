@@ -4,6 +4,7 @@
 //! that were made for the new version end with it.
 
 pub(crate) mod authorization;
+mod canary;
 mod describe;
 pub(crate) mod files;
 mod new_crds;
@@ -44,11 +45,11 @@ use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::current_grants::GrantsWriter;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
-use crate::config::sidecar::{GrantMode, ProbationPeriod, Sidecar};
+use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
-use crate::load::version::Version;
+use crate::load::version::{Role, Version};
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::rollout::KnownVersion;
 use crate::runtime::dedicated_instance::DedicatedInstance;
@@ -97,6 +98,8 @@ pub(crate) enum LoadOutcome {
     Disabled,
     /// A version that is ready to run.
     Version(Box<Version>),
+    /// The running versions stay. Their canary is to reconcile the keys of this share; `None` to end it.
+    Canary(Option<CanaryShare>),
 }
 
 /// A step of a load that the plugin's state shows.
@@ -140,42 +143,50 @@ pub(crate) type Report = Arc<dyn Fn(LoadStep) + Send + Sync>;
 /// Interval between two checks of something that a load waits for.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
-/// permission, an unreachable server), and reports that through `report`.
+/// Loads a version from the files: the one that is to run or, if that one runs already, its canary. Waits without a limit for what the cluster
+/// may still provide (a CRD, a permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
-    guest: GuestServices,
+    mut guest: GuestServices,
     grants_writer: GrantsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
+    canary: Option<Arc<Version>>,
     report: Report,
 ) -> Result<LoadOutcome, LoadProblem> {
-    let running = running.as_deref();
+    let (running, canary) = (running.as_deref(), canary.as_deref());
     let speculative = services.speculative_compiler.take(&guest.name, &files);
     // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, sidecar_grants) =
-        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, running).await?;
+        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, [running, canary]).await?;
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
 
     let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    let replacement = guest.rollout.replacement(&read.digest);
-    let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
-    if running.is_some_and(|running| running.is_built_from(digest, &read.sidecar_text)) {
-        guest.rollout.unchanged(&read.digest);
-        return Ok(LoadOutcome::Unchanged);
+    let plan = guest.rollout.plan(&read.digest, sidecar.rollout.canary.is_some());
+    let stable = plan.replacement.as_ref().map_or(&read.digest, |version| &version.digest);
+    let mut role = if plan.has_canary { Role::BesideCanary } else { Role::Alone };
+    if running.is_some_and(|running| running.is_built_from(stable, &read.sidecar_text)) {
+        let Some(share) = sidecar.rollout.canary.clone().filter(|_| plan.has_canary) else {
+            guest.rollout.unchanged(&read.digest);
+            return Ok(if canary.is_some() { LoadOutcome::Canary(None) } else { LoadOutcome::Unchanged });
+        };
+        if canary.is_some_and(|canary| canary.is_built_from(&read.digest, &read.sidecar_text)) {
+            return Ok(LoadOutcome::Canary(Some(share)));
+        }
+        role = Role::Canary(share);
     }
-    let running_code = running.map(|running| running.pool.code());
+    let is_canary = matches!(role, Role::Canary(_));
+    let replacement = plan.replacement.filter(|_| !is_canary);
+    let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
+    let mut known_code = running.into_iter().chain(canary).map(|version| version.pool.code());
+    let known_code = known_code.find(|code| code.digest() == digest);
     let is_replacement = replacement.is_some();
     let code = match replacement {
-        Some(version) => {
-            kept_code(&services.engine, &guest, running_code, version, &files.wasm, &read).await?
-        }
-        None => {
-            code(&services.engine, &guest, running_code, speculative, &files.wasm, &read, &report).await?
-        }
+        Some(version) => kept_code(&services.engine, &guest, known_code, version, &files.wasm, &read).await?,
+        None => code(&services.engine, &guest, known_code, speculative, &files.wasm, &read, &report).await?,
     };
     drop(load_permit);
 
@@ -183,6 +194,11 @@ pub(crate) async fn load(
     let config: Arc<str> = sidecar.config_json().into();
     let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
     let limits = apply_limits(&guest, &descriptor, &sidecar)?;
+    if let Some(running) = running.filter(|_| is_canary) {
+        canary::check(&running.descriptor, &descriptor)
+            .map_err(|problem| LoadProblem::Canary { problem, plugin: guest.name.clone() })?;
+        guest.writes = guest.writes.for_canary();
+    }
 
     let mut crds = NewCrds::new(running);
     // The CRDs of a newer version stay when an older one runs again: objects may be stored in their versions.
@@ -203,7 +219,9 @@ pub(crate) async fn load(
         running,
         &report,
     );
-    let prepared = prepare_watches(&authorization, &descriptor, running, views, &report).await;
+    // A canary has subscriptions of its own, because the running version goes on with its own.
+    let reused = running.filter(|_| !is_canary);
+    let prepared = prepare_watches(&authorization, &descriptor, reused, views, &report).await;
     let PreparedWatches { views, routes, observer_subscriptions } =
         prepared.map_err(|problem| crds.with_applied_crds(problem))?;
 
@@ -220,6 +238,7 @@ pub(crate) async fn load(
         digest: pool.code().digest().to_owned(),
         file_digest: read.digest,
         probation: sidecar.rollout.probation.map(ProbationPeriod::duration),
+        role,
         sidecar_text: read.sidecar_text,
         sidecar_grants,
         workers,

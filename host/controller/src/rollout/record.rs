@@ -331,9 +331,12 @@ mod tests {
     #[test]
     fn a_restored_canary_continues_unless_it_has_crashed_the_host_too_often() {
         let new = KnownVersion::for_test("new");
-        for (abrupt_ends, is_taken_back) in
-            [(None, false), (Some(0), false), (Some(MAX_ABRUPT_ENDS - 1), true), (Some(MAX_ABRUPT_ENDS), true)]
-        {
+        for (abrupt_ends, is_taken_back) in [
+            (None, false),
+            (Some(0), false),
+            (Some(MAX_ABRUPT_ENDS - 1), true),
+            (Some(MAX_ABRUPT_ENDS), true),
+        ] {
             let mut state = with_canary(abrupt_ends).restored(Instant::now(), Timestamp::UNIX_EPOCH);
             assert_eq!(state.plan(&new.digest, true).has_canary, !is_taken_back, "{abrupt_ends:?}");
             assert_eq!(state.held_back.is_some(), is_taken_back, "{abrupt_ends:?}");

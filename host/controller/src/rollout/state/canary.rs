@@ -104,7 +104,8 @@ impl RolloutState {
             }
         });
         let begins = period.filter(|_| !has_begun_before && probation.is_some());
-        self.canary = Some(CanaryState { version, share: Some(share), probation, start, is_superseded: false });
+        self.canary =
+            Some(CanaryState { version, share: Some(share), probation, start, is_superseded: false });
         begins
     }
 
@@ -120,13 +121,8 @@ impl RolloutState {
         let probation = abrupt_ends.map(|abrupt_ends| {
             let previous = (running.version.clone(), Counts::default());
             // The period is that of the sidecar, which is not read yet.
-            let mut probation = Probation::begin(
-                version.digest.clone(),
-                previous,
-                Duration::MAX,
-                Counts::default(),
-                now,
-            );
+            let mut probation =
+                Probation::begin(version.digest.clone(), previous, Duration::MAX, Counts::default(), now);
             probation.abrupt_ends = abrupt_ends;
             probation
         });
@@ -164,7 +160,8 @@ impl RolloutState {
             Decision::Pass => {
                 canary.probation = None;
                 if !canary.is_superseded {
-                    let (run, reason) = (canary.version.clone(), "its canary has passed its probation".to_owned());
+                    let (run, reason) =
+                        (canary.version.clone(), "its canary has passed its probation".to_owned());
                     self.request = Some(Request { run, reason, is_automatic: true });
                 }
             }

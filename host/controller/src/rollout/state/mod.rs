@@ -163,7 +163,8 @@ impl RolloutState {
     /// and was not taken back. Beside a canary, that is the running version.
     pub(super) fn target(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
         let running = self.running.as_ref().map(|running| &running.version);
-        let is_running = |version: &KnownVersion| running.is_some_and(|running| running.digest == version.digest);
+        let is_running =
+            |version: &KnownVersion| running.is_some_and(|running| running.digest == version.digest);
         let Some(prefix) = digest else {
             if self.has_canary() {
                 return running.cloned().ok_or(NoTarget::NotRunning);
@@ -177,7 +178,8 @@ impl RolloutState {
         };
         let mut known = self.versions.clone();
         // The version of the file can run although its code may not be kept any more.
-        let in_file = self.held_back.as_ref().map(|held_back| &held_back.digest).or(self.canary_file.as_ref());
+        let in_file =
+            self.held_back.as_ref().map(|held_back| &held_back.digest).or(self.canary_file.as_ref());
         let in_file = in_file.map(|digest| KnownVersion::new(digest, 0, ""));
         let canary = self.canary.as_ref().map(|canary| canary.version.clone());
         for version in canary.into_iter().chain(in_file) {
