@@ -222,10 +222,10 @@ impl PluginTask {
                         self.reload_for_changed_kind(&mut pending, files, version, &change);
                     }
                 }
+                () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
                 event = canary::next_event(&mut self.canary, &self.guest), if self.canary.is_some() => {
                     Box::pin(self.handle_canary(event, &mut pending, last_files.clone())).await;
                 }
-                () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.report_long_wait();

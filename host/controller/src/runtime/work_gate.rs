@@ -18,10 +18,16 @@ impl WorkGate {
     pub(super) async fn wait_until_allowed(&self) {
         match &self.canary {
             None => self.stable.wait_until_allowed().await,
-            Some(canary) => tokio::select! {
-                () = self.stable.wait_until_allowed() => {}
-                () = canary.wait_until_allowed() => {}
-            },
+            // Boxed, because each worker's future contains this one, and most plugins have no canary.
+            Some(canary) => {
+                let either = async {
+                    tokio::select! {
+                        () = self.stable.wait_until_allowed() => {}
+                        () = canary.wait_until_allowed() => {}
+                    }
+                };
+                Box::pin(either).await;
+            }
         }
     }
 
@@ -30,7 +36,9 @@ impl WorkGate {
         match &self.canary {
             None => self.stable.wait_until_blocked().await,
             Some(canary) => {
-                tokio::join!(self.stable.wait_until_blocked(), canary.wait_until_blocked());
+                let both =
+                    async { tokio::join!(self.stable.wait_until_blocked(), canary.wait_until_blocked()) };
+                Box::pin(both).await;
             }
         }
     }
