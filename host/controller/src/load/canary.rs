@@ -1,12 +1,23 @@
 //! Checks that a version can run beside another one, as its canary.
 
+use super::LoadProblem;
 use crate::config::descriptor::{Descriptor, Trigger, Watch};
+use crate::name::PluginName;
 
 /// Checks that the two versions divide their work by keys: both have the same target watches, so that a key means the same to both, and
-/// neither has an observer or a single instance, which works for all keys. Errors with the difference.
+/// neither has an observer or a single instance, which works for all keys.
 ///
 /// Everything else may differ, because each version has its own: other watches, indexes, predicates, writes and limits.
-pub(super) fn check(running: &Descriptor, canary: &Descriptor) -> Result<(), String> {
+pub(super) fn check(
+    running: &Descriptor,
+    canary: &Descriptor,
+    plugin: &PluginName,
+) -> Result<(), LoadProblem> {
+    compare(running, canary).map_err(|problem| LoadProblem::Canary { problem, plugin: plugin.clone() })
+}
+
+/// Errors with the reason for which the versions cannot divide their work.
+fn compare(running: &Descriptor, canary: &Descriptor) -> Result<(), String> {
     for (name, descriptor) in [("the running version", running), ("it", canary)] {
         if descriptor.stateful {
             return Err(format!("{name} is stateful, so one instance reconciles all keys"));
@@ -85,8 +96,8 @@ mod tests {
             ),
         ];
         for canary in same {
-            assert_eq!(check(&running, &canary), Ok(()));
-            assert_eq!(check(&canary, &running), Ok(()));
+            assert_eq!(compare(&running, &canary), Ok(()));
+            assert_eq!(compare(&canary, &running), Ok(()));
         }
     }
 
@@ -106,7 +117,7 @@ mod tests {
             (parse(&stateful), "is stateful"),
         ] {
             for (left, right) in [(&running, &other), (&other, &running)] {
-                let problem = check(left, right).expect_err(expected);
+                let problem = compare(left, right).expect_err(expected);
                 assert!(problem.contains(expected), "{problem}");
             }
         }

@@ -8,12 +8,14 @@ mod canary;
 mod describe;
 pub(crate) mod files;
 mod new_crds;
+mod next_version;
 mod problem;
 mod sidecar_file;
 pub(crate) mod speculative_compile;
 pub(crate) mod version;
 pub(crate) mod watches;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,6 +32,7 @@ use describe::describe;
 pub(crate) use describe::{check_exports, unused_exports};
 use files::{FileInfo, read, wasm};
 use new_crds::NewCrds;
+use next_version::{code_in_use, next_version};
 pub(crate) use problem::LoadProblem;
 use speculative_compile::{SpeculativeCompile, SpeculativeCompiler};
 use watches::PreparedWatches;
@@ -165,28 +168,16 @@ pub(crate) async fn load(
 
     let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    let plan = guest.rollout.plan(&read.digest, sidecar.rollout.canary.is_some());
-    let stable = plan.replacement.as_ref().map_or(&read.digest, |version| &version.digest);
-    let mut role = if plan.has_canary { Role::BesideCanary } else { Role::Alone };
-    if running.is_some_and(|running| running.is_built_from(stable, &read.sidecar_text)) {
-        let Some(share) = sidecar.rollout.canary.clone().filter(|_| plan.has_canary) else {
-            guest.rollout.unchanged(&read.digest);
-            return Ok(if canary.is_some() { LoadOutcome::Canary(None) } else { LoadOutcome::Unchanged });
-        };
-        if canary.is_some_and(|canary| canary.is_built_from(&read.digest, &read.sidecar_text)) {
-            return Ok(LoadOutcome::Canary(Some(share)));
-        }
-        role = Role::Canary(share);
-    }
-    let is_canary = matches!(role, Role::Canary(_));
-    let replacement = plan.replacement.filter(|_| !is_canary);
+    let (role, replacement) = match next_version(&guest.rollout, &sidecar, &read, running, canary) {
+        ControlFlow::Continue(next) => next,
+        ControlFlow::Break(outcome) => return Ok(outcome),
+    };
+    let (is_canary, is_replacement) = (matches!(role, Role::Canary(_)), replacement.is_some());
     let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
-    let mut known_code = running.into_iter().chain(canary).map(|version| version.pool.code());
-    let known_code = known_code.find(|code| code.digest() == digest);
-    let is_replacement = replacement.is_some();
+    let in_use = code_in_use([running, canary], digest);
     let code = match replacement {
-        Some(version) => kept_code(&services.engine, &guest, known_code, version, &files.wasm, &read).await?,
-        None => code(&services.engine, &guest, known_code, speculative, &files.wasm, &read, &report).await?,
+        Some(version) => kept_code(&services.engine, &guest, in_use, version, &files.wasm, &read).await?,
+        None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
     };
     drop(load_permit);
 
@@ -195,8 +186,7 @@ pub(crate) async fn load(
     let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
     let limits = apply_limits(&guest, &descriptor, &sidecar)?;
     if let Some(running) = running.filter(|_| is_canary) {
-        canary::check(&running.descriptor, &descriptor)
-            .map_err(|problem| LoadProblem::Canary { problem, plugin: guest.name.clone() })?;
+        canary::check(&running.descriptor, &descriptor, &guest.name)?;
         guest.writes = guest.writes.for_canary();
     }
 

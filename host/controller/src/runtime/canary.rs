@@ -80,7 +80,7 @@ impl PluginTask {
     /// Lets a version that was loaded as a canary reconcile its keys. An earlier canary ends. The queue keeps its keys.
     pub(super) async fn begin_canary(
         &mut self,
-        version: Version,
+        version: Box<Version>,
         share: CanaryShare,
         exclusive: ExclusiveVersion,
     ) {
@@ -89,7 +89,7 @@ impl PluginTask {
             // An operator has decided meanwhile.
             return;
         }
-        let version = Arc::new(version);
+        let version = Arc::<Version>::from(version);
         let before = self.canary.take().map(|mut task| task.finish(&self.guest));
         // Keys that are still queued under former names of target watches have the same names for both versions.
         let renamed = stable.renamed_watches.lock().clone();

@@ -330,7 +330,7 @@ impl PluginTask {
         files: DesiredFiles,
     ) {
         match version.role.clone() {
-            Role::Canary(share) => self.begin_canary(*version, share, exclusive).await,
+            Role::Canary(share) => self.begin_canary(version, share, exclusive).await,
             Role::Alone => self.swap(version, exclusive).await,
             Role::BesideCanary => {
                 self.swap(version, exclusive).await;

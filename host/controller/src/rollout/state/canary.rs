@@ -67,6 +67,10 @@ impl RolloutState {
         match running.filter(|_| is_undecided) {
             Some(running) => {
                 self.canary_file = Some(file_digest.to_owned());
+                if let Some(canary) = &mut self.canary {
+                    // A file may be written again with the same content.
+                    canary.is_superseded = canary.version.digest != file_digest;
+                }
                 Plan { replacement: Some(running.version.clone()), has_canary: true }
             }
             None => {

@@ -228,6 +228,16 @@ fn a_canary_whose_file_has_changed_is_not_promoted_by_the_host() {
 }
 
 #[test]
+fn a_canary_whose_file_is_written_again_is_still_promoted() {
+    let mut plugin = Plugin::new();
+    plugin.install("2");
+    plugin.work((10, 0), (10, 0));
+    plugin.install("2");
+    assert_eq!(plugin.check(PERIOD, false), Some(Decision::Pass));
+    assert_eq!(plugin.running(), ("2", None));
+}
+
+#[test]
 fn a_promotion_that_cannot_be_loaded_leaves_the_canary() {
     let mut plugin = Plugin::new();
     plugin.install("2");
