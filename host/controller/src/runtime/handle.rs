@@ -213,8 +213,8 @@ impl PluginStatusSource {
         problems.extend(newer_crds(&self.running_status));
         problems.extend(self.guest.rollout.status_text());
         let canary_problem = self.running_status.canary().map(|canary| canary.problem().unwrap_or_default());
-        let is_idle = canary_problem.as_ref().filter(|problem| !problem.is_empty());
-        problems.extend(is_idle.map(|problem| format!("the canary does no work: {problem}")));
+        let shown = canary_problem.as_ref().filter(|problem| !problem.is_empty());
+        problems.extend(shown.map(|problem| format!("the canary does no work: {problem}")));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();

@@ -55,6 +55,11 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = current_gate.wait_until_allowed() => {}
+                // Another version may be able to work, such as a canary that has begun.
+                Ok(()) = gate.changed() => {
+                    current_gate = gate.borrow_and_update().clone();
+                    continue;
+                }
                 () = slot.wait_until_surplus() => return,
             }
             let next = tokio::select! {
@@ -397,6 +402,32 @@ mod tests {
         let view = crate::runtime::handover::tests::view(guest);
         views.by_name.insert("maps".into(), Box::new(view));
         Arc::new(Version::for_test(pool, Arc::new(views)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begins() {
+        let guest = guest();
+        let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+        stable.views.access.set_paused(true);
+        let gate = watch::Sender::new(WorkGate::new(stable.health.clone(), None));
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
+        let mut workers = super::super::workers::Workers::default();
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Updated, Priority::Normal);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(guest.queue.snapshot().depth, 1, "the worker waits");
+        let health = canary.health.clone();
+        let share = CanaryShare::Percent(100);
+        let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+        running.write().await.canary = Some(canary);
+        gate.send_replace(WorkGate::new(stable.health.clone(), Some(health)));
+        let started = Instant::now();
+        while guest.metrics.canary_succeeded.get() == 0 {
+            assert!(started.elapsed().as_secs() < 60, "the worker still waits");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        workers.shutdown().await;
     }
 
     #[tokio::test(start_paused = true)]

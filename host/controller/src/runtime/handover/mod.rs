@@ -18,8 +18,8 @@ pub(crate) type RenamedWatches = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 /// Transfers work from the versions `old`, of which the second is a canary, to `new`, which is installed but has not been dispatched to. If
 /// `new` is one of `old`, it has been, and the other one ends. Nothing may be dispatched to any of them meanwhile.
 ///
-/// An object that one of `old` covered and `new` does not is a deleted object to the plugin, as is one that leaves a selector. It is dispatched as
-/// a deletion by the triggers of the new version.
+/// An object that one of `old` covered and `new` does not is a deleted object to the plugin, as is one that leaves a selector. It is
+/// dispatched as a deletion by the triggers of the new version.
 pub(super) fn hand_over(old: &[&Version], new: &Version, guest: &GuestServices) {
     // A canary has the target watches of the version beside it.
     let Some(first) = old.first() else { return };
