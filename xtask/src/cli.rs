@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, monitoring, mutants,
-    prometheus, release, soak, test, tidy, wit,
+    prometheus, registries, release, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -97,6 +97,8 @@ enum Command {
     Dashboards,
     /// Test the alerts and dashboards with Prometheus, as far as it is installed.
     Prometheus,
+    /// Push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
+    Registries,
     /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
@@ -153,6 +155,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Chart { test: false } => chart::run(root),
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
+        Command::Registries => registries::run(root, &host::build(root)?),
         Command::Prometheus => prometheus::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

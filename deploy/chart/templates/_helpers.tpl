@@ -55,6 +55,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* Who may read the status port. */}}
+{{- define "pilothouse.auth" -}}
+{{- $address := .Values.status.address -}}
+{{- $isLoopback := or (hasPrefix "127." $address) (eq $address "[::1]") -}}
+{{- .Values.status.auth | default (ternary "none" "kubernetes" $isLoopback) -}}
+{{- end -}}
+
 {{/* The DNS names by which clients call the status port, separated by commas. */}}
 {{- define "pilothouse.allowedHosts" -}}
 {{- $names := list -}}
@@ -136,6 +143,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .Values.prometheus.serviceMonitor.enabled (not .Values.service.enabled) -}}
 {{- fail "prometheus.serviceMonitor.enabled needs service.enabled: enable the Service, or use prometheus.podMonitor" -}}
+{{- end -}}
+{{- $auth := include "pilothouse.auth" . -}}
+{{- if and .Values.prometheus.podMonitor.enabled (eq $auth "kubernetes") (not .Values.prometheus.podMonitor.authorization) -}}
+{{- fail "prometheus.podMonitor.enabled needs prometheus.podMonitor.authorization with status.auth \"kubernetes\": name a Secret with a token, or use prometheus.serviceMonitor, which sends the token of Prometheus's own service account" -}}
+{{- end -}}
+{{- if and .Values.prometheus.serviceAccounts (ne $auth "kubernetes") -}}
+{{- fail (printf "prometheus.serviceAccounts is set, but status.auth is %q, so everyone may read the metrics: leave prometheus.serviceAccounts out" $auth) -}}
 {{- end -}}
 {{- $budget := .Values.podDisruptionBudget -}}
 {{- if and (not (kindIs "invalid" $budget.minAvailable)) (not (kindIs "invalid" $budget.maxUnavailable)) -}}

@@ -55,7 +55,7 @@ pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemo
 pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
 pub use instance::Instance;
 pub use limits::{InstanceLimits, MAX_MILLISECONDS};
-pub use load::LoadError;
+pub use load::{LoadError, most_similar};
 pub use misuse::Misuse;
 pub use pool::{InstancePool, PoolStats, PooledInstance};
 pub use stub_host::StubHost;

@@ -85,8 +85,9 @@ fn render(root: &Path, helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
         rendered.map(|text| without_helm(&text)).context("render the manifests")
     };
     let service = template(&["--set", "helmTest.enabled=false"])?;
-    let mut arguments = vec!["--set", "prometheus.podMonitor.enabled=true"];
-    arguments.extend(["--show-only", "templates/podmonitor.yaml"]);
+    // Unlike a PodMonitor, it needs no Secret: Prometheus sends the token of its own service account.
+    let mut arguments = vec!["--set", "prometheus.serviceMonitor.enabled=true"];
+    arguments.extend(["--show-only", "templates/servicemonitor.yaml"]);
     let chart = root.join(CHART);
     if chart.join("files/alerts.yaml").exists() {
         arguments.extend(["--set", "prometheus.rules.enabled=true"]);

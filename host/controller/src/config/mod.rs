@@ -3,6 +3,7 @@
 pub(crate) mod canary_share;
 pub(crate) mod current_grants;
 pub mod descriptor;
+pub(crate) mod field_paths;
 pub mod limits;
 pub(crate) mod rollout_settings;
 pub mod sidecar;

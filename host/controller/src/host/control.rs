@@ -113,7 +113,8 @@ fn unknown(plugin: &str) -> ControlError {
     ControlError::UnknownPlugin { plugin: plugin.to_owned() }
 }
 
-/// Returns the last line about a failure at each key, by watch and key.
+/// Returns the last failure in the log at each key, by watch and key, without the time of the next try: the log leaves out most repeats, and the
+/// queue knows it.
 fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
     let mut errors = HashMap::new();
     for line in lines.iter().filter(|line| line.message.starts_with("failed")) {
@@ -123,7 +124,9 @@ fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
             field.map(|(_, value)| value.as_str())
         };
         if let (Some(watch), Some(key)) = (field("watch"), field("key")) {
-            errors.insert((watch, key), line.message.as_str());
+            let message = line.message.as_str();
+            let failure = message.rsplit_once("; tried again in ").map_or(message, |(failure, _)| failure);
+            errors.insert((watch, key), failure);
         }
     }
     errors
@@ -154,7 +157,7 @@ mod tests {
             line("reconciled", "foos", "shop/a"),
         ];
         let errors = last_errors(&lines);
-        assert_eq!(errors[&("foos", "shop/a")], "failed: second; tried again in 10ms");
+        assert_eq!(errors[&("foos", "shop/a")], "failed: second");
         assert!(errors[&("bars", "shop/a")].starts_with("failed with a terminal error"));
         assert_eq!(errors.len(), 2);
     }

@@ -244,7 +244,7 @@ impl PluginTask {
         change: &str,
     ) {
         let Some(files) = files else { return };
-        tracing::warn!(plugin = %self.guest.name, "reloading: {change}");
+        self.guest.log.state(LogLevel::Warn, format_args!("reloading: {change}"));
         version.must_reload.store(true, Ordering::Relaxed);
         pending.cancel();
         self.start_loading(pending, files, &Input::Found);

@@ -45,6 +45,8 @@ pub(crate) struct HostFlags {
     pub(crate) streaming_lists: bool,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
+    /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
+    pub(crate) metrics: Registry,
     pub(crate) test: TestHooks,
 }
 
@@ -91,7 +93,7 @@ impl RunningHost {
         let ingest = IngestThread::start().map_err(|error| {
             CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
         })?;
-        let mut registry = Registry::default();
+        let mut registry = flags.metrics;
         let metrics = Metrics::register(&mut registry);
         let options = HostOptions {
             plugins: flags.plugins,

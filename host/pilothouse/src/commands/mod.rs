@@ -8,6 +8,7 @@ mod check_files;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod control;
+mod crd_files;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;
 pub(crate) mod explain;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
+use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use super::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
@@ -78,11 +79,14 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     }
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));
     output::print_line(format_args!("status      http://{address}/"));
+    #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only registries add metrics here"))]
+    let mut metrics = Registry::default();
     #[cfg(feature = "registry")]
     let provided = super::registry::source::start(
         config.registries,
         config.plugins,
         flags.cache.cache_dir.clone().or_else(super::compile::default_cache_dir),
+        &mut metrics,
         shutdown.clone(),
     )
     .await?;
@@ -100,6 +104,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
         startup: Arc::default(),
+        metrics,
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await

@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::client::{ClientOptions, Limits, RegistryClient};
 use crate::credentials::{CredentialFile, Credentials};
 use crate::digest::Digest;
-use crate::error::RegistryError;
+use crate::error::{Problem, RegistryError};
 use crate::reference::Reference;
 use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
@@ -36,6 +36,10 @@ const AFTER_PANIC: Duration = Duration::from_secs(60);
 pub trait SourceObserver: Send + Sync {
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
+    /// An attempt to bring the plugin up to date has ended.
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>);
+    /// The signatures of a version of the plugin were judged by the policy.
+    fn verified(&self, plugin: &str, result: Result<(), Problem>);
     /// A version of the plugin was put into the folder, for the reason in the text.
     fn updated(&self, plugin: &str, text: &str);
     /// The files in the folder have changed.

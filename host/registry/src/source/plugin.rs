@@ -15,7 +15,8 @@ use crate::fetch::{CachedPlugin, fetch};
 use crate::reference::Reference;
 use crate::schedule::{Outcome, Schedule};
 use crate::signature::{
-    Decision, SignaturePolicy, collect_signatures, load_signatures, store_signatures, verify,
+    Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
+    verify,
 };
 
 /// The time limit of one attempt. A registry that sends a byte now and then would take longer.
@@ -74,6 +75,7 @@ impl SourcedPlugin {
             Ok(poll) => poll,
             Err(error) => {
                 // Only another configuration can help.
+                shared.observer.pulled(self.name(), Err(error.problem()));
                 self.report(&shared, Some(&error));
                 return;
             }
@@ -85,6 +87,8 @@ impl SourcedPlugin {
                     format!("the attempt to pull {} took too long; it is made again", self.entry.image);
                 Err(RegistryError::new(Problem::Timeout, text))
             });
+            let result = attempt.as_ref().copied().map_err(RegistryError::problem);
+            shared.observer.pulled(self.name(), result);
             self.report(&shared, attempt.as_ref().err());
             let outcome = match attempt {
                 Ok(()) => Outcome::Current,
@@ -135,7 +139,7 @@ impl SourcedPlugin {
             true => collect_signatures(&client, &reference, document.digest).await?,
             false => Vec::new(),
         };
-        let decision = verify(policy.as_ref(), &reference, &document, &signatures)?;
+        let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
         let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
         let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
         blocking(move || {
@@ -190,7 +194,24 @@ impl SourcedPlugin {
             )
         })?;
         let document = ManifestDocument { digest: manifest, text };
-        verify(policy, reference, &document, &load_signatures(&shared.cache, manifest))
+        self.judge(shared, reference, &document, policy, &load_signatures(&shared.cache, manifest))
+    }
+
+    /// Judges the signatures of a manifest, and reports the result if there is a policy.
+    fn judge(
+        &self,
+        shared: &Shared,
+        reference: &Reference,
+        document: &ManifestDocument,
+        policy: Option<&SignaturePolicy>,
+        signatures: &[SignatureMaterial],
+    ) -> Result<Decision, RegistryError> {
+        let judged = verify(policy, reference, document, signatures);
+        if policy.is_some() {
+            let result = judged.as_ref().map(|_| ()).map_err(RegistryError::problem);
+            shared.observer.verified(self.name(), result);
+        }
+        judged
     }
 
     /// Puts a version into the folder. The sidecar comes first, so that the version is never loaded with another one.

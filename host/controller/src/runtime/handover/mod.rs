@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use pilothouse_model::{Notification, ObjectKey, ResourceType};
+use pilothouse_plugin::LogLevel;
 use tokio::time::Instant;
 
 use super::dispatch;
@@ -26,13 +27,16 @@ pub(super) fn hand_over(old: &[&Version], new: &Version, guest: &GuestServices) 
     let renamed = renamed_watches(first, new);
     for (watch, names) in renamed.iter().filter(|(watch, _)| first.views.is_target(watch)) {
         match names.is_empty() {
-            true => tracing::warn!(
-                plugin = %guest.name, %watch,
-                "this version has no target watch of the same resource any more; keys queued under it are dropped"
+            true => guest.log.state(
+                LogLevel::Warn,
+                format_args!(
+                    "the new version has no target watch of the resource of {watch:?}; keys queued under that are dropped"
+                ),
             ),
-            false => {
-                tracing::info!(plugin = %guest.name, %watch, ?names, "the target watch has another name now");
-            }
+            false => guest.log.state(
+                LogLevel::Info,
+                format_args!("the target watch {watch:?} is named {names:?} in the new version"),
+            ),
         }
     }
     *new.renamed_watches.lock() = renamed;

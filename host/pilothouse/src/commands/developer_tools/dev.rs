@@ -68,6 +68,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
         startup,
+        metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));

@@ -1,6 +1,7 @@
 //! `pilothouse push`, `pull` and `verify`, `check oci://…`, and the plugins that `run` takes from registries.
 
 mod access;
+mod metrics;
 pub(crate) mod source;
 mod transfer;
 

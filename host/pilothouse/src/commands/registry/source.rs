@@ -4,18 +4,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_controller::ProvidedPlugins;
-use pilothouse_registry::{PluginEntry, PluginSource, RegistryError, RegistrySettings, SourceObserver};
+use pilothouse_registry::{
+    PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings, SourceObserver,
+};
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::RegistryMetrics;
 use crate::CommandError;
 
-/// Shows in the host what becomes of the plugins.
-struct Observer(ProvidedPlugins);
+/// Shows in the host, its log and its metrics what becomes of the plugins.
+struct Observer {
+    provided: ProvidedPlugins,
+    metrics: RegistryMetrics,
+}
 
 impl SourceObserver for Observer {
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         let shown = problem.clone();
-        if self.0.set_problem(plugin, problem) {
+        if self.provided.set_problem(plugin, problem) {
             match shown {
                 Some(problem) => tracing::warn!(plugin, "{problem}"),
                 None => tracing::info!(plugin, "it is up to date with its registry"),
@@ -23,16 +30,25 @@ impl SourceObserver for Observer {
         }
     }
 
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
+        self.metrics.count_pull(plugin, result);
+    }
+
+    fn verified(&self, plugin: &str, result: Result<(), Problem>) {
+        self.metrics.count_verification(plugin, result);
+    }
+
     fn updated(&self, plugin: &str, text: &str) {
         tracing::info!(plugin, "{text}");
     }
 
     fn files_changed(&self) {
-        self.0.notify_changed();
+        self.provided.notify_changed();
     }
 }
 
 /// Starts to keep the plugins up to date. Those that the cache has are there when this returns. `cache_dir` is the directory for compiled plugins.
+/// Adds the metrics about them to `metrics`.
 ///
 /// # Errors
 /// Errors if the cache cannot be used, or if two plugins have the same name.
@@ -40,6 +56,7 @@ pub(crate) async fn start(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
     cache_dir: Option<PathBuf>,
+    metrics: &mut Registry,
     shutdown: CancellationToken,
 ) -> Result<Option<ProvidedPlugins>, CommandError> {
     if plugins.is_empty() {
@@ -50,7 +67,8 @@ pub(crate) async fn start(
             "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
         )
     })?;
-    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache)).await;
+    let metrics = RegistryMetrics::register(metrics, plugins.iter().map(|plugin| plugin.name.as_str()));
+    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache, metrics)).await;
     let (source, provided) = opened
         .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
@@ -62,12 +80,13 @@ fn open(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
     cache: &Path,
+    metrics: RegistryMetrics,
 ) -> Result<(PluginSource, ProvidedPlugins), RegistryError> {
     let mut provided = None;
     let source = PluginSource::open(settings, plugins, cache, |folder| {
         let created = ProvidedPlugins::new(folder);
         provided = Some(created.clone());
-        Arc::new(Observer(created))
+        Arc::new(Observer { provided: created, metrics })
     })?;
     Ok((source, provided.expect("a source that was opened has an observer")))
 }

@@ -94,6 +94,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
         startup: Arc::default(),
+        metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },
     }
 }
