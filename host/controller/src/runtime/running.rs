@@ -56,7 +56,7 @@ pub(super) struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    /// Whether another version runs, which may be able to work while this one is not.
+    /// Whether that is the canary.
     pub(super) fn is_canary(&self) -> bool {
         self.canary.is_some()
     }
@@ -68,7 +68,7 @@ impl<'a> Chosen<'a> {
 
     /// Counts a reconcile of a canary. Those of all versions are counted elsewhere.
     pub(super) fn count(&self, guest: &GuestServices, is_error: bool) {
-        if self.canary.is_some() {
+        if self.is_canary() {
             let metrics = &guest.metrics;
             if is_error {
                 metrics.canary_failed.inc()
