@@ -38,7 +38,7 @@ pub use config::{descriptor, limits, sidecar};
 pub use explain::{
     CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
-    ServerObject, Situation, TriggerSituation, WatchSituation,
+    ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
 pub use host::{
     HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
@@ -50,7 +50,7 @@ pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
 pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
-pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
+pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::slow_reconciles::SlowReconcile;
 pub use runtime::{

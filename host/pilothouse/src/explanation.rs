@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_controller::{
     EntryDetail, Explanation, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
-    Situation,
+    Situation, printable,
 };
 
 /// One line. It is shown again once its identity changes, which has no durations that grow by themselves.
@@ -67,6 +67,11 @@ pub(crate) fn situation(now: &Situation) -> Vec<Row> {
         state = format!("{state}: {}", plugin.error);
     }
     let mut rows = vec![Row::new("plugin", state)];
+    if let Some(version) = &now.version {
+        let digest = version.digest.get(..12).unwrap_or_default();
+        let canary = if version.canary { ", the canary" } else { ", not the canary" };
+        rows.push(Row::new("version", format!("{} ({digest}){canary}", printable(&version.version))));
+    }
     if let Some(watch) = &now.watch {
         let namespaces = match watch.namespaces.as_slice() {
             [] => "all namespaces".to_owned(),
@@ -247,6 +252,14 @@ pub(crate) mod tests {
         ];
         assert_eq!(texts(&now, &then), expected);
         assert_eq!(texts(&json!({}), &json!([])).len(), 3, "without a running version");
+    }
+
+    #[test]
+    fn the_version_that_reconciles_the_key_is_shown_beside_a_canary() {
+        let version = |canary| json!({"digest": "ab".repeat(32), "version": "2.0", "canary": canary});
+        let line = |canary| texts(&json!({"version": version(canary)}), &json!([])).remove(2);
+        assert_eq!(line(true), "  version    2.0 (abababababab), the canary");
+        assert_eq!(line(false), "  version    2.0 (abababababab), not the canary");
     }
 
     #[test]

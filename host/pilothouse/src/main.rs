@@ -92,6 +92,7 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Pause(flags) => commands::control::pause(flags).await,
         Command::Resume(flags) => commands::control::resume(flags).await,
         Command::Rollback(flags) => commands::control::rollback(flags).await,
+        Command::Promote(flags) => commands::control::promote(flags).await,
         Command::Completions(flags) => commands::completions::run(&flags),
         Command::ManPages(flags) => commands::completions::write_man_pages(&flags),
         Command::Compile(flags) => commands::compile::run(&flags),

@@ -14,6 +14,7 @@ fn calm() -> Situation {
             paused: false,
             missing: None,
         },
+        version: None,
         watch: Some(WatchSituation {
             resource: "foos.v1.example.com".to_owned(),
             namespaces: Vec::new(),

@@ -72,6 +72,7 @@ type TracedHistograms<L> = Family<L, TracedHistogram, fn() -> TracedHistogram>;
 pub struct Metrics {
     pub(crate) ready: Gauge,
     reconciles: Family<ByResult, Counter>,
+    canary_reconciles: Family<ByResult, Counter>,
     errors: Family<ByController, Counter>,
     terminal_errors: Family<ByController, Counter>,
     panics: Family<ByController, Counter>,
@@ -241,6 +242,12 @@ impl Metrics {
                 "Files that were loaded or refused; `result` is `loaded` or `refused`",
                 Family::default(),
             ),
+            canary_reconciles: registered(
+                registry,
+                "pilothouse_plugin_canary_reconciles",
+                "Reconciles by a version that runs beside another one, which `controller_runtime_reconcile_total` counts, too; `result` is `success` or `error`",
+                Family::default(),
+            ),
             rollbacks: registered(
                 registry,
                 "pilothouse_plugin_rollbacks",
@@ -377,6 +384,8 @@ impl Metrics {
             succeeded: self.reconciles.get_or_create_owned(&result("success")),
             requeued_after: self.reconciles.get_or_create_owned(&result("requeue_after")),
             failed: self.reconciles.get_or_create_owned(&result("error")),
+            canary_succeeded: self.canary_reconciles.get_or_create_owned(&result("success")),
+            canary_failed: self.canary_reconciles.get_or_create_owned(&result("error")),
             errors: self.errors.get_or_create_owned(&controller),
             terminal_errors: self.terminal_errors.get_or_create_owned(&controller),
             panics: self.panics.get_or_create_owned(&controller),

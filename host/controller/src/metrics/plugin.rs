@@ -20,6 +20,9 @@ pub(crate) struct PluginMetrics {
     pub(crate) succeeded: Counter,
     pub(crate) requeued_after: Counter,
     pub(crate) failed: Counter,
+    /// The reconciles among these that a canary made.
+    pub(crate) canary_succeeded: Counter,
+    pub(crate) canary_failed: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
@@ -70,10 +73,19 @@ impl PluginMetrics {
         self.host_memory_limit.set(gauge(memory.limit()));
     }
 
-    /// The reconciles so far, of all versions.
+    /// The reconciles so far, of all versions but canaries.
     pub(crate) fn reconciles(&self) -> Counts {
+        // The counters are read one after the other, so a reconcile that ends meanwhile may be missing until the next call.
+        let canaries = self.canary_reconciles();
         let errors = self.failed.get();
-        Counts { reconciles: self.succeeded.get() + self.requeued_after.get() + errors, errors }
+        let all = Counts { reconciles: self.succeeded.get() + self.requeued_after.get() + errors, errors };
+        all.since(canaries)
+    }
+
+    /// The reconciles of canaries so far.
+    pub(crate) fn canary_reconciles(&self) -> Counts {
+        let errors = self.canary_failed.get();
+        Counts { reconciles: self.canary_succeeded.get() + errors, errors }
     }
 
     /// The counts that `/api/plugins` shows.

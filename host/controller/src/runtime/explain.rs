@@ -14,7 +14,8 @@ use crate::explain::journal::{
 use crate::explain::lookup::ObjectLookup;
 use crate::explain::{
     CachedObject, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
-    PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, WatchSituation, decide,
+    PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, VersionSituation,
+    WatchSituation, decide,
 };
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
@@ -55,6 +56,7 @@ impl PluginStatusSource {
             now: Situation {
                 plugin: self.plugin_situation(version.as_deref()),
                 watch: None,
+                version: None,
                 cached: None,
                 on_server: None,
                 predicate: None,
@@ -101,6 +103,16 @@ impl PluginStatusSource {
         let view =
             version.views.get(&watch).map_err(|error| ControlError::Watch { problem: error.to_string() })?;
         let item = Item { key: parse_key(key, &watch, view.resource.namespaced)?, watch };
+        let canary = self.running_status.canary();
+        let is_canary = canary.as_ref().is_some_and(|canary| canary.share.includes(&item.key));
+        // Both versions have the same target watches.
+        let version = canary.as_ref().filter(|_| is_canary).map_or(version, |canary| &*canary.version);
+        let view = version.views.get(&item.watch).unwrap_or(view);
+        facts.now.version = canary.as_ref().map(|_| VersionSituation {
+            digest: version.digest.clone(),
+            version: version.descriptor.version.clone(),
+            canary: is_canary,
+        });
         facts.watch = item.watch.to_string();
         facts.then = self.journal_entries(version, &item);
         let now = &mut facts.now;

@@ -1,4 +1,5 @@
-//! A worker: takes keys from the plugin's queue and reconciles them with the running version, one at a time.
+//! A worker: takes keys from the plugin's queue and reconciles them, one at a time, with the running version or, if the key is among those of
+//! its canary, with that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,57 +9,65 @@ use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reas
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::RunningVersion;
+use super::running::RunningVersion;
+use super::work_gate::WorkGate;
 use super::workers::WorkerSlot;
 use crate::client::in_flight::HeldItem;
 use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{Activity, Health};
+use crate::lifecycle::{Activity, RecentErrors};
 use crate::load::version::Version;
 use crate::runtime::hot_loop;
 use crate::runtime::queue::Item;
 use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace};
 
-/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `health` is that of the running
-/// version.
+/// How long a key waits whose version backs off or is suspended, while the other version works.
+const BLOCKED_KEY_DELAY: Duration = Duration::from_secs(1);
+
+/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `gate` is that of the running versions.
 pub(super) async fn work(
     slot: WorkerSlot,
     running: RunningVersion,
-    health: watch::Receiver<Health>,
+    gate: watch::Receiver<WorkGate>,
     guest: GuestServices,
 ) {
     let supervisor = guest.clone();
-    let mut worker = Worker { slot, running, health, guest };
+    let mut worker = Worker { slot, running, gate, guest };
     supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
 }
 
 struct Worker {
     slot: WorkerSlot,
     running: RunningVersion,
-    health: watch::Receiver<Health>,
+    gate: watch::Receiver<WorkGate>,
     guest: GuestServices,
 }
 
 impl Worker {
     async fn run(&mut self) {
-        let Self { slot, running, health, guest } = self;
+        let Self { slot, running, gate, guest } = self;
         let guest = &*guest;
-        let mut current_health = health.borrow_and_update().clone();
+        let mut current_gate = gate.borrow_and_update().clone();
         while !slot.is_surplus() {
-            // An error means that the plugin's task is gone, and that there will be no other health.
-            if health.has_changed().is_ok_and(|changed| changed) {
-                current_health = health.borrow_and_update().clone();
+            // An error means that the plugin's task is gone, and that there will be no other gate.
+            if gate.has_changed().is_ok_and(|changed| changed) {
+                current_gate = gate.borrow_and_update().clone();
             }
             // While the plugin backs off or lacks a permission, its keys stay in the queue.
             tokio::select! {
                 biased;
-                () = current_health.wait_until_allowed() => {}
+                () = current_gate.wait_until_allowed() => {}
+                // Another version may be able to work, such as a canary that has begun.
+                Ok(()) = gate.changed() => {
+                    current_gate = gate.borrow_and_update().clone();
+                    continue;
+                }
                 () = slot.wait_until_surplus() => return,
             }
             let next = tokio::select! {
                 biased;
                 next = guest.queue.get() => next,
-                () = current_health.wait_until_blocked() => continue,
+                () = current_gate.wait_until_blocked() => continue,
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };
@@ -72,13 +81,22 @@ impl Worker {
             loop {
                 // The read lock is held during the reconcile, so that a swap waits for its end. No other worker gets the key meanwhile.
                 let running = running.read().await;
-                let Some(version) = running.as_ref() else { return };
+                let Some(chosen) = running.of(&request.key) else { return };
+                let version = chosen.version;
                 if !version.views.is_target(&request.watch) {
                     held.requeue_renamed(version);
                     break;
                 }
                 // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
-                let Some(pass) = version.health.try_acquire() else { break };
+                let Some(pass) = version.health.try_acquire() else {
+                    if running.canary.is_some() {
+                        // The worker goes on with the keys of the other version, so this one must not come back at once.
+                        let reasons = request.reasons.as_slice();
+                        guest.queue.requeue_taken_after(&mut held.item, reasons, BLOCKED_KEY_DELAY);
+                        held.is_handled = true;
+                    }
+                    break;
+                };
                 let active = ActiveReconcile::begin(guest);
                 guest.panics.inject_test_panic("worker");
                 let outcome = reconcile(version, &request).await;
@@ -90,8 +108,10 @@ impl Worker {
                         }
                         _ => pass.succeeded(Activity::Reconcile),
                     }
+                    chosen.count(guest, reconciled.outcome.is_err());
+                    let errors = chosen.recent_errors(guest);
                     let exported = held.end_trace(&reconciled);
-                    record_outcome(guest, &mut held.item, &request.reasons, reconciled, exported);
+                    record_outcome(guest, errors, &mut held.item, &request.reasons, reconciled, exported);
                     held.is_handled = true;
                     if let Some(found) = guest.hot_loops.end(held.item.key()) {
                         hot_loop::report(guest, held.item.key(), &found);
@@ -245,6 +265,7 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
 fn record_outcome(
     guest: &GuestServices,
+    errors: &RecentErrors,
     item: &mut HeldItem,
     reasons: &[Reason],
     reconciled: Reconciled,
@@ -265,12 +286,12 @@ fn record_outcome(
     guest.slow_reconciles.record(item.key(), reconciled.time, Timestamp::now);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
-            guest.recent_errors.record_success();
+            errors.record_success();
             metrics.succeeded.inc();
             item.forget();
         }
         Ok(Outcome::RequeueAfter(delay)) => {
-            guest.recent_errors.record_success();
+            errors.record_success();
             metrics.requeued_after.inc();
             item.forget();
             guest.queue.requeue_after(item, reasons, delay);
@@ -281,7 +302,7 @@ fn record_outcome(
             metrics.terminal_errors.inc();
             item.forget();
             let Item { watch, key } = item.key();
-            guest.recent_errors.record_error(watch, key.as_str(), &problem);
+            errors.record_error(watch, key.as_str(), &problem);
             guest.log.failure(
                 LogLevel::Error,
                 format_args!("failed with a terminal error: {problem}"),
@@ -304,7 +325,7 @@ fn record_outcome(
             let attempt = item.attempts() + 1;
             let retry = RetryDelay(guest.queue.retry(item, reasons));
             let Item { watch, key } = item.key();
-            guest.recent_errors.record_error(watch, key.as_str(), &failure);
+            errors.record_error(watch, key.as_str(), &failure);
             guest.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),
@@ -368,7 +389,9 @@ mod tests {
     use pilothouse_informer::Priority;
     use pilothouse_model::ObjectKey;
 
+    use super::super::running::{Canary, RunningVersions};
     use super::*;
+    use crate::config::canary_share::CanaryShare;
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
@@ -382,9 +405,9 @@ mod tests {
         let guest = guest();
         let running = RunningVersion::default();
         let exclusive = running.write().await;
-        let health = watch::Sender::new(Health::default());
+        let gate = watch::Sender::new(WorkGate::default());
         let mut workers = super::super::workers::Workers::default();
-        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
         while guest.queue.snapshot().depth > 0 {
@@ -405,11 +428,11 @@ mod tests {
         let view = crate::runtime::handover::tests::view(&guest);
         views.by_name.insert("maps".into(), Box::new(view));
         let version = Arc::new(Version::for_test(pool, Arc::new(views)));
-        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Some(Arc::clone(&version))));
-        let health = watch::Sender::new(version.health.clone());
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
+        let gate = watch::Sender::new(WorkGate::new(version.health.clone(), None));
         guest.panics.arm("worker", 2);
         let mut workers = super::super::workers::Workers::default();
-        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item, Reason::Deleted, Priority::Normal);
         let started = Instant::now();
@@ -427,6 +450,73 @@ mod tests {
         assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
         tokio::time::advance(std::time::Duration::from_secs(180)).await;
         assert_eq!(guest.panics.status_text(), None, "the worker has not panicked since");
+        workers.shutdown().await;
+    }
+
+    /// A version whose only watch, of ConfigMaps, is a target.
+    async fn version(guest: &GuestServices, file: &str) -> Arc<Version> {
+        let pool = Version::test_pool(guest, file, pilothouse_plugin::InstanceLimits::default()).await;
+        let mut views = crate::cache::views::Views::default();
+        let view = crate::runtime::handover::tests::view(guest);
+        views.by_name.insert("maps".into(), Box::new(view));
+        Arc::new(Version::for_test(pool, Arc::new(views)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begins() {
+        let guest = guest();
+        let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+        stable.views.access.set_paused(true);
+        let gate = watch::Sender::new(WorkGate::new(stable.health.clone(), None));
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
+        let mut workers = super::super::workers::Workers::default();
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Updated, Priority::Normal);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(guest.queue.snapshot().depth, 1, "the worker waits");
+        let health = canary.health.clone();
+        let share = CanaryShare::Percent(100);
+        let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+        running.write().await.canary = Some(canary);
+        gate.send_replace(WorkGate::new(stable.health.clone(), Some(health)));
+        let started = Instant::now();
+        while guest.metrics.canary_succeeded.get() == 0 {
+            assert!(started.elapsed().as_secs() < 60, "the worker still waits");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        workers.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_canary_that_backs_off_delays_only_its_own_keys() {
+        let guest = guest();
+        let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+        for _ in 0..5 {
+            canary.health.record_fault(Activity::Reconcile, None, &"it trapped");
+        }
+        let gate = WorkGate::new(stable.health.clone(), Some(canary.health.clone()));
+        let gate = watch::Sender::new(gate);
+        let share = CanaryShare::Namespaces(vec!["canary".to_owned()]);
+        let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+        let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(versions));
+        let mut workers = super::super::workers::Workers::default();
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+        for namespace in ["canary", "n"] {
+            let item = Item { watch: "maps".into(), key: ObjectKey::new(namespace, "a") };
+            guest.queue.add(item, Reason::Updated, Priority::Normal);
+        }
+        while guest.metrics.succeeded.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let counts = (guest.metrics.canary_succeeded.get(), guest.queue.snapshot().delayed);
+        assert_eq!(counts, (0, 1), "the key of the canary waits");
+        while guest.metrics.succeeded.get() == 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(guest.metrics.canary_succeeded.get(), 1, "the canary has recovered");
+        assert_eq!(guest.metrics.reconciles().reconciles, 1, "those of the canary are counted apart");
         workers.shutdown().await;
     }
 }

@@ -111,8 +111,10 @@ pub(crate) enum Command {
     Pause(OnePlugin),
     /// Let a paused plugin continue.
     Resume(OnePlugin),
-    /// Run an older version of a running host's plugin until its file changes.
+    /// Run an older version of a running host's plugin until its file changes, or end its canary.
     Rollback(Rollback),
+    /// Let the canary of a running host's plugin reconcile all keys.
+    Promote(OnePlugin),
     /// Print a script with which a shell completes the commands and flags.
     Completions(Completions),
     /// Write the man pages of all commands into a directory (used by `cargo xtask dist`).
@@ -269,7 +271,8 @@ pub(crate) struct ManPages {
 pub(crate) struct Rollback {
     /// Name of the plugin.
     pub(crate) plugin: String,
-    /// SHA-256 of the version to run, or its first characters. By default, the newest version that is older than the running one.
+    /// SHA-256 of the version to run, or its first characters. By default, the newest version that is older than the running one, or the one
+    /// beside the canary.
     pub(crate) digest: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
@@ -359,6 +362,7 @@ mod tests {
             "pilothouse resume sample --server http://127.0.0.1:1",
             "pilothouse rollback sample --server http://127.0.0.1:1",
             "pilothouse rollback sample 0123abcd --server http://127.0.0.1:1",
+            "pilothouse promote sample --server http://127.0.0.1:1",
             "pilothouse completions bash",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {

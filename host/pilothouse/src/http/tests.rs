@@ -142,11 +142,12 @@ async fn methods_that_modify_are_rejected_with_405() {
 }
 
 /// The requests that change something.
-const CHANGES: [&str; 4] = [
+const CHANGES: [&str; 5] = [
     "/api/plugins/p/requeue?key=n%2Fa",
     "/api/plugins/p/pause",
     "/api/plugins/p/resume",
     "/api/plugins/p/rollback?digest=0123ab",
+    "/api/plugins/p/promote",
 ];
 
 #[tokio::test]

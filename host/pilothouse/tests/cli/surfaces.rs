@@ -91,6 +91,7 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         (" grants.writes[]", "grants: {writes: [{unknown: 1}]}"),
         (" limits", "limits: {unknown: 1}"),
         (" rollout", "rollout: {unknown: 1}"),
+        (" rollout.canary", "rollout: {canary: {unknown: 1}}"),
     ] {
         write("plugin.yaml", sidecar);
         let output = run(folder.path(), &["check", "plugin.wasm"]);

@@ -9,6 +9,7 @@ mod backing_off;
 mod bad_descriptors;
 mod bad_files;
 mod c_sdk;
+mod canary;
 mod command_line;
 mod compile_cache;
 mod computed_index;

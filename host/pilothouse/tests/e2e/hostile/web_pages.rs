@@ -31,7 +31,7 @@ async fn the_status_server_rejects_requests_from_web_pages() {
             let status = send(request).await;
             assert!(status.is_client_error(), "{path} with {header}: {value}: {status}");
         }
-        for action in ["pause", "resume", "requeue?key=a", "rollback"] {
+        for action in ["pause", "resume", "requeue?key=a", "rollback", "promote"] {
             let url = url(&format!("/api/plugins/healthy/{action}"));
             let request = Request::post(url).header(header, value).body(String::new()).expect("a request");
             assert_eq!(send(request).await, StatusCode::FORBIDDEN, "{action} with {header}: {value}");
