@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use super::*;
+use crate::ObjectPlugin;
 use crate::client::{ApiClient, apply_crds};
 use crate::config::sidecar::GrantMode;
 use crate::host::{HostOptions, ProvidedFailure};
