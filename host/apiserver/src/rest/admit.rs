@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
 use crate::request::options::{FieldValidation, WriteOptions};
@@ -70,6 +71,14 @@ pub(crate) fn track_managed_fields(
 ) {
     if let Some(schema) = &endpoint.schema {
         track_update(schema, old, new, &writer(endpoint, options, subresource, time));
+    }
+}
+
+/// Moves the managed fields of one object to another one.
+pub(crate) fn copy_managed_fields(from: &mut Value, to: &mut Value) {
+    match from["metadata"]["managedFields"].take() {
+        Value::Null => drop(meta::metadata_mut(to).remove("managedFields")),
+        managed => drop(meta::metadata_mut(to).insert("managedFields".into(), managed)),
     }
 }
 

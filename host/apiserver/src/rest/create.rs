@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, crd_sync, strategy};
+use super::{WriteResult, admit, complete, crd_sync, strategy};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::options::WriteOptions;
+use crate::request::options::{FieldValidation, WriteOptions};
 use crate::state::State;
 use crate::status::Status;
 use crate::storage::{StoredObject, WriteError};
@@ -15,7 +16,7 @@ use crate::storage::{StoredObject, WriteError};
 /// How many names are generated before a conflict is reported.
 const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// Creates an object. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
+/// Creates an object without admission. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
 pub(crate) fn create(
     state: &State,
     endpoint: &Endpoint,
@@ -23,27 +24,41 @@ pub(crate) fn create(
     value: Value,
     options: &WriteOptions,
 ) -> Result<WriteResult, Status> {
-    create_tracked(state, endpoint, namespace, value, options, false)
+    complete(create_admitted(state, endpoint, namespace, value, options, &Admission::bypassed()))
 }
 
-/// Creates an object from an applied configuration, which already has its managed fields.
-pub(crate) fn create_applied(
+/// Creates an object that admission may change or refuse.
+pub(crate) async fn create_admitted(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
     value: Value,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
-    create_tracked(state, endpoint, namespace, value, options, true)
+    create_tracked(state, endpoint, namespace, (value, false), options, admission).await
 }
 
-fn create_tracked(
+/// Creates an object from an applied configuration, which already has its managed fields.
+pub(crate) async fn create_applied(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
-    mut value: Value,
+    value: Value,
     options: &WriteOptions,
-    tracked: bool,
+    admission: &Admission<'_>,
+) -> Result<WriteResult, Status> {
+    create_tracked(state, endpoint, namespace, (value, true), options, admission).await
+}
+
+/// Creates an object. The flag says whether it already has its managed fields.
+async fn create_tracked(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    (mut value, tracked): (Value, bool),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
@@ -54,9 +69,10 @@ fn create_tracked(
         let problem = "create not allowed while custom resource definition is terminating";
         return Err(Status::method_not_allowed(problem));
     }
+    let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    let before_mutation = mutate(endpoint, namespace, &mut value, options, admission).await?;
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
-    let warnings = admit::decode(endpoint, &mut value, options.validation)?;
     for attempt in 1.. {
         let mut value = value.clone();
         if requested.is_empty() && !name_prefix.is_empty() {
@@ -66,9 +82,13 @@ fn create_tracked(
         admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         if !tracked {
-            admit::track_managed_fields(endpoint, None, &mut value, options, "", &state.now());
+            track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
         let name = meta::text(&value, "name").to_owned();
+        if admission.is_active() {
+            let write = write_request(endpoint, namespace, &name, options);
+            admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
+        }
         match store(state, endpoint, namespace, value, options.dry_run) {
             Err(status)
                 if status.reason == "AlreadyExists"
@@ -77,11 +97,71 @@ fn create_tracked(
             Err(status) => return Err(status),
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, &name, options.dry_run);
+                warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }
         }
     }
     unreachable!("the last attempt returns; {about:?}")
+}
+
+fn write_request<'a>(
+    endpoint: &'a Endpoint,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    options: &WriteOptions,
+) -> WriteRequest<'a> {
+    WriteRequest {
+        operation: Operation::Create,
+        endpoint,
+        subresource: "",
+        namespace: namespace.unwrap_or_default(),
+        name,
+        dry_run: options.dry_run,
+    }
+}
+
+/// Lets admission change a new object. If it does, returns the object as the client sent it.
+async fn mutate(
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    value: &mut Value,
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<Option<Value>, Status> {
+    if !admission.is_active() {
+        return Ok(None);
+    }
+    let before = value.clone();
+    let name = meta::text(&before, "name");
+    let mut new = Some(value.take());
+    let write = write_request(endpoint, namespace, name, options);
+    let is_changed = admission.mutate(&write, &mut new, None).await?;
+    *value = new.unwrap_or_default();
+    if !is_changed {
+        return Ok(None);
+    }
+    admit::decode(endpoint, value, FieldValidation::Ignore)?;
+    check_scope(endpoint, namespace, value)?;
+    Ok(Some(before))
+}
+
+/// Records the managed fields of a new object. The client owns what it sent, not what admission added.
+fn track(
+    state: &State,
+    endpoint: &Endpoint,
+    value: &mut Value,
+    before_mutation: Option<&Value>,
+    options: &WriteOptions,
+) {
+    let now = state.now();
+    let Some(before) = before_mutation else {
+        return admit::track_managed_fields(endpoint, None, value, options, "", &now);
+    };
+    let mut sent = before.clone();
+    prepare(state, endpoint, &mut sent);
+    admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
+    admit::copy_managed_fields(&mut sent, value);
 }
 
 /// Sets the object's namespace to that of the path, or rejects an object with another namespace.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use http::{Method, StatusCode, header};
 use serde_json::Value;
 
-use super::delete::{DeleteOptions, DeleteResult, delete};
+use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
-use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, create, patch, pods, review, scale, token};
+use crate::admission::Admission;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -28,10 +29,11 @@ struct Call<'a> {
     /// The effective user, or `None` if every request is allowed.
     user: Option<&'a Arc<User>>,
     view: View,
+    admission: Admission<'a>,
 }
 
 /// Answers a request for a collection, an object or a subresource.
-pub(crate) fn resource(
+pub(crate) async fn resource(
     state: &State,
     endpoint: &Arc<Endpoint>,
     path: &ObjectPath,
@@ -48,7 +50,8 @@ pub(crate) fn resource(
         return Err(Status::no_such_resource());
     }
     let view = View::parse(request.header("accept"), &request.query)?;
-    let call = Call { state, endpoint, path, request, user, view };
+    let admission = begin_admission(state, verb, request, user)?;
+    let call = Call { state, endpoint, path, request, user, view, admission };
     if endpoint.resource.strategy.is_review {
         return call.review(verb);
     }
@@ -58,17 +61,47 @@ pub(crate) fn resource(
     if path.subresource.as_deref() == Some("token") {
         return call.token();
     }
-    match verb {
+    let answer = match verb {
         Verb::Get => call.get(),
         Verb::List => call.list(),
         Verb::Watch => call.watch(),
-        Verb::Create if path.name.is_none() => call.create(),
-        Verb::Update => call.update(),
-        Verb::Patch => call.patch(),
-        Verb::Delete if path.subresource.is_none() => call.delete(),
-        Verb::DeleteCollection => call.delete_collection(),
+        Verb::Create if path.name.is_none() => call.create().await,
+        Verb::Update => call.update().await,
+        Verb::Patch => call.patch().await,
+        Verb::Delete if path.subresource.is_none() => call.delete().await,
+        Verb::DeleteCollection => call.delete_collection().await,
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed(request.method.as_str())),
+    };
+    // Those of a write that succeeded are in its response already.
+    let warnings = call.admission.take_warnings();
+    if warnings.is_empty() {
+        return answer;
     }
+    let mut answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    respond::add_warnings(&mut answer, &warnings);
+    Ok(answer)
+}
+
+/// Begins the admission of a write; of other requests, or if nothing is configured, one that allows everything.
+fn begin_admission<'a>(
+    state: &'a State,
+    verb: Verb,
+    request: &Request,
+    user: Option<&Arc<User>>,
+) -> Result<Admission<'a>, Status> {
+    let is_write = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    if !is_write || !state.admission.is_configured() {
+        return Ok(Admission::bypassed());
+    }
+    let user = match user {
+        Some(user) => Arc::clone(user),
+        None => state.access.effective_user(request)?,
+    };
+    let options = match verb {
+        Verb::Delete | Verb::DeleteCollection if !request.body.is_empty() => body::decode(request)?,
+        _ => request.query.options_value(),
+    };
+    Ok(state.admission.begin(state.registry(), user, options))
 }
 
 impl Call<'_> {
@@ -117,14 +150,16 @@ impl Call<'_> {
         Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
     }
 
-    fn create(&self) -> Result<Answer, Status> {
+    async fn create(&self) -> Result<Answer, Status> {
         let options = self.write_options("CreateOptions")?;
         let value = body::decode_object(self.request, self.endpoint)?;
-        let written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
+        let (namespace, admission) = (self.namespace(), &self.admission);
+        let written =
+            create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await?;
         Ok(self.write_response(&written))
     }
 
-    fn update(&self) -> Result<Answer, Status> {
+    async fn update(&self) -> Result<Answer, Status> {
         let options = self.write_options("UpdateOptions")?;
         let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
@@ -133,10 +168,11 @@ impl Call<'_> {
             let mut scaled = body::decode(self.request)?;
             body::check_type(&mut scaled, endpoint, scale::API_VERSION, scale::KIND)?;
             let retry = meta::text(&scaled, "resourceVersion").is_empty();
-            let written = update(self.state, endpoint, self.key(), target, &options, |old| {
+            let change = |old: &Value| {
                 let value = scale::set_replicas(endpoint, paths, old, &scaled)?;
                 Ok(ProposedUpdate { value, applied: false, retry })
-            })?;
+            };
+            let written = self.write_update(target, &options, change).await?;
             return Ok(self.write_response(&written));
         }
         let mut value = body::decode_object(self.request, endpoint)?;
@@ -145,14 +181,25 @@ impl Call<'_> {
         if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
-            let written = create::create(self.state, endpoint, self.namespace(), value, &options)?;
+            let (namespace, admission) = (self.namespace(), &self.admission);
+            let written =
+                create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await?;
             return Ok(self.write_response(&written));
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
-        let written = update(self.state, endpoint, self.key(), target, &options, |_| {
-            Ok(ProposedUpdate { value: value.clone(), applied: false, retry })
-        })?;
+        let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
+        let written = self.write_update(target, &options, change).await?;
         Ok(self.write_response(&written))
+    }
+
+    async fn write_update(
+        &self,
+        target: UpdateTarget,
+        options: &WriteOptions,
+        change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+    ) -> Result<WriteResult, Status> {
+        let (endpoint, admission) = (self.endpoint, &self.admission);
+        update_admitted(self.state, endpoint, self.key(), target, options, admission, change).await
     }
 
     /// Checks that the object of a PUT has the name and namespace of the path; sets the name if it is absent.
@@ -175,9 +222,10 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn patch(&self) -> Result<Answer, Status> {
+    async fn patch(&self) -> Result<Answer, Status> {
         let options = self.write_options("PatchOptions")?;
-        let written = patch::patch(self.state, self.endpoint, self.path, self.request, &options)?;
+        let (path, request, admission) = (self.path, self.request, &self.admission);
+        let written = patch::patch(self.state, self.endpoint, path, request, &options, admission).await?;
         Ok(self.write_response(&written))
     }
 
@@ -186,9 +234,11 @@ impl Call<'_> {
         DeleteOptions::parse(&self.request.query, body.as_ref())
     }
 
-    fn delete(&self) -> Result<Answer, Status> {
+    async fn delete(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
-        let object = match delete(self.state, self.endpoint, self.key(), &options)? {
+        let deleted =
+            delete_admitted(self.state, self.endpoint, self.key(), &options, &self.admission).await?;
+        let object = match deleted {
             DeleteResult::Deleted(last) if !self.endpoint.resource.strategy.returns_deleted => {
                 return Ok(respond::deletion_status(self.endpoint, &last));
             }
@@ -197,12 +247,13 @@ impl Call<'_> {
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
-    fn delete_collection(&self) -> Result<Answer, Status> {
+    async fn delete_collection(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
         for object in &mut listing.objects {
             let key = (&*object.namespace, &*object.name);
-            match delete(self.state, self.endpoint, key, &options) {
+            let deleted = delete_admitted(self.state, self.endpoint, key, &options, &self.admission).await;
+            match deleted {
                 Ok(DeleteResult::Deleted(last) | DeleteResult::Pending(last)) => *object = last,
                 // Deleted concurrently.
                 Err(status) if status.code == 404 => {}

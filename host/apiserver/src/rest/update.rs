@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, crd_sync, strategy};
+use super::{WriteResult, admit, complete, crd_sync, scale, strategy};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::options::WriteOptions;
+use crate::request::options::{FieldValidation, WriteOptions};
 use crate::schema::field;
 use crate::state::State;
 use crate::status::{Cause, Status};
@@ -59,7 +60,7 @@ pub(crate) struct ProposedUpdate {
     pub retry: bool,
 }
 
-/// Replaces an object by the result of `change`, which gets the current state in the served version.
+/// Replaces an object by the result of `change`, which gets the current state in the served version. Bypasses admission.
 ///
 /// After a conflicting write, `change` is called again with the new state if it returned `retry`.
 pub(crate) fn update(
@@ -70,21 +71,55 @@ pub(crate) fn update(
     options: &WriteOptions,
     change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
 ) -> Result<WriteResult, Status> {
+    complete(update_admitted(state, endpoint, key, target, options, &Admission::bypassed(), change))
+}
+
+/// Replaces an object as [`update`] does; admission may change or refuse the new state.
+pub(crate) async fn update_admitted(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    target: UpdateTarget,
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+    change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+) -> Result<WriteResult, Status> {
     let (namespace, name) = key;
     let table = &endpoint.resource.table;
+    let write = WriteRequest {
+        operation: Operation::Update,
+        endpoint,
+        subresource: target.subresource(),
+        namespace,
+        name,
+        dry_run: options.dry_run,
+    };
     for attempt in 1.. {
         let current =
             table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
         let old = endpoint.served_value(&current);
-        let ProposedUpdate { value: new, applied, retry } = change(&old)?;
+        let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
-        let (new, warnings) = prepare(state, endpoint, target, &old, new, options, applied)?;
+        let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
+        warnings.dedup();
+        let sent = mutate(&write, target, &old, &mut new, admission).await?;
+        let mut new = prepare(state, endpoint, target, &old, new, options, applied)?;
+        if let Some(sent) = sent.filter(|_| !applied) {
+            // The client owns what it sent, not what admission added.
+            let mut unchanged = prepare(state, endpoint, target, &old, sent, options, applied)?;
+            admit::copy_managed_fields(&mut unchanged, &mut new);
+        }
+        if admission.is_active() {
+            validate(&write, target, &old, &new, admission).await?;
+        }
         if is_unchanged(&old, &new) {
+            warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);
+                warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: false, warnings });
             }
             Err(_) if retry && attempt < MAX_CONFLICT_ATTEMPTS => {}
@@ -92,6 +127,60 @@ pub(crate) fn update(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Lets admission change the new state. If it does, returns the state as the client sent it.
+async fn mutate(
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    old: &Value,
+    new: &mut Value,
+    admission: &Admission<'_>,
+) -> Result<Option<Value>, Status> {
+    if !admission.is_active() {
+        return Ok(None);
+    }
+    let endpoint = write.endpoint;
+    let sent = new.clone();
+    let is_changed = match &endpoint.scale {
+        // The object of `/scale` is the Scale.
+        Some(paths) if target == UpdateTarget::Scale => {
+            let mut scaled = Some(scale::from_object(endpoint, paths, new));
+            let old = scale::from_object(endpoint, paths, old);
+            let is_changed = admission.mutate(write, &mut scaled, Some(&old)).await?;
+            *new = scale::set_replicas(endpoint, paths, new, &scaled.unwrap_or_default())?;
+            is_changed
+        }
+        _ => {
+            let mut object = Some(new.take());
+            let is_changed = admission.mutate(write, &mut object, Some(old)).await?;
+            *new = object.unwrap_or_default();
+            is_changed
+        }
+    };
+    if !is_changed {
+        return Ok(None);
+    }
+    admit::decode(endpoint, new, FieldValidation::Ignore)?;
+    Ok(Some(sent))
+}
+
+/// Asks admission whether the new state is allowed.
+async fn validate(
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    old: &Value,
+    new: &Value,
+    admission: &Admission<'_>,
+) -> Result<(), Status> {
+    let endpoint = write.endpoint;
+    match &endpoint.scale {
+        Some(paths) if target == UpdateTarget::Scale => {
+            let [old, new] = [old, new].map(|object| scale::from_object(endpoint, paths, object));
+            admission.validate(write, Objects { new: Some(&new), old: Some(&old) }).await
+        }
+        _ => admission.validate(write, Objects { new: Some(new), old: Some(old) }).await,
+    }
 }
 
 fn check_preconditions(
@@ -125,7 +214,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the new state in the form that is stored, and warnings.
+/// Returns the new state, whose unknown fields and defaults were handled before, in the form that is stored.
 fn prepare(
     state: &State,
     endpoint: &Endpoint,
@@ -134,8 +223,7 @@ fn prepare(
     mut new: Value,
     options: &WriteOptions,
     applied: bool,
-) -> Result<(Value, Vec<String>), Status> {
-    let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
+) -> Result<Value, Status> {
     let mut causes = check_added_finalizers(old, &new);
     meta::keep_server_fields(old, &mut new);
     keep_fields_outside_target(endpoint, target, old, &mut new);
@@ -157,8 +245,7 @@ fn prepare(
             &state.now(),
         );
     }
-    warnings.dedup();
-    Ok((new, warnings))
+    Ok(new)
 }
 
 /// Restores the fields of the old state that an update of this target does not change.
