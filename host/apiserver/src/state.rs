@@ -24,6 +24,7 @@ pub(crate) struct State {
     pub clock: Arc<dyn Clock>,
     pub access: Access,
     pub admission: AdmissionControl,
+    pub webhooks: Arc<WebhookClient>,
     /// The interval between the bookmarks of a watch.
     pub bookmark_interval: Duration,
 }
@@ -60,7 +61,8 @@ impl State {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
-            admission: AdmissionControl::new(&storage, client),
+            admission: AdmissionControl::new(&storage, Arc::clone(&client)),
+            webhooks: client,
             access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
             storage,
             clock,

@@ -140,6 +140,11 @@ impl Status {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
 
+    /// 500 without a reason: kube-apiserver's answer to an error that it does not classify.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     /// 409: the operation conflicts with the state of the object, as `problem` explains.
     pub fn conflict(resource: ResourceRef<'_>, name: &str, problem: &str) -> Self {
         let message =

@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::conversion::ConversionWebhook;
 use crate::meta;
 use crate::registry::{CrdInfo, Endpoint, Names, Resource, ScalePaths, Strategy};
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
+use crate::webhooks::WebhookClient;
 
 /// Returns the endpoints of a CRD's served versions.
-pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClient>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
+    let webhook = ConversionWebhook::parse(&spec["conversion"], client).map(Arc::new);
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));
     let served = versions.into_iter().filter(|version| version["served"] == true);
-    served.map(|version| endpoint(version, Arc::clone(&resource))).collect()
+    served.map(|version| endpoint(version, Arc::clone(&resource), webhook.clone())).collect()
 }
 
 fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
@@ -47,16 +50,22 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
         custom: Some(CrdInfo {
             crd: meta::text(crd, "name").to_owned(),
             terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+            storage_version: {
+                let stored = versions.iter().find(|version| version["storage"] == true);
+                let name = stored.map(|version| text(&version["name"])).unwrap_or_default();
+                format!("{}/{name}", spec["group"].as_str().unwrap_or_default())
+            },
         }),
         table: Arc::clone(table),
     }
 }
 
-fn endpoint(version: &Value, resource: Arc<Resource>) -> Endpoint {
+fn endpoint(version: &Value, resource: Arc<Resource>, webhook: Option<Arc<ConversionWebhook>>) -> Endpoint {
     let name = version["name"].as_str().unwrap_or_default();
     let group = resource.group.clone();
     let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
     let mut endpoint = Endpoint::new(&group, name, resource);
+    endpoint.webhook = webhook;
     let open_api = version["schema"]["openAPIV3Schema"].clone();
     // The schema of a stored CRD was valid when the CRD was written; keep serving the resource if it no longer is.
     let schema = Schema::from_crd(&open_api).unwrap_or_else(|_| Schema::preserving());

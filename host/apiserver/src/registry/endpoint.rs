@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::conversion::{autoscalers, core_events};
+use crate::conversion::{ConversionWebhook, autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{ResourceRef, Status};
 use crate::storage::StoredObject;
@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     pub api_version: String,
     pub resource: Arc<Resource>,
     pub conversion: Conversion,
+    /// The webhook that converts custom resources from and to this version.
+    pub webhook: Option<Arc<ConversionWebhook>>,
     /// The schema of the objects; `None` if it is not known.
     pub schema: Option<Arc<Schema>>,
     /// Whether the status subresource is served.
@@ -71,6 +73,7 @@ impl Endpoint {
             version: version.to_owned(),
             api_version,
             conversion: Conversion::None,
+            webhook: None,
             schema: None,
             has_status: false,
             scale: None,

@@ -67,7 +67,7 @@ fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, plural) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]));
             let table: Arc<Table> = state.storage.table(&group, &plural);
-            for endpoint in endpoints::from_crd(crd, &table) {
+            for endpoint in endpoints::from_crd(crd, &table, &state.webhooks) {
                 registry.insert(Arc::new(endpoint));
             }
         }

@@ -89,6 +89,7 @@ async fn create_tracked(
             let write = write_request(endpoint, namespace, &name, options);
             admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
         }
+        let value = endpoint.to_storage(value).await?;
         match store(state, endpoint, namespace, value, options.dry_run) {
             Err(status)
                 if status.reason == "AlreadyExists"

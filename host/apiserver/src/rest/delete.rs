@@ -152,7 +152,7 @@ pub(crate) async fn delete_admitted(
 /// Asks admission whether an object may be deleted. Mutating webhooks are asked, too, but have nothing to change.
 async fn admit(
     endpoint: &Endpoint,
-    current: &StoredObject,
+    current: &Arc<StoredObject>,
     options: &DeleteOptions,
     admission: &Admission<'_>,
 ) -> Result<(), Status> {
@@ -164,7 +164,7 @@ async fn admit(
         name: &current.name,
         dry_run: options.dry_run,
     };
-    let old = endpoint.served_value(current);
+    let old = endpoint.served_value(&endpoint.present(Arc::clone(current)).await?);
     admission.mutate(&write, &mut None, Some(&old)).await?;
     admission.validate(&write, Objects { new: None, old: Some(&old) }).await
 }

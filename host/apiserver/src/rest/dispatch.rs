@@ -62,8 +62,8 @@ pub(crate) async fn resource(
         return call.token();
     }
     let answer = match verb {
-        Verb::Get => call.get(),
-        Verb::List => call.list(),
+        Verb::Get => call.get().await,
+        Verb::List => call.list().await,
         Verb::Watch => call.watch(),
         Verb::Create if path.name.is_none() => call.create().await,
         Verb::Update => call.update().await,
@@ -124,10 +124,11 @@ impl Call<'_> {
         Ok(WriteOptions { author: self.user.cloned(), ..options })
     }
 
-    fn get(&self) -> Result<Answer, Status> {
+    async fn get(&self) -> Result<Answer, Status> {
         let (namespace, name) = self.key();
         let found = self.endpoint.resource.table.get(namespace, name);
         let object = found.ok_or_else(|| Status::not_found(self.endpoint.resource_ref(), name))?;
+        let object = self.endpoint.present(object).await?;
         if let (UpdateTarget::Scale, Some(paths)) =
             (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
@@ -137,8 +138,9 @@ impl Call<'_> {
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
-    fn list(&self) -> Result<Answer, Status> {
-        let listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
+    async fn list(&self) -> Result<Answer, Status> {
+        let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
+        self.endpoint.present_all(&mut listing.objects).await?;
         Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
     }
 
@@ -156,7 +158,7 @@ impl Call<'_> {
         let (namespace, admission) = (self.namespace(), &self.admission);
         let written =
             create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await?;
-        Ok(self.write_response(&written))
+        self.write_response(written).await
     }
 
     async fn update(&self) -> Result<Answer, Status> {
@@ -173,7 +175,7 @@ impl Call<'_> {
                 Ok(ProposedUpdate { value, applied: false, retry })
             };
             let written = self.write_update(target, &options, change).await?;
-            return Ok(self.write_response(&written));
+            return self.write_response(written).await;
         }
         let mut value = body::decode_object(self.request, endpoint)?;
         self.check_identity(&mut value)?;
@@ -184,12 +186,12 @@ impl Call<'_> {
             let (namespace, admission) = (self.namespace(), &self.admission);
             let written =
                 create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await?;
-            return Ok(self.write_response(&written));
+            return self.write_response(written).await;
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
         let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
         let written = self.write_update(target, &options, change).await?;
-        Ok(self.write_response(&written))
+        self.write_response(written).await
     }
 
     async fn write_update(
@@ -226,7 +228,7 @@ impl Call<'_> {
         let options = self.write_options("PatchOptions")?;
         let (path, request, admission) = (self.path, self.request, &self.admission);
         let written = patch::patch(self.state, self.endpoint, path, request, &options, admission).await?;
-        Ok(self.write_response(&written))
+        self.write_response(written).await
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
@@ -244,6 +246,7 @@ impl Call<'_> {
             }
             DeleteResult::Deleted(object) | DeleteResult::Pending(object) => object,
         };
+        let object = self.endpoint.present(object).await?;
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
@@ -260,6 +263,7 @@ impl Call<'_> {
                 Err(status) => return Err(status),
             }
         }
+        self.endpoint.present_all(&mut listing.objects).await?;
         Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
     }
 
@@ -286,21 +290,16 @@ impl Call<'_> {
         Ok(respond::json_value(StatusCode::CREATED, &token))
     }
 
-    fn write_response(&self, result: &WriteResult) -> Answer {
+    async fn write_response(&self, result: WriteResult) -> Result<Answer, Status> {
         let code = if result.created { StatusCode::CREATED } else { StatusCode::OK };
+        let object = self.endpoint.present(result.object).await?;
         if let (UpdateTarget::Scale, Some(paths)) =
             (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
-            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&result.object));
-            return respond::json_value(code, &scale);
+            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&object));
+            return Ok(respond::json_value(code, &scale));
         }
-        respond::object(
-            self.endpoint,
-            &result.object,
-            self.view,
-            self.state.clock.now(),
-            code,
-            &result.warnings,
-        )
+        let now = self.state.clock.now();
+        Ok(respond::object(self.endpoint, &object, self.view, now, code, &result.warnings))
     }
 }

@@ -71,7 +71,16 @@ pub(crate) fn update(
     options: &WriteOptions,
     change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
 ) -> Result<WriteResult, Status> {
+    let stored = storage_endpoint(state, endpoint);
+    let endpoint = stored.as_deref().unwrap_or(endpoint);
     complete(update_admitted(state, endpoint, key, target, options, &Admission::bypassed(), change))
+}
+
+/// Returns the endpoint that serves custom resources as they are stored, so that no webhook needs to convert them.
+fn storage_endpoint(state: &State, endpoint: &Endpoint) -> Option<Arc<Endpoint>> {
+    let custom = endpoint.resource.custom.as_ref().filter(|_| endpoint.webhook.is_some())?;
+    let (group, version) = custom.storage_version.split_once('/')?;
+    state.registry().endpoint(group, version, &endpoint.resource.names.plural).cloned()
 }
 
 /// Replaces an object as [`update`] does; admission may change or refuse the new state.
@@ -97,7 +106,7 @@ pub(crate) async fn update_admitted(
     for attempt in 1.. {
         let current =
             table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
-        let old = endpoint.served_value(&current);
+        let old = endpoint.served_value(&endpoint.present(Arc::clone(&current)).await?);
         let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
         let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
@@ -116,6 +125,7 @@ pub(crate) async fn update_admitted(
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
+        let new = endpoint.to_storage(new).await?;
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);

@@ -79,7 +79,7 @@ impl WebhookClient {
         let url = format!("{}?timeout={}s", destination.url(), timeout.as_secs());
         let failed = |problem: String| format!("Post {url:?}: {problem}");
         if !self.enabled {
-            return Err(failed("webhooks are disabled by --admission-webhooks=false".to_owned()));
+            return Err(failed("webhooks are disabled by --webhooks false".to_owned()));
         }
         let exchange = async {
             let _permit = self.calls.acquire().await.map_err(|error| failed(error.to_string()))?;

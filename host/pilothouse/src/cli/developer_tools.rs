@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, TestFaults};
+use super::embedded_server::{Authorization, TestFaults, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -81,6 +81,8 @@ pub(crate) struct Dev {
     /// Compiler of plugins.
     #[arg(long, env = "PILOTHOUSE_COMPILER", value_enum, value_name = "MODE", default_value = "quick")]
     pub(crate) compiler: CompilerMode,
+    #[command(flatten)]
+    pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

@@ -1,0 +1,80 @@
+//! Converts custom resources between the version that is stored and the one that an endpoint serves.
+//!
+//! Without a conversion webhook, both differ in `apiVersion` only, which the endpoint sets when it serves an object.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Endpoint;
+use crate::status::Status;
+use crate::storage::{StoredObject, UnstoredObject};
+
+impl Endpoint {
+    /// Returns an object in the version of this endpoint. Waits only if a webhook converts it.
+    ///
+    /// # Errors
+    /// The conversion failed.
+    pub(crate) async fn present(&self, object: Arc<StoredObject>) -> Result<Arc<StoredObject>, Status> {
+        if !self.needs_conversion(&object) {
+            return Ok(object);
+        }
+        let mut objects = [object];
+        self.present_all(&mut objects).await?;
+        let [object] = objects;
+        Ok(object)
+    }
+
+    /// Converts objects to the version of this endpoint. Waits only if a webhook converts some of them.
+    ///
+    /// # Errors
+    /// The conversion failed.
+    pub(crate) async fn present_all(&self, objects: &mut [Arc<StoredObject>]) -> Result<(), Status> {
+        let Some(webhook) = &self.webhook else { return Ok(()) };
+        let mut positions = Vec::new();
+        let mut originals = Vec::new();
+        for (position, object) in objects.iter().enumerate() {
+            if self.needs_conversion(object) {
+                let mut value = object.value();
+                value["kind"] = self.kind().into();
+                positions.push(position);
+                originals.push(value);
+            }
+        }
+        if originals.is_empty() {
+            return Ok(());
+        }
+        let converted = webhook.convert(originals, &self.api_version).await?;
+        for (position, mut value) in positions.into_iter().zip(converted) {
+            if let Some(schema) = &self.schema {
+                schema.prune(&mut value);
+                schema.apply_defaults(&mut value);
+            }
+            let fields = objects[position].fields.clone();
+            objects[position] = Arc::new(StoredObject::unwritten(UnstoredObject { value, fields }));
+        }
+        Ok(())
+    }
+
+    /// Converts a value of this endpoint's version to the version that is stored.
+    ///
+    /// # Errors
+    /// The conversion failed.
+    pub(crate) async fn to_storage(&self, mut value: Value) -> Result<Value, Status> {
+        let Some(custom) = &self.resource.custom else { return Ok(value) };
+        if custom.storage_version == self.api_version {
+            return Ok(value);
+        }
+        if let Some(webhook) = &self.webhook {
+            let converted = webhook.convert(vec![value], &custom.storage_version).await?;
+            value = converted.into_iter().next().unwrap_or_default();
+        }
+        value["apiVersion"] = custom.storage_version.as_str().into();
+        Ok(value)
+    }
+
+    fn needs_conversion(&self, object: &StoredObject) -> bool {
+        self.webhook.is_some()
+            && object.api_version.as_deref().is_some_and(|version| version != self.api_version)
+    }
+}
