@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pilothouse_cel::{Expression, Map, Value as CelValue};
 
 use super::conditions::{ConditionsResult, FailurePolicy};
-use super::expressions::{self, Inputs, POLICY_BUDGET, with_entry};
+use super::expressions::{self, Inputs, with_entry};
 use super::policy::{PolicyRules, Validation, Variable};
 
 /// The longest value of a `messageExpression` in bytes, as in Kubernetes.
@@ -21,7 +21,12 @@ pub(super) struct Failure {
 }
 
 /// Evaluates the validations of a policy. Returns those that failed, or could not be evaluated if the policy is to fail then.
-pub(super) fn evaluate(rules: &PolicyRules, policy: FailurePolicy, inputs: &mut Inputs) -> Vec<Failure> {
+pub(super) fn evaluate(
+    rules: &PolicyRules,
+    policy: FailurePolicy,
+    inputs: &mut Inputs,
+    budget: &mut u64,
+) -> Vec<Failure> {
     match rules.conditions.evaluate(inputs, policy) {
         ConditionsResult::Match => {}
         ConditionsResult::NoMatch => return Vec::new(),
@@ -32,7 +37,7 @@ pub(super) fn evaluate(rules: &PolicyRules, policy: FailurePolicy, inputs: &mut 
         values: Map { map: Arc::new(HashMap::new()) },
         failed: BTreeMap::new(),
         evaluated: BTreeSet::new(),
-        budget: POLICY_BUDGET,
+        budget,
         inputs,
     };
     evaluation.publish();
@@ -67,7 +72,8 @@ struct Evaluation<'a> {
     failed: BTreeMap<&'a str, String>,
     /// The positions of the variables that were evaluated.
     evaluated: BTreeSet<usize>,
-    budget: u64,
+    /// The units that are left.
+    budget: &'a mut u64,
     inputs: &'a mut Inputs,
 }
 
@@ -109,7 +115,7 @@ impl Evaluation<'_> {
     }
 
     fn value(&mut self, expression: &Expression) -> Result<CelValue, expressions::Failure> {
-        let result = self.inputs.evaluate(expression, &mut self.budget);
+        let result = self.inputs.evaluate(expression, self.budget);
         result.map_err(|failure| match failure {
             expressions::Failure::Error(problem) => expressions::Failure::Error(self.explain(problem)),
             budget @ expressions::Failure::Budget => budget,
@@ -146,6 +152,7 @@ impl Evaluation<'_> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::expressions::POLICY_BUDGET;
     use super::super::policy::Policy;
     use super::*;
 
@@ -155,7 +162,8 @@ mod tests {
         let mut inputs = Inputs::new(Some(object), None, json!({"operation": "CREATE"}));
         inputs.set("params", CelValue::Null);
         inputs.set("namespaceObject", CelValue::Null);
-        let failures = evaluate(rules, policy.failure_policy, &mut inputs);
+        let mut budget = POLICY_BUDGET;
+        let failures = evaluate(rules, policy.failure_policy, &mut inputs, &mut budget);
         failures.into_iter().map(|failure| failure.message).collect()
     }
 
@@ -215,6 +223,19 @@ mod tests {
         let problem = "expression 'object.x > 1' resulted in error: no such key: x";
         assert_eq!(failures(&spec("Fail"), &json!({})), [problem]);
         assert!(failures(&spec("Ignore"), &json!({})).is_empty());
+    }
+
+    #[test]
+    fn exhausted_budget_ends_the_evaluation() {
+        let policy = json!({"metadata": {"name": "p"}, "spec": {
+            "validations": [{"expression": "object.n == 1"}, {"expression": "object.n == 2"}],
+        }});
+        let policy = Policy::parse(&policy);
+        let rules = policy.rules.as_ref().expect("valid rules");
+        let mut inputs = Inputs::new(Some(&json!({"n": 1})), None, json!({}));
+        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1);
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        assert!(failures[0].message.contains("running out of cost budget"), "{failures:?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Checks a write against all ValidatingAdmissionPolicies, after `k8s.io/apiserver/pkg/admission/plugin/policy/validating`.
 
+use std::cell::Cell;
+
 use pilothouse_cel::{Value as CelValue, from_json};
 use serde_json::Value;
 
@@ -9,11 +11,14 @@ use super::call::name_of;
 use super::conditions::FailurePolicy;
 use super::criteria::MatchedVersion;
 use super::evaluation::{Failure, evaluate};
-use super::expressions::Inputs;
+use super::expressions::{Inputs, POLICY_BUDGET};
 use super::params;
 use super::policy::{Action, Binding, Policy, PolicyRules};
 use super::request::{Objects, WriteRequest};
 use crate::status::{Cause, Status};
+
+/// The units that all policies together may cost for one write. Kubernetes has no such limit, but a binding may select many parameters.
+const WRITE_BUDGET: u64 = 5 * POLICY_BUDGET;
 
 /// Why a write is refused: the message of the first policy that denies it, and its reason.
 type Denial = (String, String);
@@ -27,7 +32,7 @@ pub(super) fn validate(
     write: &WriteRequest<'_>,
     objects: Objects<'_>,
 ) -> Result<(), Status> {
-    let check = Check { active, write, objects };
+    let check = Check { active, write, objects, budget: Cell::new(WRITE_BUDGET) };
     // Every policy is evaluated, because each one may have warnings.
     let mut denials = Vec::new();
     for bound in &active.configuration.policies {
@@ -44,6 +49,8 @@ struct Check<'a> {
     active: &'a Active<'a>,
     write: &'a WriteRequest<'a>,
     objects: Objects<'a>,
+    /// The units that are left of [`WRITE_BUDGET`].
+    budget: Cell<u64>,
 }
 
 impl Check<'_> {
@@ -66,9 +73,12 @@ impl Check<'_> {
             for param in params {
                 let inputs = inputs.get_or_insert_with(|| self.inputs(&version));
                 inputs.set("params", from_json(param.unwrap_or(Value::Null)));
-                for failure in evaluate(rules, policy.failure_policy, inputs) {
+                let limit = POLICY_BUDGET.min(self.budget.get());
+                let mut budget = limit;
+                for failure in evaluate(rules, policy.failure_policy, inputs, &mut budget) {
                     denials.extend(self.act(policy, binding, failure));
                 }
+                self.budget.set(self.budget.get() - (limit - budget));
             }
         }
     }
@@ -98,7 +108,7 @@ impl Check<'_> {
     }
 
     fn inputs(&self, version: &MatchedVersion) -> Inputs {
-        let Self { active, write, objects } = self;
+        let Self { active, write, objects, .. } = self;
         let convert = |object: Option<&Value>| object.map(|object| version.convert(write, object));
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
         let mut inputs = Inputs::new(convert(objects.new).as_ref(), convert(objects.old).as_ref(), request);

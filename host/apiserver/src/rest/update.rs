@@ -112,11 +112,11 @@ pub(crate) async fn update_admitted(
         let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
         warnings.dedup();
         let sent = mutate(&write, target, &old, &mut new, admission).await?;
-        let mut new = prepare(state, endpoint, target, &old, new, options, applied)?;
-        if let Some(sent) = sent.filter(|_| !applied) {
-            // The client owns what it sent, not what admission added.
-            let mut unchanged = prepare(state, endpoint, target, &old, sent, options, applied)?;
-            admit::copy_managed_fields(&mut unchanged, &mut new);
+        let causes = prepare(state, endpoint, target, &old, &mut new);
+        admit::validate(endpoint, &new, Some(&old), causes)?;
+        state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
+        if !applied {
+            track(state, &write, &old, &mut new, sent, options);
         }
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
@@ -224,38 +224,44 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the new state, whose unknown fields and defaults were handled before, in the form that is stored.
+/// Completes the new state, whose unknown fields and defaults were handled before. Returns what is invalid beyond its schema.
 fn prepare(
     state: &State,
     endpoint: &Endpoint,
     target: UpdateTarget,
     old: &Value,
-    mut new: Value,
-    options: &WriteOptions,
-    applied: bool,
-) -> Result<Value, Status> {
-    let mut causes = check_added_finalizers(old, &new);
-    meta::keep_server_fields(old, &mut new);
-    keep_fields_outside_target(endpoint, target, old, &mut new);
+    new: &mut Value,
+) -> Vec<Cause> {
+    let mut causes = check_added_finalizers(old, new);
+    meta::keep_server_fields(old, new);
+    keep_fields_outside_target(endpoint, target, old, new);
     if target == UpdateTarget::Object || target == UpdateTarget::Status {
-        causes.extend(strategy::prepare_update(state, endpoint, target, old, &mut new));
+        causes.extend(strategy::prepare_update(state, endpoint, target, old, new));
     }
-    if target != UpdateTarget::Status && increments_generation(endpoint, old, &new) {
-        meta::metadata_mut(&mut new).insert("generation".into(), json!(meta::generation(old) + 1));
+    if target != UpdateTarget::Status && increments_generation(endpoint, old, new) {
+        meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
-    admit::validate(endpoint, &new, Some(old), causes)?;
-    state.access.check_escalation(endpoint, Some(old), &new, options.author.as_ref())?;
-    if !applied {
-        admit::track_managed_fields(
-            endpoint,
-            Some(old),
-            &mut new,
-            options,
-            target.subresource(),
-            &state.now(),
-        );
-    }
-    Ok(new)
+    causes
+}
+
+/// Records the managed fields of the new state. The client owns what it sent, not what admission added; `sent` is the new state before
+/// admission changed it.
+fn track(
+    state: &State,
+    write: &WriteRequest<'_>,
+    old: &Value,
+    new: &mut Value,
+    sent: Option<Value>,
+    options: &WriteOptions,
+) {
+    let (endpoint, now) = (write.endpoint, state.now());
+    let Some(mut sent) = sent else {
+        return admit::track_managed_fields(endpoint, Some(old), new, options, write.subresource, &now);
+    };
+    // What is invalid in it does not matter: the changed state is valid.
+    let _ = prepare(state, endpoint, UpdateTarget::from_subresource(Some(write.subresource)), old, &mut sent);
+    admit::track_managed_fields(endpoint, Some(old), &mut sent, options, write.subresource, &now);
+    admit::copy_managed_fields(&mut sent, new);
 }
 
 /// Restores the fields of the old state that an update of this target does not change.
