@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, complete, crd_sync, strategy};
+use super::internal::ControllerAdmission;
+use super::{WriteResult, admit, crd_sync, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -16,7 +17,7 @@ use crate::storage::{StoredObject, WriteError};
 /// How many names are generated before a conflict is reported.
 const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// Creates an object without admission. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
+/// Creates an object for a controller. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
 pub(crate) fn create(
     state: &State,
     endpoint: &Endpoint,
@@ -24,7 +25,9 @@ pub(crate) fn create(
     value: Value,
     options: &WriteOptions,
 ) -> Result<WriteResult, Status> {
-    complete(create_admitted(state, endpoint, namespace, value, options, &Admission::bypassed()))
+    let controller = ControllerAdmission::begin(state, endpoint, &options.manager);
+    let admission = controller.admission();
+    controller.complete(create_admitted(state, endpoint, namespace, value, options, admission))
 }
 
 /// Creates an object that admission may change or refuse.

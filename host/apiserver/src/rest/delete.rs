@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{complete, crd_sync, strategy};
+use super::internal::{ControllerAdmission, complete};
+use super::{crd_sync, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::clock;
 use crate::meta;
@@ -20,6 +21,9 @@ use crate::storage::StoredObject;
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// The controllers that delete objects, as webhooks see them.
+const CONTROLLERS: &str = "kube-controller-manager";
 
 /// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +95,19 @@ impl DeleteOptions {
     }
 }
 
-/// Deletes an object, or marks it for deletion if it has finalizers or a grace period. Bypasses admission.
+/// Deletes an object, or marks it for deletion if it has finalizers or a grace period. For controllers.
 pub(crate) fn delete(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    options: &DeleteOptions,
+) -> Result<DeleteResult, Status> {
+    let controller = ControllerAdmission::begin(state, endpoint, CONTROLLERS);
+    controller.complete(delete_admitted(state, endpoint, key, options, controller.admission()))
+}
+
+/// Deletes an object as [`delete`] does, without admission.
+pub(crate) fn delete_unchecked(
     state: &State,
     endpoint: &Endpoint,
     key: (&str, &str),

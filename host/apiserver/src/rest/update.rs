@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, complete, crd_sync, scale, strategy};
+use super::internal::{ControllerAdmission, complete};
+use super::{WriteResult, admit, crd_sync, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -60,7 +61,7 @@ pub(crate) struct ProposedUpdate {
     pub retry: bool,
 }
 
-/// Replaces an object by the result of `change`, which gets the current state in the served version. Bypasses admission.
+/// Replaces an object by the result of `change`, which gets the current state in the served version. For controllers.
 ///
 /// After a conflicting write, `change` is called again with the new state if it returned `retry`.
 pub(crate) fn update(
@@ -73,6 +74,20 @@ pub(crate) fn update(
 ) -> Result<WriteResult, Status> {
     let stored = storage_endpoint(state, endpoint);
     let endpoint = stored.as_deref().unwrap_or(endpoint);
+    let controller = ControllerAdmission::begin(state, endpoint, &options.manager);
+    let admission = controller.admission();
+    controller.complete(update_admitted(state, endpoint, key, target, options, admission, change))
+}
+
+/// Replaces an object as [`update`] does, without admission.
+pub(crate) fn update_unchecked(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    target: UpdateTarget,
+    options: &WriteOptions,
+    change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+) -> Result<WriteResult, Status> {
     complete(update_admitted(state, endpoint, key, target, options, &Admission::bypassed(), change))
 }
 

@@ -130,3 +130,23 @@ async fn policy_that_does_not_compile_is_refused() {
         "{cause:#}"
     );
 }
+
+#[tokio::test]
+async fn kubectl_columns_show_what_policies_and_bindings_refer_to() {
+    let api = Api::new();
+    let kind = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}});
+    create_policy(&api, &json!([{"expression": "true"}]), &kind).await;
+    let reference = json!({"name": "limit", "namespace": "default", "parameterNotFoundAction": "Deny"});
+    bind(&api, "b", &json!({"paramRef": reference})).await;
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let (policies, _) = api.get_as(POLICIES, accept).await;
+    assert_eq!(
+        policies.body["rows"][0]["cells"].as_array().map(|cells| &cells[..3]),
+        Some(&[json!("p"), json!(1), json!("v1/Secret")][..])
+    );
+    let (bindings, _) = api.get_as(BINDINGS, accept).await;
+    assert_eq!(
+        bindings.body["rows"][0]["cells"].as_array().map(|cells| &cells[..3]),
+        Some(&[json!("b"), json!("p"), json!("default/limit")][..])
+    );
+}

@@ -2,6 +2,7 @@
 
 use pilothouse_apiserver::ApiServer;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, core};
 use crate::config_map;
@@ -205,6 +206,32 @@ async fn scale_is_reviewed_as_a_scale() {
     api.merge(&path, &json!({"spec": {"replicas": 4}})).await.ok();
     assert_eq!(api.merge(&path, &json!({"spec": {"replicas": 5}})).await.code, 400);
     assert_eq!(api.get(&path).await.ok()["spec"]["replicas"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_controllers_are_reviewed() {
+    let api = Api::new();
+    let hook = WebhookServer::start(|_, _| {
+        patch(&json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]))
+    })
+    .await;
+    let mut webhook = webhook("m.example.com", hook.client_config("/mutate"));
+    webhook["rules"] = json!([{
+        "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["serviceaccounts"],
+    }]);
+    configure(&api, MUTATING, "m", &[webhook]).await;
+    let mut accounts = api.watch("/api/v1/namespaces/n/serviceaccounts").await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    api.post("/api/v1/namespaces", &namespace).await.ok();
+    let shutdown = CancellationToken::new();
+    let controllers = api.server.run_controllers(shutdown.clone());
+    let event = accounts.next().await.expect("the default service account");
+    assert_eq!(event["object"]["metadata"]["labels"], json!({"a": "b"}));
+    let (_, request) =
+        hook.reviews().into_iter().find(|(_, request)| request["namespace"] == "n").expect("a review");
+    assert_eq!(request["userInfo"]["username"], "system:kube-controller-manager");
+    shutdown.cancel();
+    controllers.await.expect("no panic");
 }
 
 #[tokio::test]
