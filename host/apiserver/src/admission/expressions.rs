@@ -164,7 +164,7 @@ mod tests {
         assert!(problem("params.a").contains("undeclared reference to 'params'"));
         assert!(problem("object.nope()").contains("undeclared reference to 'nope'"));
         assert!(problem("authorizer.group('').allowed()").contains("authorizer"));
-        assert!(problem("object.").starts_with("compilation failed: "));
+        assert!(!problem("object.").is_empty());
     }
 
     #[test]

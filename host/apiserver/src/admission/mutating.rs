@@ -105,13 +105,14 @@ mod tests {
 
     #[test]
     fn webhooks_are_called_again_if_a_later_one_changed_the_object() {
-        for (webhooks, expected) in [
-            (&[(true, false), (false, false)][..], vec![]),
+        let cases: [(&[(bool, bool)], Vec<usize>); 5] = [
+            (&[(true, false), (false, false)], vec![]),
             (&[(true, false), (false, true)], vec![0]),
             (&[(false, true), (true, true)], vec![]),
             (&[(true, true), (true, true), (true, true)], vec![0, 1]),
             (&[(true, false), (true, false), (false, true), (true, false)], vec![0, 1]),
-        ] {
+        ];
+        for (webhooks, expected) in cases {
             assert_eq!(second_round(webhooks), expected, "{webhooks:?}");
         }
     }

@@ -68,7 +68,7 @@ impl<'a> WriteRequest<'a> {
 
     /// Whether the objects of the subresource are of another kind than the resource, whatever its version.
     pub(crate) fn has_own_kind(&self) -> bool {
-        self.subresource == "scale"
+        own_kind(self.subresource).is_some()
     }
 
     /// Returns what rules see of the write, as if it was sent to `endpoint`.
@@ -128,11 +128,20 @@ impl<'a> WriteRequest<'a> {
     }
 
     fn kind_of(&self, endpoint: &Endpoint) -> Value {
-        let (group, version, kind) = match self.subresource {
-            "scale" => ("autoscaling", "v1", "Scale"),
-            _ => (&*endpoint.group, &*endpoint.version, endpoint.kind()),
-        };
+        let (group, version, kind) =
+            own_kind(self.subresource).unwrap_or((&endpoint.group, &endpoint.version, endpoint.kind()));
         json!({"group": group, "version": version, "kind": kind})
+    }
+}
+
+/// Returns group, version and kind of the objects of a subresource, if they are not those of the resource.
+fn own_kind(subresource: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    match subresource {
+        "scale" => Some(("autoscaling", "v1", "Scale")),
+        "token" => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        "eviction" => Some(("policy", "v1", "Eviction")),
+        "binding" => Some(("", "v1", "Binding")),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, create, patch, pods, review, scale, token};
-use crate::admission::Admission;
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -58,10 +58,8 @@ pub(crate) async fn resource(
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
-    if path.subresource.as_deref() == Some("token") {
-        return call.token();
-    }
     let answer = match verb {
+        _ if path.subresource.as_deref() == Some("token") => call.token().await,
         Verb::Get => call.get().await,
         Verb::List => call.list().await,
         Verb::Watch => call.watch(),
@@ -282,12 +280,34 @@ impl Call<'_> {
         Ok(respond::json_value(StatusCode::CREATED, &answer))
     }
 
-    fn token(&self) -> Result<Answer, Status> {
+    async fn token(&self) -> Result<Answer, Status> {
         if self.request.method != Method::POST {
             return Err(Status::method_not_allowed(self.request.method.as_str()));
         }
-        let token = token::create(self.state, self.endpoint, self.key(), self.request)?;
+        let token_request = self.admit_posted(body::decode(self.request)?).await?;
+        let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
+    }
+
+    /// Lets admission change or refuse an object that is posted to a subresource, such as a TokenRequest. Returns the object.
+    async fn admit_posted(&self, object: Value) -> Result<Value, Status> {
+        if !self.admission.is_active() {
+            return Ok(object);
+        }
+        let (namespace, name) = self.key();
+        let write = WriteRequest {
+            operation: Operation::Create,
+            endpoint: self.endpoint,
+            subresource: self.path.subresource.as_deref().unwrap_or_default(),
+            namespace,
+            name,
+            dry_run: self.request.query.dry_run("CreateOptions")?,
+        };
+        let mut new = Some(object);
+        self.admission.mutate(&write, &mut new, None).await?;
+        let object = new.unwrap_or_default();
+        self.admission.validate(&write, Objects { new: Some(&object), old: None }).await?;
+        Ok(object)
     }
 
     async fn write_response(&self, result: WriteResult) -> Result<Answer, Status> {

@@ -235,6 +235,32 @@ async fn writes_of_controllers_are_reviewed() {
 }
 
 #[tokio::test]
+async fn token_requests_are_reviewed_with_their_own_kind() {
+    let api = Api::new();
+    let hook =
+        WebhookServer::start(|_, _| json!({"allowed": false, "status": {"message": "no tokens"}})).await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}});
+    api.post(&core("serviceaccounts"), &account).await.ok();
+    let mut webhook = webhook("v.example.com", hook.client_config("/v"));
+    webhook["rules"] = json!([{
+        "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["serviceaccounts/token"],
+    }]);
+    configure(&api, VALIDATING, "v", &[webhook]).await;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let denied = api.post(&core("serviceaccounts/a/token"), &request).await;
+    assert_eq!(
+        (denied.code, denied.body["message"].as_str()),
+        (400, Some("admission webhook \"v.example.com\" denied the request: no tokens"))
+    );
+    let (_, request) = hook.reviews().remove(0);
+    let kind = json!({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"});
+    assert_eq!(
+        (&request["kind"], &request["subResource"], &request["name"]),
+        (&kind, &json!("token"), &json!("a"))
+    );
+}
+
+#[tokio::test]
 async fn configurations_themselves_are_never_reviewed() {
     let api = Api::new();
     let mut webhook = webhook("v.example.com", json!({"url": "https://127.0.0.1:1/"}));
