@@ -129,13 +129,13 @@ impl<'a> WriteRequest<'a> {
 
     fn kind_of(&self, endpoint: &Endpoint) -> Value {
         let (group, version, kind) =
-            own_kind(self.subresource).unwrap_or((&endpoint.group, &endpoint.version, endpoint.kind()));
+            own_kind(self.subresource).unwrap_or((&*endpoint.group, &*endpoint.version, endpoint.kind()));
         json!({"group": group, "version": version, "kind": kind})
     }
 }
 
 /// Returns group, version and kind of the objects of a subresource, if they are not those of the resource.
-fn own_kind(subresource: &str) -> Option<(&'static str, &'static str, &'static str)> {
+fn own_kind<'a>(subresource: &str) -> Option<(&'a str, &'a str, &'a str)> {
     match subresource {
         "scale" => Some(("autoscaling", "v1", "Scale")),
         "token" => Some(("authentication.k8s.io", "v1", "TokenRequest")),
