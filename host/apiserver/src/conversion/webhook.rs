@@ -44,7 +44,7 @@ impl ConversionWebhook {
     ///
     /// # Errors
     /// 500 if the webhook fails or returns something else than the objects in that version.
-    pub(crate) async fn convert(&self, objects: Vec<Value>, desired: &str) -> Result<Vec<Value>, Status> {
+    pub(crate) async fn convert(&self, objects: &[Value], desired: &str) -> Result<Vec<Value>, Status> {
         let mut converted = Vec::with_capacity(objects.len());
         for chunk in objects.chunks(MAX_OBJECTS) {
             let failed = |problem: String| {

@@ -44,7 +44,7 @@ impl Endpoint {
         if originals.is_empty() {
             return Ok(());
         }
-        let converted = webhook.convert(originals, &self.api_version).await?;
+        let converted = webhook.convert(&originals, &self.api_version).await?;
         for (position, mut value) in positions.into_iter().zip(converted) {
             if let Some(schema) = &self.schema {
                 schema.prune(&mut value);
@@ -66,7 +66,7 @@ impl Endpoint {
             return Ok(value);
         }
         if let Some(webhook) = &self.webhook {
-            let converted = webhook.convert(vec![value], &custom.storage_version).await?;
+            let converted = webhook.convert(std::slice::from_ref(&value), &custom.storage_version).await?;
             value = converted.into_iter().next().unwrap_or_default();
         }
         value["apiVersion"] = custom.storage_version.as_str().into();

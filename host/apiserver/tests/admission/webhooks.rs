@@ -13,10 +13,12 @@ const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhoo
 
 /// Returns a webhook for all writes of ConfigMaps.
 fn webhook(name: &str, client_config: Value) -> Value {
-    json!({
-        "name": name, "clientConfig": client_config, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+    let mut webhook = json!({
+        "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
-    })
+    });
+    webhook["clientConfig"] = client_config;
+    webhook
 }
 
 /// Creates a configuration with these webhooks.
