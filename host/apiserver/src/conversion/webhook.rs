@@ -12,8 +12,6 @@ use crate::webhooks::{Destination, WebhookClient};
 
 /// The time that a conversion may take, as in Kubernetes.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The most objects of one request.
-const MAX_OBJECTS: usize = 500;
 
 /// The webhook that converts the objects of a CRD between its versions.
 pub(crate) struct ConversionWebhook {
@@ -45,21 +43,18 @@ impl ConversionWebhook {
     /// # Errors
     /// 500 if the webhook fails or returns something else than the objects in that version.
     pub(crate) async fn convert(&self, objects: &[Value], desired: &str) -> Result<Vec<Value>, Status> {
-        let mut converted = Vec::with_capacity(objects.len());
-        for chunk in objects.chunks(MAX_OBJECTS) {
-            let failed = |problem: String| {
-                let text = |field: &str| chunk[0][field].as_str().unwrap_or_default();
-                let (api_version, kind) = (text("apiVersion"), text("kind"));
-                Status::unclassified(format!(
-                    "conversion webhook for {api_version}, Kind={kind} failed: {problem}"
-                ))
-            };
-            let results = self.request(chunk, desired).await.map_err(failed)?;
-            for (original, result) in chunk.iter().zip(results) {
-                converted.push(accept(original, result, desired).map_err(failed)?);
-            }
-        }
-        Ok(converted)
+        let failed = |problem: String| {
+            let text =
+                |field: &str| objects.first().and_then(|object| object[field].as_str()).unwrap_or_default();
+            let (api_version, kind) = (text("apiVersion"), text("kind"));
+            Status::unclassified(format!(
+                "conversion webhook for {api_version}, Kind={kind} failed: {problem}"
+            ))
+        };
+        let results = self.request(objects, desired).await.map_err(failed)?;
+        let accepted =
+            objects.iter().zip(results).map(|(original, result)| accept(original, result, desired));
+        accepted.collect::<Result<_, _>>().map_err(failed)
     }
 
     async fn request(&self, objects: &[Value], desired: &str) -> Result<Vec<Value>, String> {

@@ -10,6 +10,11 @@ use super::Endpoint;
 use crate::status::Status;
 use crate::storage::{StoredObject, UnstoredObject};
 
+/// The most objects that one request to a conversion webhook contains.
+const MAX_BATCH: usize = 500;
+/// The bytes of objects that one request contains, unless a single object has more.
+const MAX_BATCH_BYTES: usize = 2 << 20;
+
 impl Endpoint {
     /// Returns an object in the version of this endpoint. Waits only if a webhook converts it.
     ///
@@ -31,29 +36,43 @@ impl Endpoint {
     /// The conversion failed.
     pub(crate) async fn present_all(&self, objects: &mut [Arc<StoredObject>]) -> Result<(), Status> {
         let Some(webhook) = &self.webhook else { return Ok(()) };
-        let mut positions = Vec::new();
-        let mut originals = Vec::new();
-        for (position, object) in objects.iter().enumerate() {
-            if self.needs_conversion(object) {
-                let mut value = object.value();
+        for batch in self.batches(objects) {
+            let mut originals = Vec::with_capacity(batch.len());
+            for position in &batch {
+                let mut value = objects[*position].value();
                 value["kind"] = self.kind().into();
-                positions.push(position);
                 originals.push(value);
             }
-        }
-        if originals.is_empty() {
-            return Ok(());
-        }
-        let converted = webhook.convert(&originals, &self.api_version).await?;
-        for (position, mut value) in positions.into_iter().zip(converted) {
-            if let Some(schema) = &self.schema {
-                schema.prune(&mut value);
-                schema.apply_defaults(&mut value);
+            let converted = webhook.convert(&originals, &self.api_version).await?;
+            for (position, mut value) in batch.into_iter().zip(converted) {
+                if let Some(schema) = &self.schema {
+                    schema.prune(&mut value);
+                    schema.apply_defaults(&mut value);
+                }
+                let fields = objects[position].fields.clone();
+                objects[position] = Arc::new(StoredObject::unwritten(UnstoredObject { value, fields }));
             }
-            let fields = objects[position].fields.clone();
-            objects[position] = Arc::new(StoredObject::unwritten(UnstoredObject { value, fields }));
         }
         Ok(())
+    }
+
+    /// Returns the positions of objects to convert, as many in a batch as a webhook can answer within the limit of its answer.
+    fn batches(&self, objects: &[Arc<StoredObject>]) -> Vec<Vec<usize>> {
+        let mut batches: Vec<Vec<usize>> = Vec::new();
+        let mut bytes = 0;
+        for (position, object) in
+            objects.iter().enumerate().filter(|(_, object)| self.needs_conversion(object))
+        {
+            bytes += object.body().len();
+            match batches.last_mut() {
+                Some(batch) if bytes <= MAX_BATCH_BYTES && batch.len() < MAX_BATCH => batch.push(position),
+                _ => {
+                    bytes = object.body().len();
+                    batches.push(vec![position]);
+                }
+            }
+        }
+        batches
     }
 
     /// Converts a value of this endpoint's version to the version that is stored.
