@@ -73,7 +73,7 @@ async fn create_tracked(
         return Err(Status::method_not_allowed(problem));
     }
     let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
-    let before_mutation = mutate(endpoint, namespace, &mut value, options, admission).await?;
+    let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
     for attempt in 1.. {
@@ -127,6 +127,7 @@ fn write_request<'a>(
 
 /// Lets admission change a new object. If it does, returns the object as the client sent it.
 async fn mutate(
+    state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
     value: &mut Value,
@@ -138,6 +139,10 @@ async fn mutate(
     }
     let before = value.clone();
     let name = meta::text(&before, "name");
+    if let Some(namespace) = namespace {
+        // Before webhooks are called, because kube-apiserver asks for the namespace first.
+        check_namespace(state, endpoint, state.namespaces.get("", namespace).as_ref(), namespace, name)?;
+    }
     let mut new = Some(value.take());
     let write = write_request(endpoint, namespace, name, options);
     let is_changed = admission.mutate(&write, &mut new, None).await?;
@@ -203,6 +208,26 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     strategy::prepare_create(state, endpoint, value, &now);
 }
 
+/// Errors if the namespace of a new object does not exist, or is being deleted.
+fn check_namespace(
+    state: &State,
+    endpoint: &Endpoint,
+    found: Option<&Arc<StoredObject>>,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    let about = endpoint.resource_ref();
+    match found {
+        None => {
+            let registry = state.registry();
+            let about = registry.endpoint("", "v1", "namespaces").map_or(about, |found| found.resource_ref());
+            Err(Status::not_found(about, namespace))
+        }
+        Some(found) if found.deleting => Err(Status::namespace_terminating(about, name, namespace)),
+        Some(_) => Ok(()),
+    }
+}
+
 fn store(
     state: &State,
     endpoint: &Endpoint,
@@ -217,18 +242,8 @@ fn store(
     // Locked until the object is stored, so that its namespace cannot start terminating in between.
     let namespaces = namespace.map(|_| state.namespaces.lock_read());
     if let Some(namespace) = namespace {
-        match namespaces.as_ref().and_then(|namespaces| namespaces.get("", namespace)) {
-            None => {
-                let registry = state.registry();
-                let about =
-                    registry.endpoint("", "v1", "namespaces").map_or(about, |found| found.resource_ref());
-                return Err(Status::not_found(about, namespace));
-            }
-            Some(found) if found.deleting => {
-                return Err(Status::namespace_terminating(about, &name, namespace));
-            }
-            Some(_) => {}
-        }
+        let found = namespaces.as_ref().and_then(|namespaces| namespaces.get("", namespace));
+        check_namespace(state, endpoint, found, namespace, &name)?;
     }
     if dry_run {
         return match table.get(namespace.unwrap_or_default(), &name) {

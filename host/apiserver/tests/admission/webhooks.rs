@@ -263,6 +263,16 @@ async fn token_requests_are_reviewed_with_their_own_kind() {
 }
 
 #[tokio::test]
+async fn missing_namespace_is_reported_before_webhooks_are_called() {
+    let api = Api::new();
+    let hook = WebhookServer::start(|_, _| json!({"allowed": false})).await;
+    configure(&api, VALIDATING, "v", &[webhook("v.example.com", hook.client_config("/v"))]).await;
+    let missing = api.post("/api/v1/namespaces/none/configmaps", &config_map("a", &json!({}))).await;
+    assert_eq!(missing.fails(404, "NotFound")["message"], "namespaces \"none\" not found");
+    assert!(hook.reviews().is_empty());
+}
+
+#[tokio::test]
 async fn configurations_themselves_are_never_reviewed() {
     let api = Api::new();
     let mut webhook = webhook("v.example.com", json!({"url": "https://127.0.0.1:1/"}));
