@@ -51,7 +51,7 @@ impl CallError {
 }
 
 /// Returns how to call a webhook for a write, or `None` if the webhook is not for it.
-pub(super) fn plan(
+pub(super) async fn plan(
     active: &Active<'_>,
     webhook: &Webhook,
     write: &WriteRequest<'_>,
@@ -61,8 +61,8 @@ pub(super) fn plan(
     let Some(version) = webhook.criteria.matches(write, objects, &active.registry, namespaces)? else {
         return Ok(None);
     };
-    let convert = |object: Option<&Value>| object.map(|object| version.convert(write, object));
-    let (new, old) = (convert(objects.new), convert(objects.old));
+    let new = version.convert(write, objects.new).await?;
+    let old = version.convert(write, objects.old).await?;
     if !webhook.conditions.is_empty() {
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
         let inputs = Inputs::new(new.as_ref(), old.as_ref(), request);

@@ -45,24 +45,49 @@ impl MatchedVersion {
     }
 
     /// Converts an object of the write from the requested version to this one.
-    pub(crate) fn convert(&self, write: &WriteRequest<'_>, object: &Value) -> Value {
-        match self {
-            Self::Equivalent(endpoint) if !write.has_own_kind() => {
-                endpoint.to_served(write.endpoint.to_stored(object.clone()))
-            }
-            _ => object.clone(),
+    ///
+    /// # Errors
+    /// A conversion webhook failed.
+    pub(crate) async fn convert(
+        &self,
+        write: &WriteRequest<'_>,
+        object: Option<&Value>,
+    ) -> Result<Option<Value>, Status> {
+        let Some(object) = object.cloned() else { return Ok(None) };
+        match self.other_version(write) {
+            Some(endpoint) => convert(write.endpoint, endpoint, object).await.map(Some),
+            None => Ok(Some(object)),
         }
     }
 
     /// Converts an object of the write from this version to the requested one.
-    pub(crate) fn convert_back(&self, write: &WriteRequest<'_>, object: Value) -> Value {
-        match self {
-            Self::Equivalent(endpoint) if !write.has_own_kind() => {
-                write.endpoint.to_served(endpoint.to_stored(object))
-            }
-            _ => object,
+    ///
+    /// # Errors
+    /// A conversion webhook failed.
+    pub(crate) async fn convert_back(
+        &self,
+        write: &WriteRequest<'_>,
+        object: Value,
+    ) -> Result<Value, Status> {
+        match self.other_version(write) {
+            Some(endpoint) => convert(endpoint, write.endpoint, object).await,
+            None => Ok(object),
         }
     }
+
+    /// Returns the endpoint of this version, if the objects of the write need conversion for it.
+    fn other_version(&self, write: &WriteRequest<'_>) -> Option<&Endpoint> {
+        match self {
+            Self::Equivalent(endpoint) if !write.has_own_kind() => Some(endpoint),
+            _ => None,
+        }
+    }
+}
+
+async fn convert(from: &Endpoint, to: &Endpoint, object: Value) -> Result<Value, Status> {
+    let Some(webhook) = &to.webhook else { return Ok(to.to_served(from.to_stored(object))) };
+    let converted = webhook.convert(std::slice::from_ref(&object), &to.api_version).await?;
+    Ok(converted.into_iter().next().unwrap_or_default())
 }
 
 impl Criteria {

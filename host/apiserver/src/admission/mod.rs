@@ -143,7 +143,7 @@ impl Admission<'_> {
     ) -> Result<(), Status> {
         let Some(active) = &self.active else { return Ok(()) };
         if !is_policy(write.endpoint) {
-            policies::validate(active, write, objects)?;
+            policies::validate(active, write, objects).await?;
         }
         if !active.calls_webhooks(write) {
             return Ok(());

@@ -48,7 +48,7 @@ pub(super) async fn mutate(
                 continue;
             }
             let objects = Objects { new: new.as_ref(), old };
-            let Some(invocation) = plan(active, webhook, write, objects)? else { continue };
+            let Some(invocation) = plan(active, webhook, write, objects).await? else { continue };
             let decision = call(active, webhook, write, &invocation, true).await;
             let applied = decision.and_then(|decision| match decision.outcome {
                 Ok(None) => Ok(None),
@@ -61,7 +61,7 @@ pub(super) async fn mutate(
                 Ok(Some(value)) => {
                     changed = invocation.new.as_ref() != Some(&value);
                     if changed {
-                        *new = Some(invocation.version.convert_back(write, value));
+                        *new = Some(invocation.version.convert_back(write, value).await?);
                     }
                 }
                 Err(error) => {

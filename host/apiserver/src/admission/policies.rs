@@ -1,7 +1,5 @@
 //! Checks a write against all ValidatingAdmissionPolicies, after `k8s.io/apiserver/pkg/admission/plugin/policy/validating`.
 
-use std::cell::Cell;
-
 use pilothouse_cel::{Value as CelValue, from_json};
 use serde_json::Value;
 
@@ -27,16 +25,17 @@ type Denial = (String, String);
 ///
 /// # Errors
 /// The denial by the first policy that denies the write.
-pub(super) fn validate(
+pub(super) async fn validate(
     active: &Active<'_>,
     write: &WriteRequest<'_>,
     objects: Objects<'_>,
 ) -> Result<(), Status> {
-    let check = Check { active, write, objects, budget: Cell::new(WRITE_BUDGET) };
+    let check = Check { active, write, objects };
+    let mut budget = WRITE_BUDGET;
     // Every policy is evaluated, because each one may have warnings.
     let mut denials = Vec::new();
     for bound in &active.configuration.policies {
-        check.policy(bound, &mut denials);
+        check.policy(bound, &mut budget, &mut denials).await?;
     }
     match denials.into_iter().next() {
         None => Ok(()),
@@ -49,21 +48,36 @@ struct Check<'a> {
     active: &'a Active<'a>,
     write: &'a WriteRequest<'a>,
     objects: Objects<'a>,
-    /// The units that are left of [`WRITE_BUDGET`].
-    budget: Cell<u64>,
 }
 
 impl Check<'_> {
-    fn policy(&self, bound: &BoundPolicy, denials: &mut Vec<Denial>) {
+    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`].
+    async fn policy(
+        &self,
+        bound: &BoundPolicy,
+        left: &mut u64,
+        denials: &mut Vec<Denial>,
+    ) -> Result<(), Status> {
         let policy = &*bound.policy;
         let (rules, version) = match self.applicable_rules(policy) {
             Ok(Some(found)) => found,
-            Ok(None) => return,
-            Err(problem) => return denials.extend(misconfiguration(policy, None, &problem)),
+            Ok(None) => return Ok(()),
+            Err(problem) => {
+                denials.extend(misconfiguration(policy, None, &problem));
+                return Ok(());
+            }
         };
-        let mut inputs = None;
-        for binding in &bound.bindings {
-            let params = match self.params(rules, binding) {
+        let with_params = bound.bindings.iter().map(|binding| (binding, self.params(rules, binding)));
+        let with_params: Vec<_> =
+            with_params.filter(|(_, params)| !params.as_ref().is_ok_and(Vec::is_empty)).collect();
+        if with_params.is_empty() {
+            return Ok(());
+        }
+        let new = version.convert(self.write, self.objects.new).await?;
+        let old = version.convert(self.write, self.objects.old).await?;
+        let mut inputs = self.inputs(&version, new.as_ref(), old.as_ref());
+        for (binding, params) in with_params {
+            let params = match params {
                 Ok(params) => params,
                 Err(problem) => {
                     denials.extend(misconfiguration(policy, Some(binding), &problem));
@@ -71,16 +85,16 @@ impl Check<'_> {
                 }
             };
             for param in params {
-                let inputs = inputs.get_or_insert_with(|| self.inputs(&version));
                 inputs.set("params", from_json(param.unwrap_or(Value::Null)));
-                let limit = POLICY_BUDGET.min(self.budget.get());
+                let limit = POLICY_BUDGET.min(*left);
                 let mut budget = limit;
-                for failure in evaluate(rules, policy.failure_policy, inputs, &mut budget) {
+                for failure in evaluate(rules, policy.failure_policy, &mut inputs, &mut budget) {
                     denials.extend(self.act(policy, binding, failure));
                 }
-                self.budget.set(self.budget.get() - (limit - budget));
+                *left -= limit - budget;
             }
         }
+        Ok(())
     }
 
     /// Returns what the policy checks, and the version in which it sees the objects, if the policy is for the write.
@@ -107,11 +121,11 @@ impl Check<'_> {
         params::collect(rules, binding, self.write.request_namespace(), registry)
     }
 
-    fn inputs(&self, version: &MatchedVersion) -> Inputs {
-        let Self { active, write, objects, .. } = self;
-        let convert = |object: Option<&Value>| object.map(|object| version.convert(write, object));
+    /// Returns the variables that are the same for all bindings.
+    fn inputs(&self, version: &MatchedVersion, new: Option<&Value>, old: Option<&Value>) -> Inputs {
+        let Self { active, write, .. } = self;
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
-        let mut inputs = Inputs::new(convert(objects.new).as_ref(), convert(objects.old).as_ref(), request);
+        let mut inputs = Inputs::new(new, old, request);
         inputs.set("namespaceObject", self.namespace_object());
         inputs
     }

@@ -84,13 +84,12 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
-    /// Returns the other endpoints of the same stored objects, unless a webhook would have to convert the objects for them.
+    /// Returns the other endpoints of the same stored objects.
     pub(crate) fn equivalents<'r>(&self, registry: &'r Registry) -> impl Iterator<Item = &'r Arc<Endpoint>> {
         let (table, id) = (Arc::clone(&self.endpoint.resource.table), self.endpoint.id);
         registry
             .endpoints()
             .filter(move |endpoint| endpoint.id != id && Arc::ptr_eq(&endpoint.resource.table, &table))
-            .filter(|endpoint| endpoint.webhook.is_none())
     }
 
     /// Returns an `AdmissionRequest` without its objects and UID. `endpoint` is the one whose version a rule named.

@@ -21,7 +21,7 @@ pub(super) async fn validate(
 ) -> Result<(), Status> {
     let mut planned = Vec::new();
     for webhook in &active.configuration.validating {
-        if let Some(invocation) = plan(active, webhook, write, objects)? {
+        if let Some(invocation) = plan(active, webhook, write, objects).await? {
             planned.push((webhook, invocation));
         }
     }

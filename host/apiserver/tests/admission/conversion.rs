@@ -123,3 +123,34 @@ async fn objects_keep_their_stored_version_when_the_storage_version_changes() {
     api.merge(&format!("{}/a", widgets("v2")), &json!({"spec": {"new": "y"}})).await.ok();
     assert_eq!(api.get(&format!("{}/a", widgets("v1"))).await.ok()["spec"], json!({"old": "y"}));
 }
+
+#[tokio::test]
+async fn webhook_sees_objects_in_the_version_of_its_rule() {
+    let (api, _hook) = start().await;
+    let review = WebhookServer::start(|_, request| {
+        json!({"allowed": request["object"]["spec"]["new"] != "bad", "status": {"message": "it is bad"}})
+    })
+    .await;
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "v"},
+        "webhooks": [{
+            "name": "v.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": review.client_config("/v"),
+            "rules": [{
+                "operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v2"], "resources": ["widgets"],
+            }],
+        }],
+    });
+    api.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", &configuration)
+        .await
+        .ok();
+    let denied = api.post(&widgets("v1"), &widget("a", "v1", &json!({"old": "bad"}))).await;
+    assert_eq!(denied.code, 400, "{:#}", denied.body);
+    api.post(&widgets("v1"), &widget("a", "v1", &json!({"old": "good"}))).await.ok();
+    let (_, request) = review.reviews().remove(0);
+    assert_eq!(
+        (&request["kind"]["version"], &request["requestKind"]["version"], &request["object"]["apiVersion"]),
+        (&json!("v2"), &json!("v1"), &json!("example.com/v2"))
+    );
+}
