@@ -87,7 +87,14 @@ fn patched(webhook: &Webhook, object: Option<&Value>, patch: &Value) -> Result<V
             webhook.name
         ))));
     };
-    json_patch(object, patch).map_err(|error| CallError::Refused(Status::internal(error)))
+    match json_patch(object, patch) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => Err(CallError::Refused(Status::internal(format!(
+            "admission webhook {:?} replaced the object by something else",
+            webhook.name
+        )))),
+        Err(error) => Err(CallError::Refused(Status::internal(error))),
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,13 @@ pub(crate) fn decode(
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
 }
 
+/// Decodes an object that admission changed. Its type remains that of the endpoint.
+pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    value["apiVersion"] = endpoint.api_version.as_str().into();
+    value["kind"] = endpoint.kind().into();
+    decode(endpoint, value, FieldValidation::Ignore).map(drop)
+}
+
 /// Validates an object by its schema. `extra` are causes that the caller found itself.
 pub(crate) fn validate(
     endpoint: &Endpoint,

@@ -9,7 +9,7 @@ use super::{WriteResult, admit, crd_sync, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::options::{FieldValidation, WriteOptions};
+use crate::request::options::WriteOptions;
 use crate::state::State;
 use crate::status::Status;
 use crate::storage::{StoredObject, WriteError};
@@ -150,7 +150,7 @@ async fn mutate(
     if !is_changed {
         return Ok(None);
     }
-    admit::decode(endpoint, value, FieldValidation::Ignore)?;
+    admit::decode_mutated(endpoint, value)?;
     check_scope(endpoint, namespace, value)?;
     Ok(Some(before))
 }

@@ -9,7 +9,7 @@ use super::{WriteResult, admit, crd_sync, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::options::{FieldValidation, WriteOptions};
+use crate::request::options::WriteOptions;
 use crate::schema::field;
 use crate::state::State;
 use crate::status::{Cause, Status};
@@ -186,7 +186,11 @@ async fn mutate(
     if !is_changed {
         return Ok(None);
     }
-    admit::decode(endpoint, new, FieldValidation::Ignore)?;
+    admit::decode_mutated(endpoint, new)?;
+    if meta::text(new, "name") != write.name {
+        let cause = field::invalid("metadata.name", &new["metadata"]["name"], "field is immutable");
+        return Err(Status::invalid(endpoint.resource_ref(), write.name, vec![cause]));
+    }
     Ok(Some(sent))
 }
 

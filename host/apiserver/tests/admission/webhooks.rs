@@ -273,6 +273,27 @@ async fn missing_namespace_is_reported_before_webhooks_are_called() {
 }
 
 #[tokio::test]
+async fn webhook_cannot_change_what_an_object_is() {
+    let api = Api::new();
+    let hook = WebhookServer::start(|_, request| match request["object"]["data"]["change"].as_str() {
+        Some("kind") => patch(&json!([{"op": "replace", "path": "/kind", "value": "Secret"}])),
+        Some("name") => patch(&json!([{"op": "replace", "path": "/metadata/name", "value": "other"}])),
+        Some("everything") => patch(&json!([{"op": "replace", "path": "", "value": 1}])),
+        _ => json!({"allowed": true}),
+    })
+    .await;
+    configure(&api, MUTATING, "m", &[webhook("m.example.com", hook.client_config("/m"))]).await;
+    let path = core("configmaps/a");
+    api.post(&core("configmaps"), &config_map("a", &json!({}))).await.ok();
+    let change = |what: &str| json!({"data": {"change": what}});
+    let renamed = api.merge(&path, &change("name")).await.fails(422, "Invalid");
+    assert_eq!(renamed["details"]["causes"][0]["field"], "metadata.name");
+    api.merge(&path, &change("everything")).await.fails(500, "InternalError");
+    assert_eq!(api.merge(&path, &change("kind")).await.ok()["kind"], "ConfigMap");
+    assert_eq!(api.get(&path).await.ok()["data"], json!({"change": "kind"}));
+}
+
+#[tokio::test]
 async fn configurations_themselves_are_never_reviewed() {
     let api = Api::new();
     let mut webhook = webhook("v.example.com", json!({"url": "https://127.0.0.1:1/"}));
