@@ -128,7 +128,7 @@ mod tests {
     use crate::storage::{HistoryLimits, UnstoredObject};
 
     fn draft(value: Value) -> UnstoredObject {
-        UnstoredObject { value, fields: Box::default() }
+        UnstoredObject { value, fields: Box::default(), schema: 0 }
     }
 
     fn configuration(name: &str, webhooks: &[&str]) -> UnstoredObject {

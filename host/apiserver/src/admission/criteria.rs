@@ -210,7 +210,7 @@ mod tests {
         let registry = Registry::built_in(&storage);
         for (name, labels) in [("default", json!({})), ("labelled", json!({"team": "a"}))] {
             let value = json!({"metadata": {"name": name, "labels": labels}});
-            let draft = UnstoredObject { value, fields: Box::default() };
+            let draft = UnstoredObject { value, fields: Box::default(), schema: 0 };
             storage.table("", "namespaces").create(draft).expect("new");
         }
         World { storage, registry }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Endpoint;
+use super::{CustomForms, Endpoint};
 use crate::status::Status;
 use crate::storage::{StoredObject, UnstoredObject};
 
@@ -39,9 +39,7 @@ impl Endpoint {
         for batch in self.batches(objects) {
             let mut originals = Vec::with_capacity(batch.len());
             for position in &batch {
-                let mut value = objects[*position].value();
-                value["kind"] = self.kind().into();
-                originals.push(value);
+                originals.push(self.original(&objects[*position]));
             }
             let converted = webhook.convert(&originals, &self.api_version).await?;
             for (position, mut value) in batch.into_iter().zip(converted) {
@@ -50,10 +48,32 @@ impl Endpoint {
                     schema.apply_defaults(&mut value);
                 }
                 let fields = objects[position].fields.clone();
-                objects[position] = Arc::new(StoredObject::unwritten(UnstoredObject { value, fields }));
+                let schema = self.forms.as_ref().map_or(0, |forms| forms.served);
+                let converted = UnstoredObject { value, fields, schema };
+                objects[position] = Arc::new(StoredObject::unwritten(converted));
             }
         }
         Ok(())
+    }
+
+    /// Returns an object as it was stored, for a webhook. If it is in today's storage version, it has the form of today's schema.
+    fn original(&self, object: &StoredObject) -> Value {
+        let mut value = object.value();
+        if let Some(CustomForms { stored: (schema, identity), .. }) = &self.forms
+            && self.is_in_storage_version(object)
+            && object.schema != *identity
+        {
+            schema.prune(&mut value);
+            schema.apply_defaults(&mut value);
+        }
+        value["kind"] = self.kind().into();
+        value
+    }
+
+    /// Returns whether an object is stored in the CRD's storage version.
+    pub(super) fn is_in_storage_version(&self, object: &StoredObject) -> bool {
+        let (stored, custom) = (object.api_version.as_deref(), self.resource.custom.as_ref());
+        stored.zip(custom).is_none_or(|(stored, custom)| stored == custom.storage_version)
     }
 
     /// Returns the positions of objects to convert, as many in a batch as a webhook can answer within the limit of its answer.

@@ -72,7 +72,7 @@ impl Resource {
         }
         let fields =
             self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
-        UnstoredObject { value, fields }
+        UnstoredObject { value, fields, schema: 0 }
     }
 }
 

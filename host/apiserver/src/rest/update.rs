@@ -136,7 +136,8 @@ pub(crate) async fn update_admitted(
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
         }
-        if is_unchanged(&old, &new) {
+        // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
+        if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
@@ -369,7 +370,7 @@ fn store(
 ) -> Result<Arc<StoredObject>, WriteError> {
     let table = &endpoint.resource.table;
     let deletion_complete = is_deletion_complete(endpoint, &new);
-    let draft = endpoint.resource.draft(endpoint.to_stored(new));
+    let draft = endpoint.draft(new);
     if dry_run {
         return Ok(Arc::new(StoredObject::unwritten(draft)));
     }

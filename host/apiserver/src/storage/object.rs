@@ -12,6 +12,8 @@ pub(crate) struct UnstoredObject {
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
     pub fields: Box<[Box<str>]>,
+    /// Identifies the schema that a custom resource has the form of; 0 for none.
+    pub schema: u64,
 }
 
 /// One version of an object: its JSON, and the fields that are read often.
@@ -31,6 +33,8 @@ pub(crate) struct StoredObject {
     pub deleting: bool,
     /// The `apiVersion` of a custom resource, which may differ from the one that is served.
     pub api_version: Option<Box<str>>,
+    /// Identifies the schema that a custom resource has the form of; 0 for none.
+    pub schema: u64,
     /// The JSON object without `apiVersion` and `kind`.
     body: Bytes,
 }
@@ -60,7 +64,7 @@ impl StoredObject {
     }
 
     fn from_draft(draft: UnstoredObject, revision: u64) -> Self {
-        let UnstoredObject { value, fields } = draft;
+        let UnstoredObject { value, fields, schema } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
         let text = |name: &str| boxed(&metadata[name]);
@@ -75,6 +79,7 @@ impl StoredObject {
             finalizers: items(&metadata["finalizers"]).map(boxed).collect(),
             deleting: metadata["deletionTimestamp"].is_string(),
             api_version: None,
+            schema,
             body: Bytes::from(body),
         }
     }
