@@ -7,6 +7,7 @@ pub(crate) mod crd_sync;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
+pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod pods;
