@@ -56,6 +56,7 @@ pub(super) fn claim(
             }
         };
         if let Some(references) = changed {
+            let references = if references.is_empty() { Value::Null } else { references.into() };
             let patch = json!({"metadata": {"ownerReferences": references}});
             claimed.actions.push(Action::Patch(kind, key(&object), patch));
         }

@@ -3,6 +3,8 @@
 //! It is part of the API server, as in Kubernetes, so it runs whichever controllers are selected. While no controllers run,
 //! a deletion is finished at once.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::queue::Queue;
@@ -38,18 +40,18 @@ impl Controller for CrdFinalizer {
 }
 
 /// While it exists, requests leave the deletion of CRDs to [`CrdFinalizer`].
-pub(super) struct Takeover<'a> {
-    state: &'a State,
+pub(super) struct Takeover {
+    state: Arc<State>,
 }
 
-impl<'a> Takeover<'a> {
-    pub(super) fn new(state: &'a State) -> Self {
+impl Takeover {
+    pub(super) fn new(state: Arc<State>) -> Self {
         state.set_crds_finalized_later(true);
         Self { state }
     }
 }
 
-impl Drop for Takeover<'_> {
+impl Drop for Takeover {
     fn drop(&mut self) {
         self.state.set_crds_finalized_later(false);
     }

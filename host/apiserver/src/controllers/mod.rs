@@ -131,26 +131,38 @@ trait Controller: Send {
     fn run(&mut self, state: &State, now: Instant);
 }
 
-/// Runs the selected controllers until `shutdown` is cancelled.
-pub(crate) async fn run(state: Arc<State>, options: ControllerOptions, shutdown: CancellationToken) {
-    let _crds_are_finalized_here = crds::Takeover::new(&state);
+/// Returns a future that runs the selected controllers until `shutdown` is cancelled. The simulated Node exists already
+/// before the future runs.
+pub(crate) fn run(
+    state: Arc<State>,
+    options: &ControllerOptions,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let takeover = crds::Takeover::new(Arc::clone(&state));
     if options.controllers.contains(node::NAME) {
         node::create_simulated_node(&state);
     }
-    let mut controllers = selection::instantiate(&options);
+    let controllers = selection::instantiate(options);
+    async move {
+        run_loop(&state, controllers, &shutdown).await;
+        drop(takeover);
+    }
+}
+
+async fn run_loop(state: &State, mut controllers: Vec<Box<dyn Controller>>, shutdown: &CancellationToken) {
     let mut feed = Feed::default();
     let mut changed = state.storage.subscribe();
     loop {
         changed.borrow_and_update();
         let due = Instant::now() + STEP;
-        let any_change = feed.read(&state, &mut |endpoint, change| {
+        let any_change = feed.read(state, &mut |endpoint, change| {
             let observation = Observation { endpoint, kind: Kind::of(endpoint), change, due };
             for controller in &mut controllers {
                 controller.observe(&observation);
             }
         });
         for controller in &mut controllers {
-            controller.run(&state, Instant::now());
+            controller.run(state, Instant::now());
         }
         // There may be more to do already, but other tasks need to run, too.
         tokio::task::yield_now().await;

@@ -120,7 +120,7 @@ impl ApiServer {
     ) -> JoinHandle<()> {
         let ca_certificate = self.inner.transport.generated_ca_certificate();
         let options = ControllerOptions { ca_certificate, ..options };
-        tokio::spawn(controllers::run(Arc::clone(&self.inner.state), options, shutdown))
+        tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
     }
 
     /// Returns the fault injection of this server.
