@@ -209,7 +209,7 @@ impl Executor<'_> {
     }
 }
 
-/// Treats an object that is gone, or was replaced by one with another UID, as handled.
+/// Treats an object that is gone as handled.
 fn ignore_missing(result: Result<(), Status>) -> Result<(), Status> {
     result.or_else(|status| if status.code == 404 { Ok(()) } else { Err(status) })
 }

@@ -123,7 +123,7 @@ impl Keyed {
                 }
             }
             Trigger::Owners | Trigger::Namespace => {
-                let start = (object.namespace.clone(), Box::from(""));
+                let start: Key = (object.namespace.clone(), "".into());
                 let keys = self.known.range(start..).take_while(|key| key.0 == object.namespace);
                 for key in keys {
                     self.queue.add(key.clone(), observation.due);
