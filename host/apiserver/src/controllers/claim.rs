@@ -38,11 +38,11 @@ pub(super) fn claim(
 ) -> Claimed {
     let mut claimed = Claimed::default();
     let uid = meta::text(owner, "uid");
-    for candidate in cluster.list(kind, Some(meta::text(owner, "namespace"))) {
-        let decision = decide(uid, is_deleting(owner), selector, &candidate);
-        if decision == Decision::Ignore {
-            continue;
-        }
+    let owner_deleting = is_deleting(owner);
+    let concerns_owner =
+        |candidate: &StoredObject| decide(uid, owner_deleting, selector, candidate) != Decision::Ignore;
+    for candidate in cluster.select(kind, meta::text(owner, "namespace"), concerns_owner) {
+        let decision = decide(uid, owner_deleting, selector, &candidate);
         let object = candidate.value();
         let references = items(&object["metadata"]["ownerReferences"]);
         let changed = match decision {

@@ -44,13 +44,22 @@ impl<'a> Cluster<'a> {
         self.endpoint(kind).map(|endpoint| endpoint.resource.table.list(namespace).0).unwrap_or_default()
     }
 
+    /// Returns the objects of a kind in a namespace that meet a condition.
+    pub(super) fn select(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        is_selected: impl Fn(&StoredObject) -> bool,
+    ) -> Vec<Arc<StoredObject>> {
+        let select = |endpoint: &Arc<Endpoint>| endpoint.resource.table.select(Some(namespace), is_selected);
+        self.endpoint(kind).map(select).unwrap_or_default()
+    }
+
     /// Returns the objects of a kind in a namespace that the object with this UID controls.
     pub(super) fn controlled_by(&self, kind: Kind, namespace: &str, uid: &str) -> Vec<Value> {
-        let all = self.list(kind, Some(namespace));
-        let is_controlled = |object: &&Arc<StoredObject>| {
-            object.owners.iter().any(|owner| owner.controller && &*owner.uid == uid)
-        };
-        all.iter().filter(is_controlled).map(|object| object.value()).collect()
+        let is_controlled =
+            |object: &StoredObject| object.owners.iter().any(|owner| owner.controller && &*owner.uid == uid);
+        self.select(kind, namespace, is_controlled).iter().map(|object| object.value()).collect()
     }
 
     /// Returns how many more Pods controllers may create.

@@ -36,9 +36,8 @@ fn reconcile(cluster: &Cluster<'_>, budget: &Value) -> Plan {
     // No selector matches no Pod, an empty one matches all.
     let selects_none = budget["spec"]["selector"].is_null();
     let pods: Vec<Value> = cluster
-        .list(Kind::Pod, Some(namespace))
+        .select(Kind::Pod, namespace, |pod| !selects_none && parsed.matches(|name| pod.labels.get(name)))
         .iter()
-        .filter(|pod| !selects_none && parsed.matches(|name| pod.labels.get(name)))
         .map(|pod| pod.value())
         .filter(|pod| !pod::is_ended(pod))
         .collect();

@@ -12,6 +12,7 @@ use super::kind::Kind;
 use super::object::{Key, is_deleting, items, key, number, owner_reference, selector};
 use super::pod;
 use crate::meta;
+use crate::storage::StoredObject;
 
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 const MANAGED_BY: (&str, &str) =
@@ -54,9 +55,9 @@ fn selected_pods(cluster: &Cluster<'_>, service: &Value) -> Option<Vec<Value>> {
         return None;
     }
     let selector = selector(&json!({"matchLabels": labels}))?;
-    let pods = cluster.list(Kind::Pod, Some(meta::text(service, "namespace")));
-    let selected = pods.iter().filter(|pod| selector.matches(|name| pod.labels.get(name)));
-    Some(selected.map(|pod| pod.value()).collect())
+    let is_selected = |pod: &StoredObject| selector.matches(|name| pod.labels.get(name));
+    let pods = cluster.select(Kind::Pod, meta::text(service, "namespace"), is_selected);
+    Some(pods.iter().map(|pod| pod.value()).collect())
 }
 
 /// Returns the Pods that have an address and have not ended, ordered by name.

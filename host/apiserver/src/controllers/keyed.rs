@@ -192,3 +192,24 @@ impl Controller for Keyed {
         }
     }
 }
+
+/// Controllers of several kinds that are selected together.
+pub(super) struct Group(pub(super) Vec<Keyed>);
+
+impl Controller for Group {
+    fn observe(&mut self, observation: &Observation<'_>) {
+        for member in &mut self.0 {
+            member.observe(observation);
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.0.iter().filter_map(Controller::next_due).min()
+    }
+
+    fn run(&mut self, state: &State, now: Instant) {
+        for member in &mut self.0 {
+            member.run(state, now);
+        }
+    }
+}

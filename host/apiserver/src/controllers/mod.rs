@@ -39,6 +39,7 @@ mod service_accounts;
 mod stage;
 mod stateful_set;
 mod ttl;
+mod workload_status;
 
 use std::sync::Arc;
 use std::time::Duration;

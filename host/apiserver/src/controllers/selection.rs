@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{
     Controller, ControllerOptions, aggregation, crds, cron_job, daemon_set, deployment, disruption,
     endpoints, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca, scheduler,
-    service_accounts, stage, stateful_set, ttl,
+    service_accounts, stage, stateful_set, ttl, workload_status,
 };
 
 /// A controller: its name, the older name that kube-controller-manager also accepts, and how it is created.
@@ -19,7 +19,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 21] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -84,7 +84,7 @@ const ROWS: [Row; 20] = [
     Row {
         name: stage::NAME,
         alias: "stages",
-        create: |options| Box::new(stage::Player::new(&options.stages)),
+        create: |options| Box::new(stage::controller(&options.stages)),
     },
     Row {
         name: "namespace-controller",
@@ -96,11 +96,19 @@ const ROWS: [Row; 20] = [
         alias: "garbagecollector",
         create: |_| Box::new(garbage_collector::GarbageCollector::default()),
     },
+    Row {
+        name: workload_status::NAME,
+        alias: "simulated-workload-status",
+        create: |_| Box::new(workload_status::controller()),
+    },
 ];
 
-/// A set of built-in controllers. The default is all of them.
+/// Controllers that run only if they are named.
+const OFF_BY_DEFAULT: [&str; 1] = [workload_status::NAME];
+
+/// A set of built-in controllers. The default is all of them but `workload-status`.
 ///
-/// Its text is that of the flag `--controllers` of kube-controller-manager: names separated by commas, `*` for all, `-name`
+/// Its text is that of the flag `--controllers` of kube-controller-manager: names separated by commas, `*` for those of the default, `-name`
 /// to leave one out. `default` is another name of `*`, and `none` selects no controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(BTreeSet<&'static str>);
@@ -145,7 +153,7 @@ impl Controllers {
 
 impl Default for Controllers {
     fn default() -> Self {
-        Self(Self::names().collect())
+        Self(default_names().collect())
     }
 }
 
@@ -170,7 +178,7 @@ impl FromStr for Controllers {
             return Err(UnknownController::OnlyExclusions { list: text.to_owned() });
         }
         if all {
-            included.extend(Self::names().filter(|name| !excluded.contains(name)));
+            included.extend(default_names().filter(|name| !excluded.contains(name)));
         }
         Ok(Self(included))
     }
@@ -186,6 +194,10 @@ impl fmt::Display for Controllers {
         }
         f.write_str(&self.0.iter().copied().collect::<Vec<_>>().join(","))
     }
+}
+
+fn default_names() -> impl Iterator<Item = &'static str> {
+    Controllers::names().filter(|name| !OFF_BY_DEFAULT.contains(name))
 }
 
 fn find(name: &str) -> Result<&'static str, UnknownController> {
@@ -221,7 +233,9 @@ mod tests {
         assert_eq!(parse("deployment, job-controller").to_string(), "deployment-controller,job-controller");
         let without = parse("*,-kubelet,-namespace");
         assert!(!without.contains("kubelet") && !without.contains("namespace-controller"));
-        assert_eq!(without.0.len(), Controllers::names().count() - 2);
+        assert_eq!(without.0.len(), default_names().count() - 2);
+        assert!(!Controllers::default().contains(workload_status::NAME));
+        assert!(parse("*,workload-status").contains(workload_status::NAME));
         assert_eq!(parse("-job,*,job"), Controllers::default());
     }
 

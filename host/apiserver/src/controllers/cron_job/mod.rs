@@ -63,7 +63,9 @@ fn plan(cron: &Value, jobs: &[Value], now: Timestamp) -> Plan {
     }
     // The Job may exist already, if its creation could not be recorded in the status.
     plan.actions.retain(|action| match action {
-        Action::Create(_, job) => !jobs.iter().any(|known| meta::text(known, "name") == meta::text(job, "name")),
+        Action::Create(_, job) => {
+            !jobs.iter().any(|known| meta::text(known, "name") == meta::text(job, "name"))
+        }
         _ => true,
     });
     active.retain(|job| {

@@ -44,12 +44,11 @@ pub(super) fn controller() -> Keyed {
 
 /// Releases the Pods of a Job that was deleted, which nobody counts any more.
 fn release_orphans(cluster: &Cluster<'_>, (namespace, name): &Key) -> Vec<Action> {
-    let pods = cluster.list(Kind::Pod, Some(namespace));
-    let of_job = pods.iter().filter(|pod| {
+    let pods = cluster.select(Kind::Pod, namespace, |pod| {
         pod.labels.get(JOB_NAME_LABEL).is_some_and(|job| job == name)
             && pod.finalizers.iter().any(|finalizer| &**finalizer == TRACKING)
     });
-    of_job.map(|pod| release(&pod.value())).collect()
+    pods.iter().map(|pod| release(&pod.value())).collect()
 }
 
 fn reconcile(cluster: &Cluster<'_>, job: &Value) -> Plan {

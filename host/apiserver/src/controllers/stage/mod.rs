@@ -10,16 +10,13 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
-use tokio::time::Instant;
 
 use super::action::{Action, Plan};
-use super::keyed::Keyed;
+use super::keyed::{Group, Keyed};
 use super::kind::Kind;
 use super::object::{Key, is_deleting, items, key, put_condition, until};
-use super::{Controller, Observation};
 use crate::meta;
 use crate::patch::merge_patch;
-use crate::state::State;
 
 /// The name of the controller.
 pub(super) const NAME: &str = "stage";
@@ -288,12 +285,6 @@ fn merge_status(status: &Value, patch: &Value, now: &str) -> Value {
     merged
 }
 
-/// The controller that applies stages.
-pub(super) struct Player {
-    /// A controller for each kind that has a stage.
-    kinds: Vec<Keyed>,
-}
-
 /// Since when each object has matched its stage.
 type Waiting = BTreeMap<Key, Match>;
 
@@ -304,15 +295,14 @@ struct Match {
     since: Timestamp,
 }
 
-impl Player {
-    pub(super) fn new(stages: &Stages) -> Self {
-        let with_stages = |kind: &Kind| stages.0.iter().any(|stage| stage.kind == *kind);
-        let kinds = Kind::ALL.into_iter().filter(with_stages).map(|kind| controller(kind, stages.clone()));
-        Self { kinds: kinds.collect() }
-    }
+/// Returns the controller that applies the stages: one for each kind that has a stage.
+pub(super) fn controller(stages: &Stages) -> Group {
+    let with_stages = |kind: &Kind| stages.0.iter().any(|stage| stage.kind == *kind);
+    let kinds = Kind::ALL.into_iter().filter(with_stages);
+    Group(kinds.map(|kind| controller_of(kind, stages.clone())).collect())
 }
 
-fn controller(kind: Kind, stages: Stages) -> Keyed {
+fn controller_of(kind: Kind, stages: Stages) -> Keyed {
     let waiting = Arc::new(Mutex::new(Waiting::new()));
     let forget = Arc::clone(&waiting);
     Keyed::new(kind, move |cluster, object| {
@@ -349,24 +339,6 @@ fn plan(
         None => plan.actions = stages.0[stage].actions(object, now_text),
     }
     plan
-}
-
-impl Controller for Player {
-    fn observe(&mut self, observation: &Observation<'_>) {
-        for kind in &mut self.kinds {
-            kind.observe(observation);
-        }
-    }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.kinds.iter().filter_map(Controller::next_due).min()
-    }
-
-    fn run(&mut self, state: &State, now: Instant) {
-        for kind in &mut self.kinds {
-            kind.run(state, now);
-        }
-    }
 }
 
 #[cfg(test)]
