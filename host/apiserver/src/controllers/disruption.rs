@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use pilothouse_model::LabelSelector;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
@@ -10,8 +11,8 @@ use super::cluster::Cluster;
 use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
 use super::object::{
-    Condition, after_seconds, int_or_percent, is_deleting, items, number, selector, set_condition, time,
-    time_text, until,
+    Condition, after_seconds, int_or_percent, is_deleting, items, number, set_condition, time, time_text,
+    until,
 };
 use super::pod;
 use crate::meta;
@@ -31,7 +32,7 @@ pub(super) fn controller() -> Keyed {
 }
 
 fn reconcile(cluster: &Cluster<'_>, budget: &Value) -> Plan {
-    let Some(parsed) = selector(&budget["spec"]["selector"]) else { return Plan::default() };
+    let Ok(parsed) = LabelSelector::from_json(&budget["spec"]["selector"]) else { return Plan::default() };
     let namespace = meta::text(budget, "namespace");
     // No selector matches no Pod, an empty one matches all.
     let selects_none = budget["spec"]["selector"].is_null();

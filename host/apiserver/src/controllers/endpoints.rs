@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
 use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
-use super::object::{Key, is_deleting, items, key, number, owner_reference, selector};
+use super::object::{Key, is_deleting, items, key, number, owner_reference};
 use super::pod;
 use crate::meta;
 use crate::storage::StoredObject;
@@ -54,7 +55,7 @@ fn selected_pods(cluster: &Cluster<'_>, service: &Value) -> Option<Vec<Value>> {
     if service["spec"]["type"] == "ExternalName" {
         return None;
     }
-    let selector = selector(&json!({"matchLabels": labels}))?;
+    let selector = LabelSelector::from_json(&json!({"matchLabels": labels})).ok()?;
     let is_selected = |pod: &StoredObject| selector.matches(|name| pod.labels.get(name));
     let pods = cluster.select(Kind::Pod, meta::text(service, "namespace"), is_selected);
     Some(pods.iter().map(|pod| pod.value()).collect())

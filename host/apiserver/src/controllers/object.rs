@@ -61,9 +61,11 @@ pub(super) fn time_text(time: Timestamp) -> String {
     clock::rfc3339_seconds(time)
 }
 
-/// Returns the selector of a workload. An invalid selector matches nothing.
-pub(super) fn selector(value: &Value) -> Option<LabelSelector> {
-    LabelSelector::from_json(value).ok()
+/// Returns the selector of a workload. `None` if it is invalid, empty, or does not match the Pods of the workload's own
+/// template, which would be created without end.
+pub(super) fn selector(value: &Value, template: &Value) -> Option<LabelSelector> {
+    let selector = LabelSelector::from_json(value).ok()?;
+    (!selector.is_empty() && has_labels(template, &selector)).then_some(selector)
 }
 
 /// Whether an object's labels meet a selector.
@@ -205,6 +207,15 @@ mod tests {
         assert_eq!(int_or_percent(&json!("25%"), 10, false), 2);
         assert_eq!(int_or_percent(&json!(4), 10, false), 4);
         assert_eq!(int_or_percent(&json!("100%"), i64::MAX, true), i64::MAX / 100);
+    }
+
+    #[test]
+    fn selector_has_to_match_the_template() {
+        let template = json!({"metadata": {"labels": {"a": "b"}}});
+        assert!(selector(&json!({"matchLabels": {"a": "b"}}), &template).is_some());
+        for other in [json!({}), json!({"matchLabels": {"a": "c"}}), json!({"matchLabels": 1})] {
+            assert_eq!(selector(&other, &template), None, "{other}");
+        }
     }
 
     #[test]

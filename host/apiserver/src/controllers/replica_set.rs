@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use pilothouse_model::LabelSelector;
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
@@ -38,10 +39,14 @@ pub(super) fn replication_controller() -> Keyed {
 }
 
 fn reconcile(cluster: &Cluster<'_>, kind: Kind, set: &Value) -> Plan {
-    let parsed = if kind == Kind::ReplicationController {
-        selector(&json!({"matchLabels": set["spec"]["selector"]}))
-    } else {
-        selector(&set["spec"]["selector"])
+    let (template, own) = (&set["spec"]["template"], &set["spec"]["selector"]);
+    let parsed = match kind {
+        // The labels of the template are the default.
+        Kind::ReplicationController if own.is_null() => {
+            selector(&json!({"matchLabels": template["metadata"]["labels"]}), template)
+        }
+        Kind::ReplicationController => selector(&json!({"matchLabels": own}), template),
+        _ => selector(own, template),
     };
     let Some(parsed) = parsed else { return Plan::default() };
     let claimed = claim(cluster, Kind::Pod, (kind, set), &parsed);
@@ -117,7 +122,7 @@ fn status(set: &Value, active: &[Value], problem: Option<&str>, now: Timestamp) 
     let mut status = set["status"].clone();
     let min_ready = number(&set["spec"]["minReadySeconds"], 0);
     let labels = json!({"matchLabels": set["spec"]["template"]["metadata"]["labels"]});
-    let labels = selector(&labels);
+    let labels = LabelSelector::from_json(&labels).ok();
     let count = |keep: &dyn Fn(&Value) -> bool| {
         i64::try_from(active.iter().filter(|pod| keep(pod)).count()).unwrap_or(i64::MAX)
     };

@@ -29,7 +29,9 @@ pub(super) fn controller() -> Keyed {
 }
 
 fn reconcile(cluster: &Cluster<'_>, deployment: &Value) -> Plan {
-    let Some(selector) = selector(&deployment["spec"]["selector"]) else { return Plan::default() };
+    let Some(selector) = selector(&deployment["spec"]["selector"], &deployment["spec"]["template"]) else {
+        return Plan::default();
+    };
     let claimed = claim(cluster, Kind::ReplicaSet, (Kind::Deployment, deployment), &selector);
     let settings = Settings::of(deployment);
     let namespace = meta::text(deployment, "namespace");

@@ -152,7 +152,8 @@ impl ReplicaSets {
     }
 
     pub(super) fn old(&self) -> impl Iterator<Item = &ReplicaSet> {
-        self.all.iter().enumerate().filter(|(index, _)| Some(*index) != self.new).map(|(_, set)| set)
+        let new = self.new;
+        self.all.iter().enumerate().filter(move |(index, _)| Some(*index) != new).map(|(_, set)| set)
     }
 
     pub(super) fn old_mut(&mut self) -> impl Iterator<Item = &mut ReplicaSet> {

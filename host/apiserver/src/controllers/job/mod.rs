@@ -52,7 +52,9 @@ fn release_orphans(cluster: &Cluster<'_>, (namespace, name): &Key) -> Vec<Action
 }
 
 fn reconcile(cluster: &Cluster<'_>, job: &Value) -> Plan {
-    let Some(parsed) = selector(&job["spec"]["selector"]) else { return Plan::default() };
+    let Some(parsed) = selector(&job["spec"]["selector"], &job["spec"]["template"]) else {
+        return Plan::default();
+    };
     let claimed = claim(cluster, Kind::Pod, (Kind::Job, job), &parsed);
     let mut plan = plan(job, &claimed.objects, cluster.pod_allowance(), cluster.now);
     plan.actions.splice(0..0, claimed.actions);

@@ -26,7 +26,9 @@ pub(super) fn controller() -> Keyed {
 }
 
 fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {
-    let Some(parsed) = selector(&set["spec"]["selector"]) else { return Plan::default() };
+    let Some(parsed) = selector(&set["spec"]["selector"], &set["spec"]["template"]) else {
+        return Plan::default();
+    };
     let namespace = meta::text(set, "namespace");
     let claimed = claim(cluster, Kind::Pod, (Kind::StatefulSet, set), &parsed);
     let situation = Situation {
