@@ -57,7 +57,8 @@ impl Action {
     }
 }
 
-/// Executes the actions of a plan for an object, in order, until one fails.
+/// Executes the actions of a plan for an object, in order, until one fails. After a creation that fails, only further
+/// creations are left out, so that the status is still written.
 pub(super) fn execute(
     cluster: &Cluster<'_>,
     manager: &str,
@@ -65,10 +66,20 @@ pub(super) fn execute(
     actions: Vec<Action>,
 ) -> Result<(), Status> {
     let executor = Executor { cluster, options: WriteOptions::internal(manager), kind, object };
+    let mut created = Ok(());
     for action in actions {
-        executor.execute(action)?;
+        let is_creation = matches!(action, Action::Create(..));
+        if is_creation && created.is_err() {
+            continue;
+        }
+        let result = executor.execute(action);
+        if is_creation {
+            created = result;
+        } else {
+            result?;
+        }
     }
-    Ok(())
+    created
 }
 
 struct Executor<'a> {
@@ -109,7 +120,7 @@ impl Executor<'_> {
         match create(self.cluster.state, endpoint, namespace, value, &self.options) {
             Ok(_) => Ok(()),
             // The namespace is terminating or gone: its deletion removes the owner, too.
-            Err(error) if error.code == 404 || error.reason == "Forbidden" => Ok(()),
+            Err(error) if error.code == 404 || is_namespace_terminating(&error) => Ok(()),
             Err(error) => {
                 let message = format!("Error creating: {}", error.message);
                 self.record_event(true, "FailedCreate", &message);
@@ -207,6 +218,11 @@ impl Executor<'_> {
             tracing::debug!(%error, reason, "cannot record an event of a controller");
         }
     }
+}
+
+fn is_namespace_terminating(error: &Status) -> bool {
+    let causes = error.details.as_ref().map_or(&[][..], |details| details.causes.as_slice());
+    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// Treats an object that is gone as handled.
