@@ -221,8 +221,8 @@ impl Executor<'_> {
 }
 
 fn is_namespace_terminating(error: &Status) -> bool {
-    let causes = error.details.as_ref().map_or(&[][..], |details| details.causes.as_slice());
-    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+    let mut causes = error.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// Treats an object that is gone as handled.
