@@ -1,4 +1,4 @@
-//! Embeds what `pilothouse new` writes: the example projects, the templates, the SDKs and the WIT contract. A build without the
+//! Embeds what `pilothouse new` writes: the example projects, the templates and the SDKs. A build without the
 //! feature `developer-tools` embeds nothing.
 
 fn main() -> std::io::Result<()> {
@@ -71,9 +71,6 @@ mod templates {
             }
             writeln!(text, "];").expect("a string");
         }
-        writeln!(text, "pub(super) static WIT: Files = &[").expect("a string");
-        embed(&root.join("wit"), "", &|_| false, &mut text)?;
-        writeln!(text, "];").expect("a string");
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         fs::write(out.join("embedded.rs"), text)
     }

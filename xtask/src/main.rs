@@ -43,11 +43,17 @@ mod languages;
 #[cfg_attr(feature = "demo", allow(dead_code, reason = "only the form without features launches others"))]
 mod launcher;
 #[cfg(feature = "full")]
+mod loopback;
+#[cfg(feature = "full")]
 mod monitoring;
 #[cfg(feature = "full")]
 mod mutants;
 #[cfg(feature = "full")]
+mod page_test;
+#[cfg(feature = "full")]
 mod prometheus;
+#[cfg(feature = "full")]
+mod registries;
 #[cfg(feature = "full")]
 mod release;
 #[cfg(feature = "full")]

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -13,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::demo::{Api, Dev};
-use crate::{guests, host, monitoring};
+use crate::{guests, host, loopback, monitoring};
 
 /// The plugin that the host runs.
 const PLUGIN: &str = "sample-controller";
@@ -94,7 +93,7 @@ impl Prometheus {
         // JSON is YAML.
         fs::write(&config_file, config.to_string())
             .with_context(|| format!("write {}", config_file.display()))?;
-        let address = free_address()?;
+        let address = loopback::free_address()?;
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config_file.display()))
             .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
@@ -164,12 +163,6 @@ fn percent_encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
     text.bytes().map(encode).collect()
-}
-
-/// Returns an address on which nothing listens now.
-fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
-    Ok(listener.local_addr().context("read the address of a socket")?.to_string())
 }
 
 #[cfg(test)]

@@ -11,6 +11,17 @@ use anyhow::{Context, Result, ensure};
 pub(crate) const HELM: Program =
     Program { name: "helm", package: "helm.sh/helm/v3/cmd/helm", version: "v3.22.0" };
 
+/// Signs plugins in registries.
+pub(crate) const COSIGN: Program =
+    Program { name: "cosign", package: "github.com/sigstore/cosign/v3/cmd/cosign", version: "v3.1.3" };
+
+/// A registry without the referrers API.
+pub(crate) const DISTRIBUTION: Program = Program {
+    name: "registry",
+    package: "github.com/distribution/distribution/v3/cmd/registry",
+    version: "v3.1.2",
+};
+
 /// The CRDs of PodMonitor, ServiceMonitor and PrometheusRule.
 pub(crate) const PROMETHEUS_OPERATOR: Module =
     Module { path: "github.com/prometheus-operator/prometheus-operator", version: "v0.85.0" };
@@ -89,7 +100,7 @@ impl Module {
 }
 
 /// Returns a command for `go` that ignores the workspace and the flags of the user.
-fn go() -> Command {
+pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
     command.env("GOFLAGS", "-mod=mod").env("GOWORK", "off");
     command

@@ -55,6 +55,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* Who may read the status port. */}}
+{{- define "pilothouse.auth" -}}
+{{- $address := .Values.status.address -}}
+{{- $isLoopback := or (hasPrefix "127." $address) (eq $address "[::1]") -}}
+{{- .Values.status.auth | default (ternary "none" "kubernetes" $isLoopback) -}}
+{{- end -}}
+
 {{/* The DNS names by which clients call the status port, separated by commas. */}}
 {{- define "pilothouse.allowedHosts" -}}
 {{- $names := list -}}
@@ -63,6 +70,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $names = list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) -}}
 {{- end -}}
 {{- concat $names .Values.status.allowedHosts | uniq | join "," -}}
+{{- end -}}
+
+{{/* The host's configuration file. */}}
+{{- define "pilothouse.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.pluginResource.enabled -}}
+{{- $_ := set $config "pluginResource" (dict "enabled" true "namespaces" .Values.pluginResource.namespaces) -}}
+{{- end -}}
+{{- toYaml $config -}}
 {{- end -}}
 
 {{/* The container's securityContext, and the mounts of the plugins and their sidecars. */}}
@@ -107,7 +123,30 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* What the host may do with objects of the kind Plugin. */}}
+{{- define "pilothouse.pluginResourceRules" -}}
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins"]
+  verbs: ["list", "watch"]
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins/status"]
+  verbs: ["patch"]
+{{- end -}}
+
 {{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
+{{/* The URL of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingEndpoint" -}}
+{{- .Values.tracing.endpoint | default (dig "tracing" "endpoint" "" .Values.config) -}}
+{{- end -}}
+
+{{/* The port of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingPort" -}}
+{{- with include "pilothouse.tracingEndpoint" . -}}
+{{- $url := urlParse . -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "pilothouse.validate" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if and (eq $plugins.source "volume") (not $plugins.volume) -}}
@@ -131,11 +170,34 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (ne .Values.cache.type "volume") .Values.cache.volume -}}
 {{- fail (printf "cache.volume is set, but cache.type is %q: set cache.type to \"volume\"" .Values.cache.type) -}}
 {{- end -}}
+{{- if hasKey .Values.config "pluginResource" -}}
+{{- fail "config.pluginResource is set, which installs neither the CRD nor the host's role for it: set pluginResource.enabled and pluginResource.namespaces" -}}
+{{- end -}}
+{{- $resource := .Values.pluginResource -}}
+{{- if and $resource.namespaces (not $resource.enabled) -}}
+{{- fail "pluginResource.namespaces is set, but pluginResource.enabled is false: enable it, or leave pluginResource.namespaces out" -}}
+{{- end -}}
+{{- if and (has "*" $resource.namespaces) (gt (len $resource.namespaces) 1) -}}
+{{- fail "pluginResource.namespaces contains \"*\", which stands for all namespaces: remove the other entries" -}}
+{{- end -}}
+{{- if and $resource.enabled (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
+{{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
+{{- end -}}
 {{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
 {{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}
 {{- end -}}
 {{- if and .Values.prometheus.serviceMonitor.enabled (not .Values.service.enabled) -}}
 {{- fail "prometheus.serviceMonitor.enabled needs service.enabled: enable the Service, or use prometheus.podMonitor" -}}
+{{- end -}}
+{{- if and .Values.tracing.headersSecret.name (not (include "pilothouse.tracingEndpoint" .)) -}}
+{{- fail "tracing.headersSecret.name is set, but tracing.endpoint is empty: set the URL of the collector" -}}
+{{- end -}}
+{{- $auth := include "pilothouse.auth" . -}}
+{{- if and .Values.prometheus.podMonitor.enabled (eq $auth "kubernetes") (not .Values.prometheus.podMonitor.authorization) -}}
+{{- fail "prometheus.podMonitor.enabled needs prometheus.podMonitor.authorization with status.auth \"kubernetes\": name a Secret with a token, or use prometheus.serviceMonitor, which sends the token of Prometheus's own service account" -}}
+{{- end -}}
+{{- if and .Values.prometheus.serviceAccounts (ne $auth "kubernetes") -}}
+{{- fail (printf "prometheus.serviceAccounts is set, but status.auth is %q, so everyone may read the metrics: leave prometheus.serviceAccounts out" $auth) -}}
 {{- end -}}
 {{- $budget := .Values.podDisruptionBudget -}}
 {{- if and (not (kindIs "invalid" $budget.minAvailable)) (not (kindIs "invalid" $budget.maxUnavailable)) -}}

@@ -1,13 +1,14 @@
 // Builds a component from a project: bundles it, determines the plugin's exports, and adds the engine.
 
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { checkDescriptor } from "../src/testing/descriptor.js";
+import { cached, digestOf } from "./cache.js";
 import { lineStatement, lineTable } from "./lines.js";
 import { checkTypes } from "./types.js";
 import { exportsOf, importsOf, WORLD, writeWorld } from "./world.js";
@@ -34,8 +35,12 @@ export async function build(folder) {
     const { jsSource, imported } = await bundle(esbuild, project, entry, exported);
     const wit = path.join(scratch, "wit");
     await writeWorld(wit, path.join(SDK, "wit"), { imported, exported });
-    // The engine's async variant requires a host that supports asynchronous components.
-    const { component } = await componentize({ witPath: wit, world: WORLD, jsSource, sync: true });
+    const inputs = digestOf([jsSource, await filesIn(wit), await versionOf(require, "componentize-qjs")]);
+    const component = await cached(project, inputs, async () => {
+      // The engine's async variant requires a host that supports asynchronous components.
+      const { component } = await componentize({ witPath: wit, world: WORLD, jsSource, sync: true });
+      return component;
+    });
     return { component, exported, warnings };
   } finally {
     await rm(scratch, { recursive: true, force: true });
@@ -49,6 +54,19 @@ async function tool(require, name) {
   } catch (error) {
     throw new BuildError(`${name} cannot be loaded: ${error.message}\nrun: npm install --save-dev --save-exact ${name}`);
   }
+}
+
+/** Returns the manifest of an installed package, as text with its version. */
+function versionOf(require, name) {
+  return readFile(path.join(path.dirname(require.resolve(name)), "package.json"), "utf8");
+}
+
+/** Returns the names and texts of the files in a folder as one text. */
+async function filesIn(folder) {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath ?? entry.path, entry.name));
+  const texts = files.sort().map(async (file) => [path.relative(folder, file), await readFile(file, "utf8")]);
+  return JSON.stringify(await Promise.all(texts));
 }
 
 /** Returns the module whose default export is the plugin: `main` of package.json, or the first default entry that exists. */

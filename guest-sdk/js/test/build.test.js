@@ -1,7 +1,7 @@
 // The build tool, on small projects.
 
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
@@ -42,6 +42,23 @@ test("a component exports only what the plugin has", async () => {
   assert.deepEqual([...component.subarray(0, 4)], [0, 0x61, 0x73, 0x6d]);
   assert.ok(component.includes("pilothouse:controller/index@") && !component.includes("pilothouse:controller/observe@"));
   assert.ok(component.includes("pilothouse:controller/cache@") && !component.includes("pilothouse:controller/metrics@"), "imports");
+});
+
+test("two builds of the same sources are equal, and a change of a source or of the kept file makes another component", async () => {
+  const source = (version) => `import { definePlugin } from "@pilothouse/sdk";
+    export default definePlugin({ describe: { name: "p", version: "${version}" }, reconcile() {} });`;
+  const folder = await project({ "src/plugin.js": source("1"), "test/plugin.test.js": "" });
+  const kept = path.join(folder, "node_modules/.cache/pilothouse");
+  const first = (await build(folder)).component;
+  await writeFile(path.join(folder, "test/plugin.test.js"), "// Saved.");
+  assert.ok(first.equals((await build(folder)).component), "no source of the plugin has changed");
+  await writeFile(path.join(folder, "src/plugin.js"), source("2"));
+  const second = (await build(folder)).component;
+  assert.ok(second.includes('version: "2"') && !first.includes('version: "2"'));
+  const files = await readdir(kept);
+  assert.equal(files.length, 1, "only the last component is kept");
+  await writeFile(path.join(kept, files[0]), "damaged");
+  assert.deepEqual([...(await build(folder)).component.subarray(0, 4)], [0, 0x61, 0x73, 0x6d]);
 });
 
 test("module code may use structuredClone, which the engine lacks", async () => {

@@ -321,3 +321,68 @@ async fn rules_and_patterns_of_a_crd_are_bounded_together() {
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("too large together")));
     api.post(CRDS, &patterned(2000, &|_| "^a$".to_owned())).await.ok();
 }
+
+/// Replaces the fields of `spec` in the schema of both versions.
+async fn set_fields(api: &Api, fields: [&Value; 2]) {
+    let path = format!("{CRDS}/foos.example.com");
+    let mut crd = api.get(&path).await.ok();
+    for (position, fields) in fields.into_iter().enumerate() {
+        crd["spec"]["versions"][position]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
+            fields.clone();
+        crd["spec"]["versions"][position]["selectableFields"] = json!([]);
+        crd["spec"]["versions"][position]["subresources"] = json!({"status": {}});
+    }
+    api.put(&path, &crd).await.ok();
+}
+
+#[tokio::test]
+async fn objects_that_are_older_than_the_schema_are_pruned_and_defaulted_when_read() {
+    let api = with_crd().await;
+    let with_color = json!({"replicas": {"type": "integer"}, "color": {"type": "string"}});
+    let without = json!({"replicas": {"type": "integer"}, "size": {"type": "string", "default": "small"}});
+    api.post(FOOS, &foo("a", &json!({"replicas": 2, "color": "red"}))).await.ok();
+    let path = format!("{FOOS}/a");
+    let before = api.get(&path).await.ok();
+    let pruned = json!({"replicas": 2, "size": "small"});
+    set_fields(&api, [&without, &without]).await;
+    assert_eq!(api.get(&path).await.ok()["spec"], pruned);
+    assert_eq!(api.get(FOOS).await.ok()["items"][0]["spec"], pruned);
+    let mut watch = api.watch("/apis/example.com/v1/foos").await;
+    assert_eq!(watch.next().await.expect("an event")["object"]["spec"], pruned);
+
+    // A read does not change what is stored.
+    set_fields(&api, [&with_color, &with_color]).await;
+    let again = api.get(&path).await.ok();
+    assert_eq!(again["spec"], json!({"replicas": 2, "color": "red"}));
+    assert_eq!(again["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+
+    // A write does, also one without a change.
+    set_fields(&api, [&without, &without]).await;
+    let written = api.merge(&path, &json!({})).await.ok();
+    assert_ne!(written["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    assert_eq!(
+        api.merge(&path, &json!({})).await.ok()["metadata"],
+        written["metadata"],
+        "nothing is outdated"
+    );
+    set_fields(&api, [&with_color, &with_color]).await;
+    assert_eq!(api.get(&path).await.ok()["spec"], json!({"replicas": 2}));
+}
+
+#[tokio::test]
+async fn a_field_that_the_storage_version_lacks_is_not_stored() {
+    let api = with_crd().await;
+    let (storage, served) = (
+        json!({"replicas": {"type": "integer", "default": 1}, "old": {"type": "string"}}),
+        json!({"replicas": {"type": "integer"}, "color": {"type": "string"}}),
+    );
+    set_fields(&api, [&storage, &served]).await;
+    let mut object = foo("a", &json!({"color": "red"}));
+    object["apiVersion"] = json!("example.com/v2");
+    let created = api.post("/apis/example.com/v2/namespaces/default/foos", &object).await.ok();
+    assert_eq!(created["spec"], json!({"replicas": 1}));
+    api.merge(&format!("{FOOS}/a"), &json!({"spec": {"old": "x"}})).await.ok();
+    let read = api.get("/apis/example.com/v2/namespaces/default/foos/a").await.ok();
+    assert_eq!(read["spec"], json!({"replicas": 1}), "the served version has no such field");
+    assert_eq!(api.get(&format!("{FOOS}/a")).await.ok()["spec"], json!({"replicas": 1, "old": "x"}));
+}

@@ -33,6 +33,18 @@ enum Step {
     All,
 }
 
+/// A step of a [`JsonPath`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JsonPathStep<'a> {
+    /// The member of an object with this name.
+    Member(&'a str),
+    /// The element of an array at this index, from 0.
+    Index(usize),
+    /// All elements of an array, or all members of an object.
+    All,
+}
+
 /// The longest path in bytes.
 pub const MAX_JSON_PATH_LENGTH: usize = 1024;
 /// The most members, indexes and `[*]` of a path. Each is a level of recursion.
@@ -69,6 +81,23 @@ impl JsonPath {
         let inner = path.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(path);
         let inner = inner.strip_prefix('$').unwrap_or(inner);
         Parser { path, rest: inner }.steps().map(Self)
+    }
+
+    /// Returns the steps of the path, at least one.
+    ///
+    /// ```
+    /// use pilothouse_model::{JsonPath, JsonPathStep};
+    ///
+    /// let path = JsonPath::parse("{.spec.ports[0]}").unwrap();
+    /// let steps: Vec<_> = path.steps().collect();
+    /// assert_eq!(steps, [JsonPathStep::Member("spec"), JsonPathStep::Member("ports"), JsonPathStep::Index(0)]);
+    /// ```
+    pub fn steps(&self) -> impl Iterator<Item = JsonPathStep<'_>> {
+        self.0.iter().map(|step| match step {
+            Step::Member(name) => JsonPathStep::Member(name),
+            Step::Index(index) => JsonPathStep::Index(*index),
+            Step::All => JsonPathStep::All,
+        })
     }
 
     /// Returns the scalars at the path as text, in document order: strings without quotes, numbers as they are written. Objects, arrays and

@@ -61,7 +61,7 @@ pub mod selector;
 mod version;
 
 pub use delta::*;
-pub use json_path::{JsonPath, JsonPathError, MAX_JSON_PATH_LENGTH, MAX_JSON_PATH_STEPS};
+pub use json_path::{JsonPath, JsonPathError, JsonPathStep, MAX_JSON_PATH_LENGTH, MAX_JSON_PATH_STEPS};
 pub use key::ObjectKey;
 #[cfg(feature = "kube")]
 pub use kube_core;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
 use pilothouse_plugin::{Compiler, Engine, EngineOptions};
+use serde_json::Value;
 
 use crate::{CommandError, cluster};
 
@@ -14,10 +15,11 @@ use crate::{CommandError, cluster};
 /// would not run is not an error: the report lists its problems.
 #[cfg(feature = "developer-tools")]
 pub(crate) async fn check_file(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, CommandError> {
-    check_file_for(file, kubeconfig, (false, GrantMode::Declared)).await
+    check_file_for(file, kubeconfig, Vec::new(), (false, GrantMode::Declared)).await
 }
 
-/// Checks a plugin file for a host with these defaults: whether it applies CRDs, and its grant mode.
+/// Checks a plugin file for a host with these defaults: whether it applies CRDs, and its grant mode. The plugin may also watch the kinds of
+/// `crds`.
 ///
 /// # Errors
 /// Errors if the file cannot be loaded; the text names the file, the position in it and what to do. A plugin that loads but
@@ -25,9 +27,11 @@ pub(crate) async fn check_file(file: &Path, kubeconfig: Option<&Path>) -> Result
 pub(crate) async fn check_file_for(
     file: &Path,
     kubeconfig: Option<&Path>,
+    crds: Vec<Value>,
     host: (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
-    load_and_check(None, file, kubeconfig, true, host).await
+    let attempt = attempt_of(file, kubeconfig, host).await?;
+    CheckAttempt { crds, ..attempt }.run_with_any_compiler(None).await
 }
 
 /// Checks a plugin file like [`check_file_for`], with a client of the cluster.
@@ -43,7 +47,10 @@ pub(crate) async fn check_in(
         return Err(CommandError::Usage(problem));
     }
     let review_permissions = cluster.is_some();
-    CheckAttempt { file, cluster, review_permissions, grant_crds, grants }.run_with_any_compiler(None).await
+    let crds = Vec::new();
+    CheckAttempt { file, cluster, review_permissions, crds, grant_crds, grants }
+        .run_with_any_compiler(None)
+        .await
 }
 
 /// Checks a plugin file like [`check_in`], but does not review permissions.
@@ -58,7 +65,8 @@ pub(crate) async fn check_with_client(
     if let Some(problem) = wrong_path(file) {
         return Err(CommandError::Usage(problem));
     }
-    let attempt = CheckAttempt { file, cluster: Some(client), review_permissions: false, grant_crds, grants };
+    let (cluster, crds) = (Some(client), Vec::new());
+    let attempt = CheckAttempt { file, cluster, review_permissions: false, crds, grant_crds, grants };
     attempt.run_with_any_compiler(None).await
 }
 
@@ -68,7 +76,7 @@ pub(crate) async fn check_with_client(
 /// See [`check_file`]. Also errors if only another compiler than the engine's supports the plugin.
 #[cfg(feature = "developer-tools")]
 pub(crate) async fn check_file_with(engine: &Engine, file: &Path) -> Result<CheckReport, CommandError> {
-    load_and_check(Some(engine), file, None, true, (false, GrantMode::Declared)).await
+    attempt_of(file, None, (false, GrantMode::Declared)).await?.run_with_any_compiler(Some(engine)).await
 }
 
 /// Checks a plugin file like [`check_file_for`], but does not review the permissions of the kubeconfig's user. `host` holds the
@@ -81,16 +89,16 @@ pub(crate) async fn check_file_without_review(
     kubeconfig: Option<&Path>,
     host: (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
-    load_and_check(None, file, kubeconfig, false, host).await
+    let attempt = attempt_of(file, kubeconfig, host).await?;
+    CheckAttempt { review_permissions: false, ..attempt }.run_with_any_compiler(None).await
 }
 
-async fn load_and_check(
-    engine: Option<&Engine>,
-    file: &Path,
+/// Returns the check of a file, with a review of permissions and without CRDs of others.
+async fn attempt_of<'a>(
+    file: &'a Path,
     kubeconfig: Option<&Path>,
-    review_permissions: bool,
     (grant_crds, grants): (bool, GrantMode),
-) -> Result<CheckReport, CommandError> {
+) -> Result<CheckAttempt<'a>, CommandError> {
     if let Some(problem) = wrong_path(file) {
         return Err(CommandError::Usage(problem));
     }
@@ -98,8 +106,8 @@ async fn load_and_check(
         Some(path) => Some(cluster::client(Some(path), None).await?),
         None => None,
     };
-    let attempt = CheckAttempt { file, cluster, review_permissions, grant_crds, grants };
-    attempt.run_with_any_compiler(engine).await
+    let crds = Vec::new();
+    Ok(CheckAttempt { file, cluster, review_permissions: true, crds, grant_crds, grants })
 }
 
 /// A check that can be made with several engines.
@@ -107,6 +115,8 @@ struct CheckAttempt<'a> {
     file: &'a Path,
     cluster: Option<kube::Client>,
     review_permissions: bool,
+    /// CRDs of others whose kinds the plugin may watch.
+    crds: Vec<Value>,
     grant_crds: bool,
     grants: GrantMode,
 }
@@ -129,6 +139,7 @@ impl CheckAttempt<'_> {
         let servers = CheckServers {
             embedded: embedded_server(),
             cluster: self.cluster.clone(),
+            crds: self.crds.clone(),
             review_permissions: self.review_permissions,
             grant_crds: self.grant_crds,
             grants: self.grants,

@@ -148,7 +148,8 @@ impl Fault {
     }
 
     /// Returns the last errors that the guest printed in this call, oldest first: lines of standard error, where panics and uncaught
-    /// exceptions appear, and log lines at level error, which guests without standard error use for them.
+    /// exceptions appear, and log lines at level error, which guests without standard error use for them. After the message of a panic of
+    /// Go's runtime, these are the first lines of its trace.
     #[must_use]
     pub fn last_lines(&self) -> &[String] {
         &self.0.last_lines
@@ -165,11 +166,18 @@ impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0.call, self.0.kind)?;
-        if !self.0.last_lines.is_empty() {
-            write!(f, "; its last lines: {}", one_line(&self.0.last_lines.join(" | ")))?;
+        let Detail { call, kind, last_lines } = &*self.0;
+        if last_lines.is_empty() {
+            return write!(f, "{call} {kind}");
         }
-        Ok(())
+        let lines = one_line(&last_lines.join(" | "));
+        match kind {
+            // The message of a panic comes before the trace of the trap that it ended in.
+            FaultKind::Trap { message, frames } => {
+                write!(f, "{call} trapped; its last lines: {lines}; {message}{}", Frames(frames))
+            }
+            _ => write!(f, "{call} {kind}; its last lines: {lines}"),
+        }
     }
 }
 
@@ -337,6 +345,29 @@ fn is_guest_frame(frame: &FrameInfo) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_message_of_a_panic_precedes_the_trace_of_the_trap() {
+        let kind = FaultKind::Trap {
+            message: "wasm trap: unreachable".to_owned(),
+            frames: vec!["runtime.Abort".to_owned(), "exports.End".to_owned()],
+        };
+        let text = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            Fault::new("reconcile", kind.clone(), lines)
+        };
+        assert_eq!(
+            text(&["panic: no image stack=main.reconcile (main.go:7)"]).to_string(),
+            "reconcile trapped; its last lines: panic: no image stack=main.reconcile (main.go:7); \
+             wasm trap: unreachable in runtime.Abort < exports.End"
+        );
+        assert_eq!(
+            text(&[]).to_string(),
+            "reconcile trapped: wasm trap: unreachable in runtime.Abort < exports.End"
+        );
+        let exit = Fault::new("reconcile", FaultKind::Exit(2), vec!["fatal error: deadlock".to_owned()]);
+        assert!(exit.to_string().ends_with("; its last lines: fatal error: deadlock"), "{exit}");
+    }
 
     #[test]
     fn functions_of_the_encoders_shim_name_their_import() {

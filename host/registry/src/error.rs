@@ -34,6 +34,23 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::Invalid,
+        Self::Unreachable,
+        Self::Timeout,
+        Self::Busy,
+        Self::Denied,
+        Self::NotFound,
+        Self::ForbiddenHost,
+        Self::TooLarge,
+        Self::Altered,
+        Self::Layout,
+        Self::Protocol,
+        Self::Cache,
+        Self::Unverified,
+    ];
+
     /// The value of a metric's label.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -111,6 +128,23 @@ pub(crate) fn excerpt(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_is_listed_once_with_a_label_of_its_own() {
+        let mut labels = Problem::ALL.map(Problem::label).to_vec();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), Problem::ALL.len());
+        // Without a wildcard, so that a new kind is added to the list above.
+        for problem in Problem::ALL {
+            match problem {
+                Problem::Invalid | Problem::Unreachable | Problem::Timeout | Problem::Busy => {}
+                Problem::Denied | Problem::NotFound | Problem::ForbiddenHost | Problem::TooLarge => {}
+                Problem::Altered | Problem::Layout | Problem::Protocol | Problem::Cache => {}
+                Problem::Unverified => {}
+            }
+        }
+    }
 
     #[test]
     fn only_problems_that_may_pass_are_transient() {

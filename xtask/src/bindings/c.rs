@@ -4,12 +4,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{GeneratedFiles, files, resolve};
+use super::{GeneratedFiles, WASI, files, resolve};
 
 /// Folder of the committed bindings.
 pub(super) const FOLDER: &str = "guest-sdk/c/bindings";
-/// The WASI package that the SDK uses.
-pub(super) const WASI: &str = "guest-sdk/rust/wit/wasi-clocks";
 
 const LINK: &[u8] = b"\n// Ensure that the *_component_type.o object is linked in\n";
 

@@ -1,10 +1,11 @@
-//! `cargo xtask bindings`: generates the bindings of the C and Go SDKs. They are committed, because these languages have no macros that
-//! could generate them at compile time.
+//! `cargo xtask bindings`: generates the bindings of the C, Go and Rust SDKs. They are committed: C and Go cannot generate them at compile
+//! time, and in Rust the generator would take a fifth of a plugin's first build.
 //!
 //! Users of these SDKs do not need wit-bindgen. `cargo xtask tidy` checks that the committed files match `wit/`.
 
 mod c;
 mod go;
+mod rust;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +21,10 @@ use crate::wit::contract_version;
 type GeneratedFiles = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Folders that contain only generated files.
-const GENERATED_FOLDERS: [&str; 2] = [c::FOLDER, go::FOLDER];
+const GENERATED_FOLDERS: [&str; 3] = [c::FOLDER, go::FOLDER, rust::FOLDER];
+
+/// The one function of WASI that the SDKs for C and Rust use: the time of day.
+const WASI: &str = "xtask/wasi-clocks";
 
 const REMEDY: &str = "run `cargo xtask bindings` and commit the changes";
 
@@ -74,6 +78,7 @@ fn generate(root: &Path) -> Result<GeneratedFiles> {
     let version = contract_version(root)?;
     let mut generated = c::generate(root, &version)?;
     generated.extend(go::generate(root, &version)?);
+    generated.extend(rust::generate(root, &version)?);
     Ok(generated)
 }
 
@@ -94,14 +99,14 @@ fn committed_files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Parses the contract, further packages, and `world`: the WIT text of a package with the world `guest`.
+/// Parses the contract, further packages, and `world`: the WIT text of a package with one world.
 fn resolve(root: &Path, packages: &[&str], world: &str) -> Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     for path in [&["wit"], packages].concat() {
         resolve.push_dir(root.join(path)).with_context(|| format!("parse {path}"))?;
     }
     let package = resolve.push_str("guest.wit", world).context("parse the guest's world")?;
-    let world = resolve.select_world(&[package], Some("guest")).context("find the guest's world")?;
+    let world = resolve.select_world(&[package], None).context("find the guest's world")?;
     Ok((resolve, world))
 }
 
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn changed_missing_and_extra_files_are_found_and_fixed() {
         let copy = tempfile::tempdir().unwrap();
-        for folder in ["wit", c::WASI] {
+        for folder in ["wit", WASI] {
             fs::create_dir_all(copy.path().join(folder)).unwrap();
             for entry in
                 fs::read_dir(root().join(folder)).unwrap().flatten().filter(|entry| entry.path().is_file())

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, ensure};
 use crate::guests::{self, Guest};
 use crate::{host, tools};
 use helm::Helm;
-use server::Server;
+pub(crate) use server::Server;
 
 /// The chart, relative to the root of the repository.
 const CHART: &str = "deploy/chart";

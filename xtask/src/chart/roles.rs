@@ -50,7 +50,9 @@ pub(super) fn differences(
     };
     let values = folder.join("rbac.yaml");
     fs::write(&values, print("helm-values")?).with_context(|| format!("write {}", values.display()))?;
+    // `pilothouse rbac` was not asked for the roles of the status port.
     let arguments = ["--show-only", "templates/rbac.yaml", "--values", &values.to_string_lossy()];
+    let arguments = [&arguments[..], &["--set", "status.auth=none"]].concat();
     let rendered =
         helm.template(&arguments)?.map_err(|error| anyhow!("the output of pilothouse rbac: {error}"))?;
     let mut of_chart = roles(server, folder, &rendered)?;

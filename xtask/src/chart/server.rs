@@ -16,14 +16,14 @@ const NAMESPACES: [&str; 4] = ["pilothouse", "monitoring", "shop", "bots"];
 const MONITORING_KINDS: [&str; 3] = ["podmonitors", "servicemonitors", "prometheusrules"];
 
 /// A running `pilothouse apiserver`. Dropping this ends the process.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     kubeconfig: PathBuf,
 }
 
 impl Server {
     /// Starts the server on a free port and waits until it has written its kubeconfig.
-    pub(super) fn start(pilothouse: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn start(pilothouse: &Path, folder: &Path) -> Result<Self> {
         let (kubeconfig, log) = (folder.join("kubeconfig"), folder.join("apiserver.log"));
         let mut child = Command::new(pilothouse)
             .args(["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
@@ -41,6 +41,10 @@ impl Server {
             }
         }
         bail!("the API server exited before it was ready; see {}", log.display())
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Creates the namespaces and the CRDs that the chart's objects need. `operator` is the folder of the Prometheus operator's sources.

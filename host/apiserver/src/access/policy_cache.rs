@@ -130,7 +130,7 @@ mod tests {
     use crate::user::User;
 
     fn draft(value: Value) -> UnstoredObject {
-        UnstoredObject { value, fields: Box::default() }
+        UnstoredObject { value, fields: Box::default(), schema: 0 }
     }
 
     fn may_list(cache: &PolicyCache) -> bool {

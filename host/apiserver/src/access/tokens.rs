@@ -88,7 +88,7 @@ mod tests {
         let account = json!({"metadata": {"namespace": "n", "name": "a", "uid": "u"}});
         storage
             .table("", "serviceaccounts")
-            .create(UnstoredObject { value: account, fields: Box::default() })
+            .create(UnstoredObject { value: account, fields: Box::default(), schema: 0 })
             .expect("new");
         let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
         let after = |seconds| start.checked_add(SignedDuration::from_secs(seconds)).expect("a time");

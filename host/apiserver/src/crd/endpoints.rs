@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::meta;
-use crate::registry::{CrdInfo, Endpoint, Names, Resource, ScalePaths, Strategy};
+use crate::registry::{
+    CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity,
+};
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
@@ -15,8 +17,20 @@ pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));
+    let storage_version = versions.iter().find(|version| version["storage"] == true);
+    let stored =
+        storage_version.map(|version| (Arc::new(schema(version)), schema_identity(open_api(version))));
     let served = versions.into_iter().filter(|version| version["served"] == true);
-    served.map(|version| endpoint(version, Arc::clone(&resource))).collect()
+    served.map(|version| endpoint(version, Arc::clone(&resource), stored.clone())).collect()
+}
+
+fn open_api(version: &Value) -> &Value {
+    &version["schema"]["openAPIV3Schema"]
+}
+
+/// Parses the schema of a version. That of a stored CRD was valid when the CRD was written; if it no longer is, the resource is still served.
+fn schema(version: &Value) -> Schema {
+    Schema::from_crd(open_api(version)).unwrap_or_else(|_| Schema::preserving())
 }
 
 fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
@@ -52,16 +66,20 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
     }
 }
 
-fn endpoint(version: &Value, resource: Arc<Resource>) -> Endpoint {
+/// Returns the endpoint of a version. `stored` is the schema of the storage version, with its identity.
+fn endpoint(version: &Value, resource: Arc<Resource>, stored: Option<(Arc<Schema>, u64)>) -> Endpoint {
     let name = version["name"].as_str().unwrap_or_default();
     let group = resource.group.clone();
     let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
     let mut endpoint = Endpoint::new(&group, name, resource);
-    let open_api = version["schema"]["openAPIV3Schema"].clone();
-    // The schema of a stored CRD was valid when the CRD was written; keep serving the resource if it no longer is.
-    let schema = Schema::from_crd(&open_api).unwrap_or_else(|_| Schema::preserving());
-    endpoint.schema = Some(Arc::new(schema));
-    endpoint.open_api = Some(open_api);
+    let served = schema_identity(open_api(version));
+    let schema = match &stored {
+        Some((schema, identity)) if *identity == served => Arc::clone(schema),
+        _ => Arc::new(schema(version)),
+    };
+    endpoint.schema = Some(schema);
+    endpoint.forms = stored.map(|stored| CustomForms { stored, served });
+    endpoint.open_api = Some(open_api(version).clone());
     let subresources = &version["subresources"];
     endpoint.has_status = subresources["status"].is_object();
     endpoint.scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| {

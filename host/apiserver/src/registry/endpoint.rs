@@ -1,5 +1,6 @@
 //! Endpoints: a stored resource as one version of a group serves it.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +11,7 @@ use super::Resource;
 use crate::conversion::{autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{ResourceRef, Status};
-use crate::storage::StoredObject;
+use crate::storage::{StoredObject, UnstoredObject};
 use crate::table::Columns;
 
 /// A resource as one version of an API group serves it.
@@ -26,6 +27,8 @@ pub(crate) struct Endpoint {
     pub conversion: Conversion,
     /// The schema of the objects; `None` if it is not known.
     pub schema: Option<Arc<Schema>>,
+    /// The form in which a custom resource is stored, and that of this version; `None` for a built-in resource.
+    pub forms: Option<CustomForms>,
     /// Whether the status subresource is served.
     pub has_status: bool,
     /// The fields behind the scale subresource, if it is served.
@@ -38,6 +41,20 @@ pub(crate) struct Endpoint {
     pub open_api: Option<Value>,
     /// The start of every serialized object: `{"kind":…,"apiVersion":…,`.
     type_meta: Bytes,
+}
+
+/// The schemas that determine which fields a custom resource has where it is stored, and where it is served.
+#[derive(Clone, Debug)]
+pub(crate) struct CustomForms {
+    /// The schema of the CRD's storage version, and its identity.
+    pub stored: (Arc<Schema>, u64),
+    /// The identity of the schema of the served version.
+    pub served: u64,
+}
+
+/// Returns the identity of a CRD's `openAPIV3Schema`: equal schemas have the same one, which is not 0.
+pub(crate) fn schema_identity(open_api: &Value) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(open_api.to_string()) | 1
 }
 
 /// The conversion between the stored form and the served form, besides `apiVersion`.
@@ -72,6 +89,7 @@ impl Endpoint {
             api_version,
             conversion: Conversion::None,
             schema: None,
+            forms: None,
             has_status: false,
             scale: None,
             columns: Columns::built_in(group, &resource.names.kind),
@@ -135,11 +153,11 @@ impl Endpoint {
     /// Appends the serialized object to `out`; see [`Endpoint::object_bytes`].
     pub(crate) fn put_object(&self, out: &mut BytesMut, stored: &StoredObject) {
         match self.conversion {
-            Conversion::None => {
+            Conversion::None if self.is_served_as_stored(stored) => {
                 out.put_slice(&self.type_meta);
                 out.put_slice(&stored.tail());
             }
-            Conversion::Events | Conversion::Autoscaling => {
+            Conversion::None | Conversion::Events | Conversion::Autoscaling => {
                 out.put_slice(
                     &serde_json::to_vec(&self.served_value(stored)).expect("a JSON value has string keys"),
                 );
@@ -159,11 +177,54 @@ impl Endpoint {
 
     /// Returns the object as this endpoint serves it.
     pub(crate) fn served_value(&self, stored: &StoredObject) -> Value {
-        self.to_served(stored.value())
+        self.to_served(self.decoded(stored))
+    }
+
+    /// Returns whether no schema has to be applied to the object.
+    fn is_served_as_stored(&self, stored: &StoredObject) -> bool {
+        self.forms
+            .as_ref()
+            .is_none_or(|forms| stored.schema == forms.stored.1 && forms.served == forms.stored.1)
+    }
+
+    /// Parses the object. A custom resource that was written under another schema than today's is pruned and defaulted by that of the storage
+    /// version, as kube-apiserver does when it reads from etcd. Then the fields that the served version lacks are removed.
+    fn decoded(&self, stored: &StoredObject) -> Value {
+        let mut value = stored.value();
+        let Some(CustomForms { stored: (schema, identity), served }) = &self.forms else { return value };
+        if stored.schema != *identity {
+            schema.prune(&mut value);
+            schema.apply_defaults(&mut value);
+        }
+        if served != identity
+            && let Some(own) = &self.schema
+        {
+            own.prune(&mut value);
+        }
+        value
+    }
+
+    /// Returns whether the stored object has fields that the schema of the storage version lacks, or lacks defaults of it.
+    pub(crate) fn has_outdated_form(&self, stored: &StoredObject) -> bool {
+        let Some(CustomForms { stored: (schema, identity), .. }) = &self.forms else { return false };
+        if stored.schema == *identity {
+            return false;
+        }
+        let before = stored.value();
+        let mut value = before.clone();
+        schema.prune(&mut value);
+        schema.apply_defaults(&mut value);
+        value != before
+    }
+
+    /// Creates the draft of an object that is to be stored, from its served form.
+    pub(crate) fn draft(&self, served: Value) -> UnstoredObject {
+        let schema = self.forms.as_ref().map_or(0, |forms| forms.stored.1);
+        UnstoredObject { schema, ..self.resource.draft(self.to_stored(served)) }
     }
 
     /// Converts a value from the stored form to the served form.
-    pub(crate) fn to_served(&self, mut value: Value) -> Value {
+    fn to_served(&self, mut value: Value) -> Value {
         match self.conversion {
             Conversion::None => {}
             Conversion::Events => core_events::to_events_v1(&mut value),
@@ -175,7 +236,13 @@ impl Endpoint {
     }
 
     /// Converts a value from the served form to the stored form.
-    pub(crate) fn to_stored(&self, mut value: Value) -> Value {
+    fn to_stored(&self, mut value: Value) -> Value {
+        if let Some(CustomForms { stored: (schema, identity), served }) = &self.forms
+            && served != identity
+        {
+            schema.prune(&mut value);
+            schema.apply_defaults(&mut value);
+        }
         match self.conversion {
             Conversion::None => {}
             Conversion::Events => core_events::to_core(&mut value),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::storage::Storage;
 
-pub(crate) use endpoint::{Conversion, Endpoint, ScalePaths};
+pub(crate) use endpoint::{Conversion, CustomForms, Endpoint, ScalePaths, schema_identity};
 pub(crate) use resource::{CrdInfo, Names, Resource, Strategy, field_selector_value};
 
 /// An immutable snapshot of the served resources. A change of a CRD replaces it.

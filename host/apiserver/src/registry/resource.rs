@@ -64,7 +64,7 @@ impl Resource {
     pub(crate) fn draft(&self, value: Value) -> UnstoredObject {
         let fields =
             self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
-        UnstoredObject { value, fields }
+        UnstoredObject { value, fields, schema: 0 }
     }
 }
 

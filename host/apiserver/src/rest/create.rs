@@ -129,7 +129,7 @@ fn store(
     let about = endpoint.resource_ref();
     let table = &endpoint.resource.table;
     let name = meta::text(&value, "name").to_owned();
-    let draft = endpoint.resource.draft(endpoint.to_stored(value));
+    let draft = endpoint.draft(value);
     // Locked until the object is stored, so that its namespace cannot start terminating in between.
     let namespaces = namespace.map(|_| state.namespaces.lock_read());
     if let Some(namespace) = namespace {

@@ -13,7 +13,7 @@ use crate::request::Query;
 use crate::request::options::check_dry_run;
 use crate::state::State;
 use crate::status::Status;
-use crate::storage::StoredObject;
+use crate::storage::{StoredObject, UnstoredObject};
 
 /// The finalizer of an object whose dependents are deleted before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -113,7 +113,7 @@ pub(crate) fn delete(
         if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
-        let draft = endpoint.resource.draft(new);
+        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(new) };
         if options.dry_run {
             let result = Arc::new(StoredObject::unwritten(draft));
             return Ok(if is_pending {

@@ -79,7 +79,8 @@ pub(crate) fn update(
         let ProposedUpdate { value: new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
         let (new, warnings) = prepare(state, endpoint, target, &old, new, options, applied)?;
-        if is_unchanged(&old, &new) {
+        // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
+        if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
             return Ok(WriteResult { object: current, created: false, warnings });
         }
         match store(state, endpoint, &current, new, options.dry_run) {
@@ -247,7 +248,7 @@ fn store(
 ) -> Result<Arc<StoredObject>, WriteError> {
     let table = &endpoint.resource.table;
     let deletion_complete = is_deletion_complete(endpoint, &new);
-    let draft = endpoint.resource.draft(endpoint.to_stored(new));
+    let draft = endpoint.draft(new);
     if dry_run {
         return Ok(Arc::new(StoredObject::unwritten(draft)));
     }

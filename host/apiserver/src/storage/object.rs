@@ -12,6 +12,8 @@ pub(crate) struct UnstoredObject {
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
     pub fields: Box<[Box<str>]>,
+    /// Identifies the schema that a custom resource has the form of; 0 for none.
+    pub schema: u64,
 }
 
 /// One version of an object: its JSON, and the fields that are read often.
@@ -29,6 +31,8 @@ pub(crate) struct StoredObject {
     pub finalizers: Box<[Box<str>]>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Identifies the schema that a custom resource has the form of; 0 for none.
+    pub schema: u64,
     /// The JSON object without `apiVersion` and `kind`.
     body: Bytes,
 }
@@ -60,7 +64,7 @@ impl StoredObject {
     }
 
     fn from_draft(draft: UnstoredObject, revision: u64) -> Self {
-        let UnstoredObject { value, fields } = draft;
+        let UnstoredObject { value, fields, schema } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
         let text = |name: &str| boxed(&metadata[name]);
@@ -74,6 +78,7 @@ impl StoredObject {
             owners: items(&metadata["ownerReferences"]).map(Owner::parse).collect(),
             finalizers: items(&metadata["finalizers"]).map(boxed).collect(),
             deleting: metadata["deletionTimestamp"].is_string(),
+            schema,
             body: Bytes::from(body),
         }
     }

@@ -12,6 +12,7 @@ fn draft(name: &str, data: u32) -> UnstoredObject {
     UnstoredObject {
         value: json!({"metadata": {"name": name, "namespace": "n"}, "data": data}),
         fields: Box::default(),
+        schema: 0,
     }
 }
 

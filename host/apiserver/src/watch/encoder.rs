@@ -116,5 +116,6 @@ fn plain_line(endpoint: &Endpoint, kind: EventKind, object: &StoredObject) -> By
 fn at_revision(object: &StoredObject, revision: u64) -> StoredObject {
     let mut value = object.value();
     value["metadata"]["resourceVersion"] = revision.to_string().into();
-    StoredObject::unwritten(UnstoredObject { value, fields: object.fields.clone() })
+    let (fields, schema) = (object.fields.clone(), object.schema);
+    StoredObject::unwritten(UnstoredObject { value, fields, schema })
 }

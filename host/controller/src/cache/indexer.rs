@@ -250,9 +250,10 @@ impl Task {
                     if requester == Requester::Load && attempts == LOAD_ATTEMPTS {
                         return Err(NoInstance(fault.to_string()));
                     }
-                    self.guest.log.host(
+                    self.guest.log.failure(
                         LogLevel::Warn,
-                        format_args!("no instance for index values: {fault}; tried again in {delay:?}"),
+                        format_args!("no instance for index values: {fault}"),
+                        &format_args!("tried again in {delay:?}"),
                         &[],
                     );
                     sleep(delay).await;

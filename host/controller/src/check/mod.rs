@@ -20,8 +20,8 @@ pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict}
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
 use crate::config::current_grants::apply_grant_mode;
 use crate::config::descriptor::{Descriptor, Trigger};
-use crate::config::limits;
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
+use crate::config::{field_paths, limits};
 use crate::directory::plugin_file;
 use crate::load::authorization::{not_granted, unused_grants};
 use crate::load::files::{MAX_WASM, read_blocking};
@@ -39,6 +39,8 @@ pub struct CheckServers {
     pub embedded: Option<kube::Client>,
     /// The cluster where the plugin is to run. It is only queried; nothing is written to it.
     pub cluster: Option<kube::Client>,
+    /// CustomResourceDefinitions of others whose kinds the plugin may watch, as manifests. The embedded server serves them.
+    pub crds: Vec<serde_json::Value>,
     /// Whether to ask the cluster what its client's user may do.
     pub review_permissions: bool,
     /// Whether the host that runs the plugin applies CRDs if a sidecar does not say.
@@ -77,7 +79,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     check_exports(&descriptor, &code).map_err(|error| error.to_string())?;
     let limits =
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
-    let mut problems = Vec::new();
+    let mut problems: Vec<_> = apply_given_crds(&servers).await.into_iter().collect();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
     let scopes = Scopes::from_descriptor(&descriptor, &sidecar, servers.discovery().as_ref())
         .await
@@ -103,6 +105,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(code.warnings().iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
+    warnings.extend(field_paths::warnings(&descriptor, &servers.crds));
     warnings.extend(warnings::http_warning(code.imports(), &descriptor, &sidecar));
     warnings.extend(watches.iter().flat_map(warnings::watch_warnings));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
@@ -167,8 +170,15 @@ fn crd_names(descriptor: &Descriptor) -> Vec<String> {
     descriptor.crds.iter().filter_map(name).collect()
 }
 
+/// Applies the given CRDs to the embedded server, so that it serves their kinds. Returns what is wrong with one.
+async fn apply_given_crds(servers: &CheckServers) -> Option<String> {
+    let server = ApiClient::new(servers.embedded.clone()?);
+    let applied = apply_crds(&server, &servers.crds, &mut Vec::new()).await;
+    applied.err().map(|error| format!("--crds: {error}"))
+}
+
 /// Resolves the kind of each watch. Must be called before the plugin's CRDs are applied to the embedded
-/// server: it then serves exactly the built-in kinds, so that a missing kind in a built-in group is a
+/// server: it then serves exactly the built-in kinds and the given ones, so that a missing kind in a built-in group is a
 /// mistake. Other groups may come from CRDs. Without a server, only the kinds of the plugin's own CRDs are
 /// known.
 async fn checked_watches(

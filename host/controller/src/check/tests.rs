@@ -22,6 +22,7 @@ async fn check_without_a_server(watches: &Value, crds: &Value) -> CheckReport {
     let servers = CheckServers {
         embedded: None,
         cluster: None,
+        crds: Vec::new(),
         review_permissions: false,
         grant_crds: false,
         grants: GrantMode::Declared,

@@ -1,7 +1,9 @@
 //! The configuration of a plugin: what it declares, and what its operator allows.
 
+pub(crate) mod canary_share;
 pub(crate) mod current_grants;
 pub mod descriptor;
+pub(crate) mod field_paths;
 pub mod limits;
 pub(crate) mod rollout_settings;
 pub mod sidecar;

@@ -73,7 +73,7 @@ impl PluginHost {
     }
 
     /// Runs an older version of a plugin in place of the one in its file, until the file changes. `digest` is the start of the version's SHA-256;
-    /// by default, it is the newest version that is older than the running one. Returns the SHA-256 and the number of the version, which
+    /// by default, it is the newest version that is older than the running one. Beside a canary, it is the running one: the canary ends. Returns the SHA-256 and the number of the version, which
     /// begins to be loaded.
     ///
     /// # Errors
@@ -86,11 +86,23 @@ impl PluginHost {
         view.roll_back(digest)
     }
 
+    /// Runs the canary of a plugin in place of the version beside it. Returns the SHA-256 and the number of the canary.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin, if it has no canary, or if its file was removed.
+    pub fn promote(&self, plugin: &str) -> Result<(String, String), ControlError> {
+        let view = self.view(plugin)?;
+        if view.status().removed {
+            return Err(ControlError::NotRunning { plugin: plugin.to_owned() });
+        }
+        view.promote()
+    }
+
     fn view(&self, plugin: &str) -> Result<Arc<PluginStatusSource>, ControlError> {
         self.find(plugin).map(|(_, view)| view)
     }
 
-    fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
+    pub(super) fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
         let views = self.shared.status_sources.read();
         let found = views.iter().find(|(name, _)| name.as_str() == plugin);
         found.map(|(name, view)| (name.clone(), Arc::clone(view))).ok_or_else(|| unknown(plugin))
@@ -101,7 +113,8 @@ fn unknown(plugin: &str) -> ControlError {
     ControlError::UnknownPlugin { plugin: plugin.to_owned() }
 }
 
-/// Returns the last line about a failure at each key, by watch and key.
+/// Returns the last failure in the log at each key, by watch and key, without the time of the next try: the log leaves out most repeats, and the
+/// queue knows it.
 fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
     let mut errors = HashMap::new();
     for line in lines.iter().filter(|line| line.message.starts_with("failed")) {
@@ -111,7 +124,9 @@ fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
             field.map(|(_, value)| value.as_str())
         };
         if let (Some(watch), Some(key)) = (field("watch"), field("key")) {
-            errors.insert((watch, key), line.message.as_str());
+            let message = line.message.as_str();
+            let failure = message.rsplit_once("; tried again in ").map_or(message, |(failure, _)| failure);
+            errors.insert((watch, key), failure);
         }
     }
     errors
@@ -142,7 +157,7 @@ mod tests {
             line("reconciled", "foos", "shop/a"),
         ];
         let errors = last_errors(&lines);
-        assert_eq!(errors[&("foos", "shop/a")], "failed: second; tried again in 10ms");
+        assert_eq!(errors[&("foos", "shop/a")], "failed: second");
         assert!(errors[&("bars", "shop/a")].starts_with("failed with a terminal error"));
         assert_eq!(errors.len(), 2);
     }

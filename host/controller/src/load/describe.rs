@@ -6,8 +6,8 @@ use pilothouse_plugin::{CompiledPlugin, Engine, Exports, LogLevel};
 
 use super::LoadProblem;
 use crate::config::descriptor::Descriptor;
-use crate::config::limits;
 use crate::config::sidecar::Sidecar;
+use crate::config::{field_paths, limits};
 use crate::directory::PluginFiles;
 use crate::guest_host::{GuestHost, GuestServices};
 
@@ -37,7 +37,8 @@ pub(super) async fn describe(
         );
         guest.log.host(LogLevel::Warn, text, &[]);
     }
-    for warning in code.warnings().iter().cloned().chain(unused_exports(&descriptor, code.exports())) {
+    let of_exports = code.warnings().iter().cloned().chain(unused_exports(&descriptor, code.exports()));
+    for warning in of_exports.chain(field_paths::warnings(&descriptor, &[])) {
         guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     Ok(descriptor)

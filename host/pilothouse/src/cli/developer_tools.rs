@@ -83,6 +83,9 @@ pub(crate) struct Dev {
     /// Compiler of plugins.
     #[arg(long, env = "PILOTHOUSE_COMPILER", value_enum, value_name = "MODE", default_value = "quick")]
     pub(crate) compiler: CompilerMode,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: super::traces::TraceFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

@@ -7,6 +7,7 @@ use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, RequiredPerm
 use serde_json::json;
 
 use super::check_files::check_configuration;
+use super::crd_files;
 use super::run::{HostConfig, read_config};
 use crate::cli::Check;
 use crate::{CommandError, CommandResult, output, plugin_check};
@@ -25,8 +26,9 @@ async fn check(flags: Check) -> CommandResult {
         return check_configuration(&flags);
     };
     let HostConfig { grant_crds, grants, .. } = read_config(flags.config.as_deref())?;
-    let host = (grant_crds, grants);
-    let report = match plugin_check::check_file_for(file, flags.kubeconfig.as_deref(), host).await {
+    let crds = flags.crds.as_deref().map(crd_files::read).transpose()?.unwrap_or_default();
+    let (cluster, host) = (flags.kubeconfig.as_deref(), (grant_crds, grants));
+    let report = match plugin_check::check_file_for(file, cluster, crds, host).await {
         Ok(report) => report,
         Err(CommandError::Failure(problem)) if flags.json => {
             // Nothing else is known about a file that cannot be loaded, but consumers of JSON still get an object.
@@ -200,7 +202,12 @@ fn describe_trigger(trigger: &Trigger) -> String {
         Trigger::Owner { watch } => format!("its controlling owner in {watch}"),
         Trigger::OwnerAny { watch } => format!("its owners in {watch}"),
         Trigger::Label { key, watch } => format!("the object in {watch} named by label {key}"),
-        Trigger::Field { path, watch, .. } => format!("the objects in {watch} named by {path}"),
+        Trigger::Field { path, namespace_path: None, watch } => {
+            format!("the objects in {watch} named by {path}")
+        }
+        Trigger::Field { path, namespace_path: Some(namespace), watch } => {
+            format!("the objects in {watch} named by {path} in the namespace {namespace}")
+        }
         Trigger::Index { watch, index } => format!("the objects in {watch} with its key in index {index}"),
         Trigger::Namespace { watch } => format!("the objects in {watch} in its namespace"),
     }
@@ -240,6 +247,20 @@ mod tests {
             verbs: owned(verbs),
             namespaces: owned(namespaces),
         }
+    }
+
+    #[test]
+    fn a_trigger_by_a_field_is_shown_with_both_of_its_paths() {
+        let field = |namespace_path: Option<&str>| Trigger::Field {
+            path: "{.spec.name}".to_owned(),
+            namespace_path: namespace_path.map(str::to_owned),
+            watch: "foos".to_owned(),
+        };
+        assert_eq!(describe_trigger(&field(None)), "the objects in foos named by {.spec.name}");
+        assert_eq!(
+            describe_trigger(&field(Some("{.spec.namespace}"))),
+            "the objects in foos named by {.spec.name} in the namespace {.spec.namespace}"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod check_files;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod control;
+mod crd_files;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;
 pub(crate) mod explain;
@@ -16,12 +17,15 @@ mod ingest;
 pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
+#[cfg(feature = "registry")]
+mod plugin_resource;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod remote;
 pub(crate) mod run;
+pub(crate) mod show;
 pub(crate) mod size;
 pub(crate) mod status;
 

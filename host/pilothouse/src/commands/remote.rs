@@ -1,9 +1,12 @@
 //! Sends requests to a running host.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, BodyStream, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::client::legacy::Client;
@@ -13,6 +16,10 @@ use tokio::time::timeout;
 use crate::CommandError;
 use crate::http::CLIENT_HEADER;
 
+/// The environment variable with the file whose bearer token requests have, for a host with `--auth kubernetes`.
+const TOKEN_FILE: &str = "PILOTHOUSE_TOKEN_FILE";
+/// The maximum size of a token in bytes that is read.
+const MAX_TOKEN_SIZE: u64 = 16 << 10;
 /// How long a host may take to respond. It responds from memory, so a host that takes longer hangs.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -97,6 +104,9 @@ async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incom
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     request.headers_mut().insert(CLIENT_HEADER, HeaderValue::from_static("pilothouse"));
+    if let Some(file) = std::env::var_os(TOKEN_FILE) {
+        request.headers_mut().insert(header::AUTHORIZATION, authorization(Path::new(&file))?);
+    }
     let response = timeout(RESPONSE_TIMEOUT, client.request(request)).await;
     let response = response.map_err(|_| no_response(server))?.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -111,6 +121,27 @@ async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incom
     let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
     let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Err(CommandError::Failure(format!("{url}: {status}: {}", String::from_utf8_lossy(&body).trim())))
+}
+
+/// Returns the header with the token in a file.
+///
+/// # Errors
+/// Returns a usage error if the file cannot be read, or holds no token.
+fn authorization(file: &Path) -> Result<HeaderValue, CommandError> {
+    let usage_error = |problem: &dyn std::fmt::Display| {
+        let remedy = "name a file with the bearer token of a user who may read the status port";
+        CommandError::Usage(format!("{TOKEN_FILE}={}: {problem}; {remedy}", file.display()))
+    };
+    let mut token = String::new();
+    let read = File::open(file).and_then(|file| file.take(MAX_TOKEN_SIZE).read_to_string(&mut token));
+    read.map_err(|error| usage_error(&error))?;
+    let token = token.trim();
+    if token.is_empty() {
+        return Err(usage_error(&"it is empty"));
+    }
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| usage_error(&error))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn no_response(server: &str) -> CommandError {
@@ -176,6 +207,22 @@ mod tests {
         let (request, response) = tokio::join!(serve, post(&server, "/"));
         assert!(response.is_ok());
         assert!(request.contains("x-pilothouse-client: pilothouse\r\n"), "{request}");
+    }
+
+    #[test]
+    fn the_token_of_a_file_becomes_a_header_that_is_not_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("token");
+        std::fs::write(&file, "abc.def\n").expect("written");
+        let Ok(value) = authorization(&file) else { panic!("a header") };
+        assert_eq!(value.to_str().ok(), Some("Bearer abc.def"));
+        assert!(!format!("{value:?}").contains("abc"), "{value:?}");
+        for (text, problem) in [(" \n", "it is empty"), ("a\nb", "failed to parse header value")] {
+            std::fs::write(&file, text).expect("written");
+            let Err(CommandError::Usage(error)) = authorization(&file) else { panic!("{text:?}") };
+            assert!(error.contains("PILOTHOUSE_TOKEN_FILE=") && error.contains(problem), "{error}");
+        }
+        assert!(matches!(authorization(&folder.path().join("absent")), Err(CommandError::Usage(_))));
     }
 
     #[test]

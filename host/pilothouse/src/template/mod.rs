@@ -78,21 +78,11 @@ pub(crate) fn ambiguous_word(project: &Project<'_>) -> Option<String> {
 /// Returns the files of the language's SDK, as `pilothouse new` copies it. Paths are relative to the SDK's folder.
 pub(crate) fn sdk_files(language: Language) -> Option<Vec<TemplateFile>> {
     let sdk = of_language(embedded::SDKS, language)?;
-    let mut files: Vec<_> = sdk
-        .iter()
-        .map(|(path, content)| TemplateFile {
-            path: (*path).to_owned(),
-            content: standalone(language, path, content),
-        })
-        .collect();
-    // The other SDKs contain the contract by a symbolic link; this one refers to it by a path out of its folder.
-    if language == Language::Rust {
-        files.extend(embedded::WIT.iter().map(|(path, content)| TemplateFile {
-            path: format!("wit/pilothouse/{path}"),
-            content: content.to_vec(),
-        }));
-    }
-    Some(files)
+    let files = sdk.iter().map(|(path, content)| TemplateFile {
+        path: (*path).to_owned(),
+        content: standalone(language, path, content),
+    });
+    Some(files.collect())
 }
 
 /// Returns the files of a project without the SDK.
@@ -174,18 +164,15 @@ fn example_of(language: Language) -> Option<&'static (&'static str, &'static str
     embedded::EXAMPLES.iter().find(|(candidate, _, _)| *candidate == language.name())
 }
 
-/// Returns a file of the SDK without references to the repository: the Rust crate names the examples' workspace and finds the
-/// contract by a path out of its own folder (docs/decisions/0002-building-guests.md).
+/// Returns a file of the SDK without references to the repository: the Rust crate names the examples' workspace.
 fn standalone(language: Language, path: &str, content: &[u8]) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(content) else { return content.to_vec() };
-    match (language, path) {
-        (Language::Rust, "Cargo.toml") => {
-            text.replace("workspace = \"../../examples\"\n", "").replace("[lints]\nworkspace = true\n\n", "")
-        }
-        (Language::Rust, "src/bindings.rs") => text.replace("\"../../wit\"", "\"wit/pilothouse\""),
-        _ => return content.to_vec(),
+    match (language, path, std::str::from_utf8(content)) {
+        (Language::Rust, "Cargo.toml", Ok(text)) => text
+            .replace("workspace = \"../../examples\"\n", "")
+            .replace("[lints]\nworkspace = true\n\n", "")
+            .into_bytes(),
+        _ => content.to_vec(),
     }
-    .into_bytes()
 }
 
 type Files = &'static [(&'static str, &'static [u8])];
@@ -426,7 +413,6 @@ mod tests {
         let files = controller(Language::Rust);
         let manifest = text(&files, "sdk/Cargo.toml");
         assert!(!manifest.contains("workspace"), "{manifest}");
-        assert!(!text(&files, "sdk/src/bindings.rs").contains("\"../"), "a path out of the SDK");
-        assert!(text(&files, "sdk/wit/pilothouse/worlds.wit").contains("world reconciler"));
+        assert!(text(&files, "sdk/src/bindings/generated/guest.rs").contains("mod controller"));
     }
 }

@@ -122,6 +122,60 @@ fn a_path_that_leads_to_no_file_is_refused_with_the_probable_one() {
 }
 
 #[test]
+fn a_path_that_the_schema_of_a_crd_lacks_is_a_warning_with_the_nearest_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut crd = crd("Namespaced");
+    let texts = |names: &[&str]| -> Value {
+        let fields = names.iter().map(|&name| (name.to_owned(), json!({"type": "string"})));
+        json!({"type": "object", "properties": fields.collect::<serde_json::Map<_, _>>()})
+    };
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        json!({"spec": texts(&["mapName", "mapNamespace"])});
+    let watches = json!([
+        {"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"},
+        {"name": "things", "apiVersion": "example.com/v1", "kind": "Thing",
+            "indexes": [{"name": "by-map", "field": "{.spec.mapname}"}],
+            "trigger": {"field": {"path": "{.spec.mapName}", "namespacePath": "{.mapNamespace}", "watch": "maps"}}},
+    ]);
+    let expected = [
+        "the index \"by-map\" of {.spec.mapname} finds nothing: in the CRD things.example.com, .spec has no field \"mapname\"; did you \
+         mean .spec.mapName?",
+        "the trigger's namespacePath {.mapNamespace} finds nothing: in the CRD things.example.com, the object has no field \
+         \"mapNamespace\"; did you mean .spec.mapNamespace?",
+    ];
+    let warnings = |arguments: &[&str]| {
+        let arguments = [&["check", "plugin.wasm", "--json"][..], arguments].concat();
+        let output = run(folder.path(), &arguments);
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:#?}"));
+        assert_eq!(report["runs"], true, "{report:#}");
+        let warnings = report["warnings"].as_array().expect("warnings").clone();
+        (report["watches"][1]["served"].clone(), warnings)
+    };
+    let is_found = |warnings: &[Value], text: &str| {
+        warnings.iter().any(|warning| warning.as_str().is_some_and(|warning| warning.ends_with(text)))
+    };
+    write_plugin(folder.path(), &json!({"watches": watches, "crds": [crd]}), &json!({}));
+    let (served, found) = warnings(&[]);
+    assert_eq!(served, "byOwnCrd");
+    assert!(expected.iter().all(|text| is_found(&found, text)), "{found:#?}");
+    let shown = assert_succeeds(folder.path(), &["check", "plugin.wasm"]).stdout;
+    assert!(shown.contains("named by {.spec.mapName} in the namespace {.mapNamespace}"), "{shown}");
+
+    // The CRD of somebody else.
+    write_plugin(folder.path(), &json!({"watches": watches}), &json!({}));
+    let (served, found) = warnings(&[]);
+    assert_eq!(served, "unverified");
+    assert!(!expected.iter().any(|text| is_found(&found, text)), "{found:#?}");
+    fs::create_dir(folder.path().join("crds")).expect("created");
+    fs::write(folder.path().join("crds/things.yaml"), crd.to_string()).expect("written");
+    let (served, found) = warnings(&["--crds", "crds"]);
+    assert_eq!(served, "yes");
+    assert!(expected.iter().all(|text| is_found(&found, text)), "{found:#?}");
+    assert_fails(folder.path(), &["check", "plugin.wasm", "--crds", "absent"], 2, &["--crds absent"]);
+}
+
+#[test]
 fn the_quotes_of_a_refused_text_are_not_doubled() {
     let folder = tempfile::tempdir().expect("a folder");
     let index = json!([{"name": "i", "field": "{.a[?(@.b==\"c\")]}"}]);

@@ -21,3 +21,4 @@ mod scenarios;
 mod size;
 mod snapshot;
 mod surfaces;
+mod traces;

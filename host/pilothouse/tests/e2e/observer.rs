@@ -28,10 +28,11 @@ async fn start_with_observer(members: &Value) -> Host {
     host
 }
 
-/// Returns the plugin's log messages without the host's warnings about its exports.
+/// Returns the messages that the plugin logged itself.
 async fn messages(host: &Host) -> Vec<String> {
+    let by_plugin = ["initial ", "added ", "updated ", "deleted ", "red: "];
     let messages = host.log_messages("watcher").await.into_iter();
-    messages.filter(|message| !message.starts_with("the plugin exports")).collect()
+    messages.filter(|message| by_plugin.iter().any(|start| message.starts_with(start))).collect()
 }
 
 async fn delete(host: &Host, name: &str) {

@@ -65,8 +65,10 @@ async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
     let (_, metrics) = host.get("/metrics").await;
     let line = "pilothouse_plugin_rollbacks_total{controller=\"plugin\",result=\"automatic\"} 1";
     assert!(metrics.contains(line), "{metrics}");
-    let log = host.log();
-    assert!(log.contains("taking version"), "{log}");
+    let log = host.log_messages("plugin").await;
+    for text in ["running version", "taking version", "in probation for"] {
+        assert!(log.iter().any(|line| line.starts_with(text)), "{text}: {log:#?}");
+    }
     let event = host.wait("the Event about it", || event(&host, "RolledBack")).await;
     assert_eq!(event["type"], "Warning");
 

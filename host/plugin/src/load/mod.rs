@@ -32,6 +32,7 @@ pub(crate) use encode::{ADAPTER, parse_contract};
 pub use error::LoadError;
 use error::name_text;
 pub(crate) use error::one_line;
+pub use similar::most_similar;
 
 use crate::artifact::ArtifactKey;
 use crate::bindings::exports::pilothouse::controller as exports;

@@ -8,8 +8,8 @@ const MAX_LENGTH: usize = 100;
 /// Maximum number of letters that may be wrong, missing or too many.
 const MAX_EDITS: usize = 3;
 
-/// Returns the most similar known name, if one is similar enough.
-pub(super) fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the most similar known name, if one is similar enough. Names above 100 bytes are not compared.
+pub fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let with_difference = known.into_iter().filter_map(|known| Some((difference(name, known)?, known)));
     with_difference.min_by_key(|(difference, _)| *difference).map(|(_, known)| known)
 }

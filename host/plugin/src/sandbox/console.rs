@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 const MAX_FIELDS: usize = 64;
 /// Number of last lines that a fault carries.
 const LAST_LINES: usize = 20;
+/// How Go's runtime begins the message of a panic and of a fatal error. A trace of any length follows, which must not displace the message.
+const GO_MESSAGES: [&str; 2] = ["panic: ", "fatal error: "];
 /// Maximum length of each of those lines, in bytes. A fault is shown as one line.
 const LAST_LINE_SIZE: usize = 1 << 10;
 
@@ -24,6 +26,8 @@ pub(crate) struct Console {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     last_lines: VecDeque<String>,
+    /// Whether `last_lines` begins with one of [`GO_MESSAGES`], so that the first lines after it are kept instead of the last ones.
+    starts_with_message: bool,
 }
 
 /// A console that the WASI streams in the same store share. The lock is never contended: an instance runs on one thread at a time.
@@ -46,6 +50,7 @@ impl Console {
             stdout: Vec::new(),
             stderr: Vec::new(),
             last_lines: VecDeque::new(),
+            starts_with_message: false,
         }))
     }
 
@@ -53,6 +58,7 @@ impl Console {
     pub(crate) fn begin_call(&mut self, call: Call) {
         self.call = call;
         self.last_lines.clear();
+        self.starts_with_message = false;
     }
 
     /// Returns the call that lines are attributed to.
@@ -118,7 +124,15 @@ impl Console {
 
     fn push_last_line(&mut self, mut line: String) {
         line.truncate(line.floor_char_boundary(LAST_LINE_SIZE));
+        // A panic during a panic belongs to the trace of the first.
+        if !self.starts_with_message && GO_MESSAGES.iter().any(|start| line.starts_with(start)) {
+            self.starts_with_message = true;
+            self.last_lines.clear();
+        }
         if self.last_lines.len() == LAST_LINES {
+            if self.starts_with_message {
+                return;
+            }
             self.last_lines.pop_front();
         }
         self.last_lines.push_back(line);
@@ -151,5 +165,43 @@ impl Console {
 
     fn emit(&mut self, level: LogLevel, source: LogSource, message: &str, fields: &[(String, String)]) {
         self.host.log(&self.call, LogLine { level, source, message, fields });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StubHost;
+
+    fn console() -> SharedConsole {
+        Console::shared(Arc::new(StubHost::new("{}")), 1024)
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_after_a_panic_of_go_the_first_ones() {
+        let console = console();
+        let mut console = console.lock();
+        for number in 0..100 {
+            console.write(Stream::Stderr, format!("line {number}\n").as_bytes());
+        }
+        let lines = console.take_last_lines();
+        assert_eq!((lines.len(), lines[0].as_str(), lines[19].as_str()), (20, "line 80", "line 99"));
+        for start in ["panic: no image", "fatal error: all goroutines are asleep - deadlock!"] {
+            console.begin_call(Call::Instantiate);
+            console.write(Stream::Stderr, b"a warning before\n");
+            // As Go's runtime writes it, in pieces.
+            for piece in [start, "\n", "\n", "goroutine ", "1", " [running]:\n"] {
+                console.write(Stream::Stderr, piece.as_bytes());
+            }
+            for number in 0..100 {
+                console.write(Stream::Stderr, format!("main.frame{number}()\n").as_bytes());
+            }
+            let lines = console.take_last_lines();
+            assert_eq!((lines.len(), lines[0].as_str()), (20, start));
+            assert_eq!(lines[2..4], ["goroutine 1 [running]:", "main.frame0()"]);
+        }
+        console.begin_call(Call::Instantiate);
+        (0..30).for_each(|number| console.write(Stream::Stderr, format!("{number}\n").as_bytes()));
+        assert_eq!(console.take_last_lines()[0], "10", "the next call starts anew");
     }
 }

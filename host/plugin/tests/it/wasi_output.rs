@@ -42,10 +42,9 @@ async fn lines_of_standard_error_are_logged_and_part_of_the_fault() {
     let trap = fault(instance.reconcile(request("a")).await);
     // The second line has no line end; the end of the call completes it.
     assert_eq!(trap.last_lines(), ["thread panicked at src/lib.rs:7:5:", "no such luck"]);
-    assert!(
-        trap.to_string().ends_with("its last lines: thread panicked at src/lib.rs:7:5: | no such luck"),
-        "{trap}"
-    );
+    let expected =
+        "reconcile trapped; its last lines: thread panicked at src/lib.rs:7:5: | no such luck; wasm trap: ";
+    assert!(trap.to_string().starts_with(expected), "{trap}");
     assert_eq!(trap.to_string().lines().count(), 1);
     let lines = host.lines();
     let stderr: Vec<_> = lines.iter().filter(|line| line.source == LogSource::Stderr).collect();

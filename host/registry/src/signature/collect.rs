@@ -4,7 +4,7 @@ use super::material::{LegacySignature, MAX_TOTAL, SignatureMaterial};
 use crate::client::RegistryClient;
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
-use crate::manifest::{Descriptor, Manifest};
+use crate::manifest::{Descriptor, Manifest, media_type};
 use crate::reference::Reference;
 
 /// How the type of a bundle begins.
@@ -26,9 +26,11 @@ pub async fn collect_signatures(
     manifest: Digest,
 ) -> Result<Vec<SignatureMaterial>, RegistryError> {
     let mut collected = SignatureCollection::default();
-    // Some tools do not say the type in the list, only in the manifest that it names.
-    let may_be_bundle =
-        |found: &Descriptor| found.artifact_type.as_ref().is_none_or(|kind| kind.starts_with(BUNDLE));
+    // Some tools do not say the type in the list, only in the manifest that it names. Others, such as the registry of
+    // go-containerregistry, say the type of the manifest's config, which is empty.
+    let may_be_bundle = |found: &Descriptor| {
+        found.artifact_type.as_ref().is_none_or(|kind| kind.starts_with(BUNDLE) || kind == media_type::EMPTY)
+    };
     for found in client.referrers(reference, manifest, may_be_bundle).await? {
         let pinned = reference.pinned(found.digest);
         let Some(document) = usable(client.manifest(&pinned).await)? else { continue };

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::Shared;
 use super::config::{OnViolation, PluginEntry};
+use super::{Shared, SourceReport};
 use crate::client::ManifestDocument;
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
@@ -15,7 +16,8 @@ use crate::fetch::{CachedPlugin, fetch};
 use crate::reference::Reference;
 use crate::schedule::{Outcome, Schedule};
 use crate::signature::{
-    Decision, SignaturePolicy, collect_signatures, load_signatures, store_signatures, verify,
+    Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
+    verify,
 };
 
 /// The time limit of one attempt. A registry that sends a byte now and then would take longer.
@@ -24,8 +26,13 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
 /// A plugin and its state.
 #[derive(Clone)]
 pub(super) struct SourcedPlugin {
-    entry: PluginEntry,
+    entry: Arc<PluginEntry>,
     staged: Option<StagedVersion>,
+    /// Why the staged version may be loaded.
+    decision: Option<Decision>,
+    /// Whether the plugin's tasks may change its files and report. Locked while they do: a thread that stages a version continues although
+    /// its task was aborted.
+    active: Arc<Mutex<bool>>,
 }
 
 /// The version in the folder.
@@ -43,16 +50,57 @@ impl SourcedPlugin {
 
     /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it.
     pub(super) fn restore(entry: PluginEntry, shared: &Shared) -> Self {
-        let mut plugin = Self { entry, staged: None };
-        match plugin.restored(shared) {
-            Ok(Some(staged)) => plugin.staged = Some(staged),
+        let active = Arc::new(Mutex::new(true));
+        let mut plugin = Self { entry: Arc::new(entry), staged: None, decision: None, active };
+        let restored = plugin.restored(shared);
+        let failure = restored.as_ref().err().cloned();
+        match restored {
+            Ok(Some((staged, decision))) => {
+                (plugin.staged, plugin.decision) = (Some(staged), Some(decision));
+            }
             Ok(None) => plugin.unstage(shared, "it is being pulled".to_owned()),
             Err(error) => plugin.unstage(shared, error.to_string()),
         }
+        shared.observer.reported(plugin.name(), &plugin.source_report(failure.as_ref()));
         plugin
     }
 
-    fn restored(&self, shared: &Shared) -> Result<Option<StagedVersion>, RegistryError> {
+    pub(super) fn entry(&self) -> &PluginEntry {
+        &self.entry
+    }
+
+    /// Keeps the plugin's tasks from changing its files and from reporting. Waits for one that does so now.
+    pub(super) fn retire(&self) {
+        *self.active.lock() = false;
+    }
+
+    /// Retires the plugin, and removes its files. Blocks.
+    pub(super) fn remove(&self, shared: &Shared) {
+        self.retire();
+        shared.use_nothing(self.name());
+        let removed = self.remove_files(shared).and_then(|()| shared.cache.remove_record(self.name()));
+        match removed {
+            Ok(()) => shared.observer.removed(self.name()),
+            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+        }
+        shared.observer.files_changed();
+    }
+
+    /// Runs work that changes files or reports, unless the plugin was retired.
+    fn while_active<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let active = self.active.lock();
+        active.then(work)
+    }
+
+    fn source_report(&self, failure: Option<&RegistryError>) -> SourceReport {
+        SourceReport {
+            staged: self.staged.map(|staged| staged.manifest),
+            decision: self.decision.clone(),
+            failure: failure.cloned(),
+        }
+    }
+
+    fn restored(&self, shared: &Shared) -> Result<Option<(StagedVersion, Decision)>, RegistryError> {
         let reference: Reference = self.entry.image.parse()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
         if reference.digest().is_some_and(|pinned| pinned != manifest) {
@@ -63,9 +111,10 @@ impl SourcedPlugin {
             return Ok(None);
         };
         let policy = shared.policy()?;
-        self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
+        let decision = self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
         self.stage(shared, &cached, &name)?;
-        Ok(Some(StagedVersion { manifest, policy: policy.as_ref().map(SignaturePolicy::fingerprint) }))
+        let policy = policy.as_ref().map(SignaturePolicy::fingerprint);
+        Ok(Some((StagedVersion { manifest, policy }, decision)))
     }
 
     /// Looks at the registry again and again, and reports what happens.
@@ -74,6 +123,7 @@ impl SourcedPlugin {
             Ok(poll) => poll,
             Err(error) => {
                 // Only another configuration can help.
+                self.while_active(|| shared.observer.pulled(self.name(), Err(error.problem())));
                 self.report(&shared, Some(&error));
                 return;
             }
@@ -85,6 +135,8 @@ impl SourcedPlugin {
                     format!("the attempt to pull {} took too long; it is made again", self.entry.image);
                 Err(RegistryError::new(Problem::Timeout, text))
             });
+            let result = attempt.as_ref().copied().map_err(RegistryError::problem);
+            self.while_active(|| shared.observer.pulled(self.name(), result));
             self.report(&shared, attempt.as_ref().err());
             let outcome = match attempt {
                 Ok(()) => Outcome::Current,
@@ -135,18 +187,21 @@ impl SourcedPlugin {
             true => collect_signatures(&client, &reference, document.digest).await?,
             false => Vec::new(),
         };
-        let decision = verify(policy.as_ref(), &reference, &document, &signatures)?;
+        let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
         let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
         let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
-        blocking(move || {
+        let decided = decision.clone();
+        let put_into_folder = move || -> Result<(), RegistryError> {
             store_signatures(&shared.cache, manifest, &signatures)?;
             this.stage(&shared, &plugin, &reference.to_string())?;
             shared.cache.put_record(this.name(), &reference.name(), manifest)?;
-            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decision));
+            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decided));
             Ok(())
-        })
-        .await?;
+        };
+        let this = self.clone();
+        blocking(move || this.while_active(put_into_folder).unwrap_or(Ok(()))).await?;
         self.staged = Some(StagedVersion { manifest, policy: fingerprint });
+        self.decision = Some(decision);
         Ok(())
     }
 
@@ -160,14 +215,15 @@ impl SourcedPlugin {
         let fingerprint = policy.map(SignaturePolicy::fingerprint);
         let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
         match self.verify_cached(shared, reference, staged.manifest, policy) {
-            Ok(_) => {
+            Ok(decision) => {
                 self.staged = Some(StagedVersion { policy: fingerprint, ..staged });
+                self.decision = Some(decision);
                 None
             }
             Err(error) => {
                 if shared.settings.on_violation == OnViolation::Stop {
-                    self.unstage(shared, error.to_string());
-                    self.staged = None;
+                    self.while_active(|| self.unstage(shared, error.to_string()));
+                    (self.staged, self.decision) = (None, None);
                 }
                 // The registry may have signatures that the cache does not have.
                 Some(error.to_string())
@@ -190,7 +246,24 @@ impl SourcedPlugin {
             )
         })?;
         let document = ManifestDocument { digest: manifest, text };
-        verify(policy, reference, &document, &load_signatures(&shared.cache, manifest))
+        self.judge(shared, reference, &document, policy, &load_signatures(&shared.cache, manifest))
+    }
+
+    /// Judges the signatures of a manifest, and reports the result if there is a policy.
+    fn judge(
+        &self,
+        shared: &Shared,
+        reference: &Reference,
+        document: &ManifestDocument,
+        policy: Option<&SignaturePolicy>,
+        signatures: &[SignatureMaterial],
+    ) -> Result<Decision, RegistryError> {
+        let judged = verify(policy, reference, document, signatures);
+        if policy.is_some() {
+            let result = judged.as_ref().map(|_| ()).map_err(RegistryError::problem);
+            self.while_active(|| shared.observer.verified(self.name(), result));
+        }
+        judged
     }
 
     /// Puts a version into the folder. The sidecar comes first, so that the version is never loaded with another one.
@@ -208,11 +281,7 @@ impl SourcedPlugin {
 
     /// Removes the plugin from the folder, so that it does not run.
     fn unstage(&self, shared: &Shared, problem: String) {
-        let removed = shared
-            .cache
-            .remove_plugin_file(&format!("{}.wasm", self.name()))
-            .and_then(|()| shared.cache.remove_plugin_file(&format!("{}.yaml", self.name())));
-        let problem = match removed {
+        let problem = match self.remove_files(shared) {
             Ok(()) => problem,
             Err(error) => format!("{problem}; {error}"),
         };
@@ -220,12 +289,20 @@ impl SourcedPlugin {
         shared.observer.files_changed();
     }
 
+    fn remove_files(&self, shared: &Shared) -> Result<(), RegistryError> {
+        shared.cache.remove_plugin_file(&format!("{}.wasm", self.name()))?;
+        shared.cache.remove_plugin_file(&format!("{}.yaml", self.name()))
+    }
+
     fn report(&self, shared: &Shared, error: Option<&RegistryError>) {
         let text = error.map(|error| match self.staged {
             Some(staged) => format!("{error}; the version {} runs on", staged.manifest),
             None => error.to_string(),
         });
-        shared.observer.set_problem(self.name(), text);
+        self.while_active(|| {
+            shared.observer.set_problem(self.name(), text);
+            shared.observer.reported(self.name(), &self.source_report(error));
+        });
     }
 }
 

@@ -62,6 +62,8 @@ pub(crate) enum BlobFault {
 pub(crate) enum Referrers {
     #[default]
     Served,
+    /// Lists each manifest with the type of its config, as the registry of go-containerregistry does.
+    WithTypeOfConfig,
     NotFound,
     /// A proxy's page.
     Page,
@@ -329,18 +331,22 @@ fn referrers(state: &State, repository: &str, subject: &str) -> Reply {
     match state.faults.referrers {
         Referrers::NotFound => reply(StatusCode::NOT_FOUND, &[], "404 page not found"),
         Referrers::Page => reply(StatusCode::OK, &[(CONTENT_TYPE.as_str(), "text/html")], "<html>"),
-        Referrers::Served => {
+        Referrers::Served | Referrers::WithTypeOfConfig => {
             let mut manifests = Vec::new();
             for ((of, selector), text) in &state.manifests {
                 let Ok(manifest) = serde_json::from_slice::<Manifest>(text) else { continue };
                 let is_about =
                     manifest.subject.as_ref().is_some_and(|about| about.digest.to_string() == subject);
+                let artifact_type = match state.faults.referrers {
+                    Referrers::WithTypeOfConfig => Some(media_type::EMPTY.to_owned()),
+                    _ => manifest.artifact_type.clone(),
+                };
                 if of == repository && is_about && selector.starts_with("sha256:") {
                     manifests.push(pilothouse_registry::Descriptor {
                         media_type: media_type::MANIFEST.to_owned(),
                         digest: Digest::of(text),
                         size: text.len() as u64,
-                        artifact_type: manifest.artifact_type.clone(),
+                        artifact_type,
                         annotations: BTreeMap::new(),
                     });
                 }

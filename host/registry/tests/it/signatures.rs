@@ -111,6 +111,8 @@ async fn a_key_verifies_both_formats_however_they_are_found() {
     let bundled = Stage::new().await;
     attach_bundle(&bundled.registry, REPOSITORY, bundled.digest(), &signer);
     assert_eq!(bundled.judge_key(&signer).await, Ok(signed(&["a"])), "by the referrers API");
+    bundled.registry.set_faults(Faults { referrers: Referrers::WithTypeOfConfig, ..Faults::default() });
+    assert_eq!(bundled.judge_key(&signer).await, Ok(signed(&["a"])), "with the config's type in the list");
     for referrers in [Referrers::NotFound, Referrers::Page] {
         let tagged = Stage::new().await;
         let text = bundle(tagged.digest(), &signer, "https://sigstore.dev/cosign/sign/v1");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_registry::{
-    Artifact, ClientOptions, Digest, Layout, OnViolation, PluginEntry, PluginSource, RegistryClient,
+    Artifact, ClientOptions, Digest, Layout, OnViolation, PluginEntry, PluginSource, Problem, RegistryClient,
     RegistrySettings, SourceObserver,
 };
 use tokio::sync::Notify;
@@ -21,6 +21,9 @@ use crate::signing::{Signer, attach_bundle};
 struct Reports {
     problems: Mutex<BTreeMap<String, Option<String>>>,
     updates: Mutex<Vec<String>>,
+    /// The results of attempts and of judgements, by plugin.
+    pulls: Mutex<Vec<(String, Result<(), Problem>)>>,
+    verifications: Mutex<Vec<(String, Result<(), Problem>)>>,
     changed: Notify,
 }
 
@@ -28,6 +31,14 @@ impl SourceObserver for Reports {
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         self.problems.lock().insert(plugin.to_owned(), problem);
         self.changed.notify_one();
+    }
+
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
+        self.pulls.lock().push((plugin.to_owned(), result));
+    }
+
+    fn verified(&self, plugin: &str, result: Result<(), Problem>) {
+        self.verifications.lock().push((plugin.to_owned(), result));
     }
 
     fn updated(&self, plugin: &str, _: &str) {
@@ -130,6 +141,16 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
     assert_eq!(running.file("good.yaml").as_deref(), Some(&br#"{"workers":2}"#[..]));
     assert_eq!((running.file("absent.wasm"), running.file("absent.yaml")), (None, None));
     assert_eq!(*running.reports.updates.lock(), ["good"]);
+    let pulls = running.reports.pulls.lock();
+    for (plugin, result) in [
+        ("good", Ok(())),
+        ("absent", Err(Problem::NotFound)),
+        ("nonsense", Err(Problem::Invalid)),
+        ("impatient", Err(Problem::Invalid)),
+    ] {
+        assert!(pulls.contains(&(plugin.to_owned(), result)), "{plugin}: {pulls:?}");
+    }
+    assert!(running.reports.verifications.lock().is_empty(), "there is no policy");
 }
 
 #[tokio::test]
@@ -203,6 +224,9 @@ async fn an_unsigned_version_does_not_replace_the_one_that_runs() {
     push(&registry, "p", "malicious").await;
     let second = RunningSource::start(&settings, &entries, &folder.path().join("cache"));
     second.wait_for_problem("p", "there is no signature").await;
+    let unverified = ("p".to_owned(), Err(Problem::Unverified));
+    assert_eq!(*second.reports.verifications.lock(), [("p".to_owned(), Ok(())), unverified.clone()]);
+    assert_eq!(*second.reports.pulls.lock(), [unverified]);
     assert_eq!(
         second.file("p.wasm"),
         Some(wasm),

@@ -143,7 +143,8 @@ impl PluginLog {
             let (mut budget, now) = (self.budget.lock(), Instant::now());
             let mut summaries = budget.repeats.summaries(now);
             let text = || failure[..failure.floor_char_boundary(MAX_SUMMARY_SIZE)].to_owned();
-            let should_write = budget.repeats.should_write(hash, text, key, now);
+            let then = || format_prefix(format_args!("{then}"), MAX_SUMMARY_SIZE);
+            let should_write = budget.repeats.should_write(hash, text, then, key, now);
             summaries.extend(budget.repeats.summaries(now));
             (should_write, summaries)
         };
@@ -160,19 +161,22 @@ impl PluginLog {
             (budget.states.try_admit(now), budget.states.take_due_report(now))
         };
         if let Some(DroppedLines { lines, .. }) = dropped_lines {
-            self.emit(
-                Author::Host,
-                LogLevel::Warn,
-                &format!("{lines} state changes were not written: there are too many"),
-                &[],
-            );
+            let text = format!("{lines} state changes were not written: there are too many");
+            self.write_state(LogLevel::Warn, &text);
         }
         if is_admitted {
             let text = format_prefix(message, MAX_STATE_SIZE);
-            let text = printable(&text[..fitting_prefix(&text, MAX_STATE_SIZE)]).to_string();
-            self.budget.lock().states.charge(LINE_OVERHEAD + size_in_json(&text));
-            self.emit(Author::Host, level, &text, &[]);
+            let written = self.write_state(level, &text[..fitting_prefix(&text, MAX_STATE_SIZE)]);
+            self.budget.lock().states.charge(written);
         }
+    }
+
+    /// Writes a line about the plugin's state, without a limit, to both logs. Returns its size.
+    fn write_state(&self, level: LogLevel, message: &str) -> usize {
+        self.logs.push(&self.plugin, level, message, &[]);
+        let text = printable(message).to_string();
+        self.emit(Author::Host, level, &text, &[]);
+        LINE_OVERHEAD + size_in_json(&text)
     }
 
     /// Writes the pending reports of dropped lines and repeated failures. Called periodically, because no
@@ -271,21 +275,21 @@ impl PluginLog {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| display(printable(value)))
         };
         let (watch, key, index) = (of("watch"), of("key"), of("index"));
-        let (attempt, reconciling) = (of("attempt"), of("reconciling"));
+        let (attempt, reconciling, trace_id) = (of("attempt"), of("reconciling"), of("trace_id"));
         macro_rules! event {
             ($target:literal) => {
                 match level {
                     LogLevel::Debug => {
-                        tracing::debug!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::debug!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Info => {
-                        tracing::info!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::info!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Warn => {
-                        tracing::warn!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::warn!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Error => {
-                        tracing::error!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::error!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                 }
             };

@@ -128,6 +128,51 @@ async fn a_flood_of_lines_does_not_hide_a_state_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_state_change_is_in_the_plugins_log() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    let crd = "a CRD\u{1b}";
+    log.state(LogLevel::Warn, format_args!("waiting for {crd}"));
+    let kept = logs.after(0, None);
+    let [line] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((line.plugin.as_str(), line.level.as_str()), ("p", "warn"));
+    assert_eq!(line.message, "waiting for a CRD\u{1b}", "readers of the log escape it");
+    for _ in 0..1000 {
+        log.state(LogLevel::Info, format_args!("{}", "x".repeat(1 << 20)));
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    log.state(LogLevel::Info, format_args!("running version 2"));
+    let kept = logs.after(0, None);
+    assert!(kept.iter().all(|line| line.message.len() <= MAX_STATE_SIZE), "its size is limited");
+    assert!(
+        kept.iter().any(|line| line.message.ends_with("state changes were not written: there are too many"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_keeps_failing_makes_three_lines_and_a_summary_with_the_next_try() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    // As the queue retries a key: twice as long each time.
+    for attempt in 0..10 {
+        let delay = Duration::from_millis(5 << attempt);
+        let retry = format!("tried again in {delay:?}");
+        log.failure(LogLevel::Warn, format_args!("failed: no route"), &retry, &[("key", &"a/b")]);
+        tokio::time::advance(delay).await;
+    }
+    tokio::time::advance(Duration::from_secs(5)).await;
+    log.flush_reports();
+    let lines: Vec<_> = logs.after(0, None).into_iter().map(|line| line.message).collect();
+    let expected = [
+        "failed: no route; tried again in 5ms",
+        "failed: no route; tried again in 10ms",
+        "failed: no route; tried again in 20ms",
+        "repeated 7 more times, for a/b: failed: no route; tried again in 2.56s",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn repeated_failures_are_written_at_first_and_then_counted() {
     let logs = PluginLogs::default();
     let log = logs.of(&name("p"));
@@ -162,6 +207,6 @@ async fn failures_of_a_version_are_summarised_before_the_next_one_runs() {
     tokio::time::advance(Duration::from_secs(10)).await;
     log.flush_reports();
     let lines: Vec<_> = logs.after(0, None).into_iter().map(|line| line.message).collect();
-    let summary = "repeated 2 more times, for a/b: failed: no route";
-    assert_eq!(lines[10..], [summary, "failed: no route; tried again"]);
+    let summary = "repeated 9 more times, for a/b: failed: no route; tried again";
+    assert_eq!(lines[3..], [summary, "running version 2", "failed: no route; tried again"]);
 }

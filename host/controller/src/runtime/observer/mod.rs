@@ -252,7 +252,7 @@ impl Observer {
             self.version.health.wait_until_allowed().await;
             // The read lock is held during the call, so that a swap waits for its end.
             let running = self.running.read().await;
-            if !running.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
+            if !running.stable.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
                 return false;
             }
             if let Some(pass) = self.version.health.try_acquire() {
@@ -290,12 +290,12 @@ impl Observer {
             Some(FailureOutcome::Retry { failures }) => {
                 let delay = backoff(failures);
                 let retry = format!("{count} notifications are delivered again in {delay:?}");
-                self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
+                self.log_failure(watch, failure, &retry);
                 sleep(delay).await;
             }
             Some(FailureOutcome::Split) => {
                 let retry = format!("its {count} notifications are delivered one by one");
-                self.log(watch, LogLevel::Warn, &format!("observe failed: {failure}; {retry}"));
+                self.log_failure(watch, failure, &retry);
             }
             Some(FailureOutcome::Parked(notification)) => self.park(watch, &notification, failure),
             None => {}
@@ -326,6 +326,11 @@ impl Observer {
         if !recorded {
             self.guest.metrics.events_dropped.inc();
         }
+    }
+
+    fn log_failure(&self, watch: &str, failure: &Failure, retry: &str) {
+        let text = format_args!("observe failed: {failure}");
+        self.guest.log.failure(LogLevel::Warn, text, &retry, &[("watch", &watch)]);
     }
 
     fn log(&self, watch: &str, level: LogLevel, message: &str) {

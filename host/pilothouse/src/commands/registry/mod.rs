@@ -1,6 +1,8 @@
 //! `pilothouse push`, `pull` and `verify`, `check oci://…`, and the plugins that `run` takes from registries.
 
 mod access;
+mod metrics;
+mod objects;
 pub(crate) mod source;
 mod transfer;
 

@@ -4,18 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_controller::ProvidedPlugins;
-use pilothouse_registry::{PluginEntry, PluginSource, RegistryError, RegistrySettings, SourceObserver};
+use pilothouse_registry::{
+    PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings, SourceObserver, SourceReport,
+};
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::RegistryMetrics;
+use super::objects::{StartedSource, forget, plugin_resource, show_report};
 use crate::CommandError;
+use crate::commands::plugin_resource::PluginResourceConfig;
 
-/// Shows in the host what becomes of the plugins.
-struct Observer(ProvidedPlugins);
+/// Shows in the host, its log and its metrics what becomes of the plugins.
+struct Observer {
+    provided: ProvidedPlugins,
+    metrics: RegistryMetrics,
+}
 
 impl SourceObserver for Observer {
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         let shown = problem.clone();
-        if self.0.set_problem(plugin, problem) {
+        if self.provided.set_problem(plugin, problem) {
             match shown {
                 Some(problem) => tracing::warn!(plugin, "{problem}"),
                 None => tracing::info!(plugin, "it is up to date with its registry"),
@@ -23,51 +32,80 @@ impl SourceObserver for Observer {
         }
     }
 
+    fn reported(&self, plugin: &str, report: &SourceReport) {
+        self.metrics.add(plugin);
+        show_report(&self.provided, plugin, report);
+    }
+
+    fn removed(&self, plugin: &str) {
+        self.metrics.forget(plugin);
+        forget(&self.provided, plugin);
+    }
+
+    fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
+        self.metrics.count_pull(plugin, result);
+    }
+
+    fn verified(&self, plugin: &str, result: Result<(), Problem>) {
+        self.metrics.count_verification(plugin, result);
+    }
+
     fn updated(&self, plugin: &str, text: &str) {
         tracing::info!(plugin, "{text}");
     }
 
     fn files_changed(&self) {
-        self.0.notify_changed();
+        self.provided.notify_changed();
     }
 }
 
 /// Starts to keep the plugins up to date. Those that the cache has are there when this returns. `cache_dir` is the directory for compiled plugins.
+/// Adds the metrics about them to `metrics`.
 ///
 /// # Errors
 /// Errors if the cache cannot be used, or if two plugins have the same name.
 pub(crate) async fn start(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
+    objects: &PluginResourceConfig,
     cache_dir: Option<PathBuf>,
+    metrics: &mut Registry,
     shutdown: CancellationToken,
-) -> Result<Option<ProvidedPlugins>, CommandError> {
-    if plugins.is_empty() {
+) -> Result<Option<StartedSource>, CommandError> {
+    if plugins.is_empty() && !objects.enabled {
         return Ok(None);
     }
+    let namespaces = objects
+        .other_namespaces()
+        .map_err(|problem| CommandError::Usage(format!("--config: {problem}; write names of namespaces")))?;
+    let configured = plugins.iter().map(|plugin| plugin.name.clone()).collect();
     let cache = settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci"))).ok_or_else(|| {
         CommandError::Usage(
             "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
         )
     })?;
-    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache)).await;
+    let metrics = RegistryMetrics::register(metrics, plugins.iter().map(|plugin| plugin.name.as_str()));
+    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache, metrics)).await;
     let (source, provided) = opened
         .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
+    let added = source.added();
     tokio::spawn(source.run(shutdown, rand::random::<f64>));
-    Ok(Some(provided))
+    let plugin_resource = objects.enabled.then(|| plugin_resource(namespaces, configured, added));
+    Ok(Some(StartedSource { provided, plugin_resource }))
 }
 
 fn open(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
     cache: &Path,
+    metrics: RegistryMetrics,
 ) -> Result<(PluginSource, ProvidedPlugins), RegistryError> {
     let mut provided = None;
     let source = PluginSource::open(settings, plugins, cache, |folder| {
         let created = ProvidedPlugins::new(folder);
         provided = Some(created.clone());
-        Arc::new(Observer(created))
+        Arc::new(Observer { provided: created, metrics })
     })?;
     Ok((source, provided.expect("a source that was opened has an observer")))
 }

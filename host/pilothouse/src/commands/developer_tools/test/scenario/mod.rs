@@ -1,27 +1,24 @@
 //! Scenarios: what is applied at the start, the steps, and what is expected. Parses the YAML of a scenario file; reads no file itself.
 
+mod document;
+mod manifest_reader;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_controller::{PluginState, printable};
-use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_saphyr::Spanned;
 
 use super::condition::Condition;
 use super::object_reference::ObjectReference;
-use crate::commands::developer_tools::apply::{self, Manifest};
+use crate::commands::developer_tools::apply::Manifest;
+use document::{StepDocument, check_header, deletion_of, parse_document, parse_timeout};
+use manifest_reader::ManifestReader;
 
 /// Limit in bytes for a scenario, and for each file of manifests that it names.
 pub(super) const MAX_FILE_SIZE: usize = 1 << 20;
-const API_VERSION: &str = "pilothouse.dev/v1alpha1";
-const KIND: &str = "Scenario";
 /// How long an expectation may take to hold, unless the scenario or the step has another timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
-const MAX_NAME_CHARS: usize = 100;
-/// The member by which an entry names a file with manifests, relative to the scenario's folder.
-const FILE: &str = "file";
 
 /// A scenario.
 #[derive(Debug)]
@@ -236,238 +233,6 @@ fn manifests_action(
     (title, action(manifests))
 }
 
-/// A scenario as it is written.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Document {
-    /// `pilothouse.dev/v1alpha1`.
-    api_version: String,
-    /// `Scenario`.
-    kind: String,
-    /// The scenario's name; by default that of the file without its extension.
-    name: Option<String>,
-    /// How long each step may take, such as `500ms`, `30s` or `2m`; 10 s by default.
-    timeout: Option<String>,
-    /// Manifests that are applied before the plugin starts, or `{file: PATH}`.
-    #[serde(default)]
-    #[cfg_attr(test, schemars(with = "Vec<Value>"))]
-    objects: Vec<Spanned<Value>>,
-    /// What is done and expected, in this order.
-    #[serde(default)]
-    #[cfg_attr(test, schemars(with = "Vec<StepDocument>"))]
-    steps: Vec<Spanned<StepDocument>>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StepDocument {
-    /// How long the step may take, in place of the scenario's `timeout`.
-    timeout: Option<String>,
-    /// A manifest that is applied by server-side apply, or `{file: PATH}`.
-    apply: Option<Value>,
-    /// A manifest of an object that must not exist, or `{file: PATH}`.
-    create: Option<Value>,
-    /// Changes an object by a merge patch.
-    patch: Option<PatchDocument>,
-    /// A reference, or an object with the members of [`DeletionDocument`].
-    delete: Option<Value>,
-    /// Waits until an object exists and is as described.
-    expect: Option<ExpectationDocument>,
-    /// Waits until there is no such object.
-    expect_absent: Option<String>,
-    /// Waits until there is such an Event.
-    expect_event: Option<EventDocument>,
-    /// Waits until the plugin has this state or error.
-    expect_plugin: Option<PluginDocument>,
-    /// Waits until a line of the plugin's log contains this text.
-    expect_log: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PatchDocument {
-    object: String,
-    subresource: Option<String>,
-    merge: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct DeletionDocument {
-    object: String,
-    wait: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ExpectationDocument {
-    object: String,
-    #[serde(rename = "match")]
-    fields: Option<Map<String, Value>>,
-    cel: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct EventDocument {
-    object: Option<String>,
-    #[serde(rename = "type")]
-    severity: Option<String>,
-    reason: Option<String>,
-    note: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PluginDocument {
-    state: Option<PluginState>,
-    error: Option<String>,
-}
-
-impl PatchDocument {
-    fn validate(self) -> Result<Patch, String> {
-        let is_known = |name: &str| matches!(name, "status" | "scale");
-        if let Some(name) = self.subresource.as_deref().filter(|name| !is_known(name)) {
-            return Err(format!("patch.subresource: {name:?} is neither status nor scale"));
-        }
-        let object = ObjectReference::parse(&self.object)?;
-        Ok(Patch { object, subresource: self.subresource, merge: self.merge })
-    }
-}
-
-impl ExpectationDocument {
-    fn validate(self) -> Result<Expectation, String> {
-        let condition = match self.cel {
-            Some(text) => {
-                let condition =
-                    Condition::compile(&text).map_err(|problem| format!("expect.cel: {problem}"))?;
-                Some(Box::new(condition))
-            }
-            None => None,
-        };
-        Ok(Expectation { object: ObjectReference::parse(&self.object)?, fields: self.fields, condition })
-    }
-}
-
-impl EventDocument {
-    fn validate(self) -> Result<EventExpectation, String> {
-        if let Some(severity) = self.severity.as_deref().filter(|text| !matches!(*text, "Normal" | "Warning"))
-        {
-            return Err(format!("expectEvent.type: {severity:?} is neither Normal nor Warning"));
-        }
-        let object = self.object.as_deref().map(ObjectReference::parse).transpose()?;
-        Ok(EventExpectation { object, severity: self.severity, reason: self.reason, note: self.note })
-    }
-}
-
-impl PluginDocument {
-    fn validate(self) -> Result<PluginExpectation, String> {
-        if self.state.is_none() && self.error.is_none() {
-            return Err("expectPlugin: give a state, an error, or both".to_owned());
-        }
-        Ok(PluginExpectation { state: self.state, error: self.error })
-    }
-}
-
-/// Parses `KIND/NAME`, or an object that may say not to wait.
-fn deletion_of(value: Value) -> Result<Deletion, String> {
-    let document = match value {
-        Value::String(object) => DeletionDocument { object, wait: None },
-        value => serde_json::from_value(value)
-            .map_err(|error| format!("delete: {error}; write KIND/NAME, or object and wait"))?,
-    };
-    Ok(Deletion { object: ObjectReference::parse(&document.object)?, wait: document.wait.unwrap_or(true) })
-}
-
-/// Parses the YAML within bounds.
-fn parse_document(text: &str) -> Result<Document, String> {
-    if text.len() > MAX_FILE_SIZE {
-        return Err(format!("it has {} bytes, and a scenario may have {MAX_FILE_SIZE}", text.len()));
-    }
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 64,
-            max_nodes: 50_000,
-            max_aliases: 1000,
-            max_anchors: 1000,
-            max_documents: 1,
-            max_total_scalar_bytes: 4 << 20,
-        },
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let text = error.to_string();
-        // The parser shows the place in the lines below the first, which also names the line.
-        let line = text.lines().next().unwrap_or_default();
-        printable(line.strip_prefix("error: ").unwrap_or(line)).to_string()
-    })
-}
-
-fn check_header(document: &Document) -> Result<(), String> {
-    if document.api_version != API_VERSION || document.kind != KIND {
-        return Err(format!(
-            "apiVersion {:?} and kind {:?} are unknown; write apiVersion: {API_VERSION} and kind: {KIND}",
-            document.api_version, document.kind
-        ));
-    }
-    match &document.name {
-        Some(name) if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.contains('\n') => {
-            Err(format!("the name {name:?} is not one line of at most {MAX_NAME_CHARS} characters"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Parses a number with the unit `ms`, `s` or `m`.
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ms" => Some(1),
-        "s" => Some(1000),
-        "m" => Some(60_000),
-        _ => None,
-    };
-    let milliseconds = factor.and_then(|factor| number.parse::<u64>().ok()?.checked_mul(factor));
-    let timeout = milliseconds.map(Duration::from_millis).filter(|timeout| *timeout <= MAX_TIMEOUT);
-    timeout.ok_or_else(|| {
-        format!("timeout: {text:?} is not a duration of at most an hour, such as 500ms, 30s or 2m")
-    })
-}
-
-/// Reads manifests that a scenario contains or names.
-struct ManifestReader<'a> {
-    /// The scenario's file.
-    file: &'a Path,
-    read: &'a dyn Fn(&Path) -> Result<String, String>,
-}
-
-impl ManifestReader<'_> {
-    /// Returns the manifest itself, or those in the file that the entry names.
-    fn manifests(&self, entry: Value) -> Result<Vec<Manifest>, String> {
-        let name = match &entry {
-            Value::Object(members) if members.len() == 1 => members.get(FILE).and_then(Value::as_str),
-            _ => None,
-        };
-        let Some(name) = name else { return Ok(vec![Manifest::new(self.file, entry)?]) };
-        let path = self.file.parent().unwrap_or(Path::new("")).join(name);
-        let located = |problem: String| format!("file {}: {problem}", path.display());
-        let text = (self.read)(&path).map_err(located)?;
-        let mut manifests = apply::parse(&path, &text).map_err(located)?;
-        if manifests.is_empty() {
-            return Err(located("it has no manifest".to_owned()));
-        }
-        manifests.sort_by_key(Manifest::rank);
-        Ok(manifests)
-    }
-}
-
 fn at(line: u64, problem: &str) -> String {
     format!("line {line}: {}", printable(problem))
 }
@@ -491,14 +256,6 @@ mod tests {
             _ => Err("no such file".to_owned()),
         };
         Scenario::parse(Path::new("scenarios/first.yaml"), text, &read)
-    }
-
-    #[test]
-    fn the_published_schema_of_scenarios_matches_the_types() {
-        crate::published_schema::assert_matches::<Document>(
-            "scenario.schema.json",
-            "Pilothouse scenario (pilothouse.dev/v1alpha1)",
-        );
     }
 
     #[test]
