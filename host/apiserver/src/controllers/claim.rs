@@ -85,7 +85,7 @@ mod tests {
 
     fn decision(labels: &Value, owners: &Value) -> Decision {
         let value = json!({"metadata": {"labels": labels, "ownerReferences": owners}});
-        let candidate = StoredObject::unwritten(UnstoredObject { value, fields: Box::default() });
+        let candidate = StoredObject::unwritten(UnstoredObject { value, fields: Box::default(), schema: 0 });
         decide("me", false, &LabelSelector::parse("app=a").expect("a selector"), &candidate)
     }
 
