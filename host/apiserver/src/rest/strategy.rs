@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
 use super::{jobs, pods};
+use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
 use crate::registry::Endpoint;
@@ -107,6 +108,7 @@ pub(crate) fn prepare_update(
             crd::prepare(state, new, Some(old), &state.now());
             return crd::validate(new, Some(old));
         }
+        (admission::GROUP, _) if target == UpdateTarget::Object => return validate_admission(new, endpoint),
         _ => {}
     }
     Vec::new()
@@ -114,7 +116,12 @@ pub(crate) fn prepare_update(
 
 /// Returns what is invalid in a new object beyond its schema.
 pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
-    if is_crd(endpoint) { crd::validate(value, None) } else { Vec::new() }
+    if is_crd(endpoint) { crd::validate(value, None) } else { validate_admission(value, endpoint) }
+}
+
+/// Returns what is invalid in a webhook configuration, a policy or a binding.
+fn validate_admission(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
+    validation::validate(&endpoint.resource.group, &endpoint.resource.names.plural, value)
 }
 
 /// Errors with 403 for objects that cannot be deleted.

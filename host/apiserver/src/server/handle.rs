@@ -42,7 +42,7 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
     let injected = server.faults.apply(verb, path).await?;
-    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref());
+    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
     injected.map_or(answer, Err)
 }
 

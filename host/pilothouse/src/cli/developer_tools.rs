@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, ControllerFlags, TestFaults};
+use super::embedded_server::{Authorization, ControllerFlags, TestFaults, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -86,6 +86,8 @@ pub(crate) struct Dev {
     #[cfg(feature = "traces")]
     #[command(flatten)]
     pub(crate) traces: super::traces::TraceFlags,
+    #[command(flatten)]
+    pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

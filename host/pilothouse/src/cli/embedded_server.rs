@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use pilothouse_apiserver::Controllers;
 
 use super::{AllowedHosts, listen_address};
@@ -46,6 +46,8 @@ pub(crate) struct Apiserver {
     #[command(flatten)]
     pub(crate) controllers: ControllerFlags,
     #[command(flatten)]
+    pub(crate) webhooks: Webhooks,
+    #[command(flatten)]
     pub(crate) faults: TestFaults,
 }
 
@@ -58,6 +60,20 @@ pub(crate) struct ControllerFlags {
     /// File with stages: how Pods and other objects change, and when, instead of becoming ready at once.
     #[arg(long, env = "PILOTHOUSE_STAGES", value_name = "FILE")]
     pub(crate) stages: Option<PathBuf>,
+}
+
+/// Whether the embedded API server calls webhooks.
+#[derive(Debug, Args)]
+pub(crate) struct Webhooks {
+    /// Call the admission and conversion webhooks that are configured in the embedded API server, at the URLs that its users chose.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_WEBHOOKS",
+        value_name = "true|false",
+        default_value_t = true,
+        action = ArgAction::Set
+    )]
+    pub(crate) webhooks: bool,
 }
 
 /// Hidden flags of the embedded API server for the end-to-end tests.

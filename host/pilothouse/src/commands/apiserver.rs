@@ -22,6 +22,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
         hosts: &flags.hosts,
+        webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,
     });
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
@@ -39,6 +40,7 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) authorization: Authorization,
     pub(crate) insecure_http: bool,
     pub(crate) hosts: &'a AllowedHosts,
+    pub(crate) webhooks: bool,
     pub(crate) faults: &'a TestFaults,
 }
 
@@ -53,6 +55,7 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
         .plain_http(flags.insecure_http)
         .anonymous(flags.insecure_http)
         .allowed_hosts(flags.hosts.allowed_hosts.iter().cloned())
+        .webhooks(flags.webhooks)
         .faults_over_http(flags.faults.test_faults)
         .build()
 }

@@ -36,6 +36,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
         hosts: &flags.hosts,
+        webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,
     });
     let address = listen::local_address(&api_listener)?;
