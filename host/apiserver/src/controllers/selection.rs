@@ -23,7 +23,7 @@ const ROWS: [Row; 21] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
-        create: |_| Box::new(service_accounts::ServiceAccounts::default()),
+        create: |_| Box::<service_accounts::ServiceAccounts>::default(),
     },
     Row {
         name: "root-ca-certificate-publisher-controller",
@@ -33,7 +33,7 @@ const ROWS: [Row; 21] = [
     Row {
         name: "clusterrole-aggregation-controller",
         alias: "clusterrole-aggregation",
-        create: |_| Box::new(aggregation::Aggregation::default()),
+        create: |_| Box::<aggregation::Aggregation>::default(),
     },
     Row {
         name: "deployment-controller",
@@ -89,12 +89,12 @@ const ROWS: [Row; 21] = [
     Row {
         name: "namespace-controller",
         alias: "namespace",
-        create: |_| Box::new(namespaces::Namespaces::default()),
+        create: |_| Box::<namespaces::Namespaces>::default(),
     },
     Row {
         name: "garbage-collector-controller",
         alias: "garbagecollector",
-        create: |_| Box::new(garbage_collector::GarbageCollector::default()),
+        create: |_| Box::<garbage_collector::GarbageCollector>::default(),
     },
     Row {
         name: workload_status::NAME,
@@ -210,7 +210,7 @@ fn find(name: &str) -> Result<&'static str, UnknownController> {
 
 /// Creates the selected controllers, and those that are part of the API server itself.
 pub(super) fn instantiate(options: &ControllerOptions) -> Vec<Box<dyn Controller>> {
-    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::new(crds::CrdFinalizer::default())];
+    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::<crds::CrdFinalizer>::default()];
     let selected = ROWS.iter().filter(|row| options.controllers.contains(row.name));
     controllers.extend(selected.map(|row| (row.create)(options)));
     controllers
