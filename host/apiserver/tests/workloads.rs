@@ -271,6 +271,9 @@ async fn settled_cluster_is_not_written() {
         assert_eq!(found.pointer(pointer), Some(&json!(count)), "{found:#}");
     }
     let settled = api.server.revision();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(api.server.revision(), settled);
+    // An hour after the last one, no Event is left.
+    tokio::time::sleep(Duration::from_secs(1860)).await;
+    assert_eq!(names(&api.get(&core("events")).await.ok()), [""; 0]);
 }

@@ -18,6 +18,7 @@ mod daemon_set;
 mod deployment;
 mod disruption;
 mod endpoints;
+mod events;
 mod feed;
 mod garbage_collector;
 mod job;

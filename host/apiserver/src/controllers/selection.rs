@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{
     Controller, ControllerOptions, aggregation, crds, cron_job, daemon_set, deployment, disruption,
-    endpoints, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca, scheduler,
+    endpoints, events, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca, scheduler,
     service_accounts, stage, stateful_set, ttl, workload_status,
 };
 
@@ -210,7 +210,9 @@ fn find(name: &str) -> Result<&'static str, UnknownController> {
 
 /// Creates the selected controllers, and those that are part of the API server itself.
 pub(super) fn instantiate(options: &ControllerOptions) -> Vec<Box<dyn Controller>> {
-    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::<crds::CrdFinalizer>::default()];
+    let crds: Box<dyn Controller> = Box::<crds::CrdFinalizer>::default();
+    let events: Box<dyn Controller> = Box::new(events::controller());
+    let mut controllers = vec![crds, events];
     let selected = ROWS.iter().filter(|row| options.controllers.contains(row.name));
     controllers.extend(selected.map(|row| (row.create)(options)));
     controllers
