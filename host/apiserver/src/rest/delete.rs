@@ -179,7 +179,8 @@ async fn admit(
         name: &current.name,
         dry_run: options.dry_run,
     };
-    let old = endpoint.served_value(&endpoint.present(Arc::clone(current)).await?);
+    let present = endpoint.present(Arc::clone(current)).await?;
+    let old = endpoint.served_value(&present);
     admission.mutate(&write, &mut None, Some(&old)).await?;
     admission.validate(&write, Objects { new: None, old: Some(&old) }).await
 }

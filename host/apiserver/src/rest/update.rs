@@ -121,7 +121,8 @@ pub(crate) async fn update_admitted(
     for attempt in 1.. {
         let current =
             table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
-        let old = endpoint.served_value(&endpoint.present(Arc::clone(&current)).await?);
+        let present = endpoint.present(Arc::clone(&current)).await?;
+        let old = endpoint.served_value(&present);
         let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
         let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
