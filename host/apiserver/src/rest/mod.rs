@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
 mod internal;
+pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod pods;

@@ -3,8 +3,8 @@
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
-use super::pods;
 use super::update::UpdateTarget;
+use super::{jobs, pods};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -73,6 +73,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["serviceAccountName"] = json!("default");
             value["spec"]["serviceAccount"] = json!("default");
         }
+        ("batch", "jobs") => jobs::generate_selector(value),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
     }
