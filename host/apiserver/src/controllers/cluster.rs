@@ -36,7 +36,8 @@ impl<'a> Cluster<'a> {
     /// Returns an object with `apiVersion` and `kind`. `namespace` is "" for a cluster-scoped one.
     pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
         let endpoint = self.endpoint(kind)?;
-        Some(endpoint.served_value(&endpoint.resource.table.get(namespace, name)?))
+        let stored = endpoint.resource.table.get(namespace, name)?;
+        Some(endpoint.served_value(&stored))
     }
 
     /// Returns the objects of a kind, in one namespace or all.
