@@ -117,6 +117,14 @@ fn metadata_only(mut object: Value) -> Value {
     })
 }
 
+/// Returns the response with the `Status` of a request that has no other result.
+pub(crate) fn success(code: StatusCode) -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16(),
+    });
+    json_value(code, &status)
+}
+
 /// Returns the response with the `Status` of a completed deletion.
 pub(crate) fn deletion_status(endpoint: &Endpoint, last: &StoredObject) -> Answer {
     let about = endpoint.resource_ref();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, crd_sync, strategy};
+use super::{WriteResult, admit, crd_sync, defaults, strategy};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -68,6 +68,7 @@ fn create_tracked(
         if !tracked {
             admit::track_managed_fields(endpoint, None, &mut value, options, "", &state.now());
         }
+        defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
         match store(state, endpoint, namespace, value, options.dry_run) {
             Err(status)

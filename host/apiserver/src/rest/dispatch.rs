@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update};
-use super::{WriteResult, create, patch, pods, review, scale, token};
+use super::{WriteResult, create, patch, pod_actions, pods, review, scale, token};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -57,6 +57,9 @@ pub(crate) fn resource(
     }
     if path.subresource.as_deref() == Some("token") {
         return call.token();
+    }
+    if let Some(action @ ("binding" | "eviction")) = path.subresource.as_deref() {
+        return call.pod_action(action);
     }
     match verb {
         Verb::Get => call.get(),
@@ -233,6 +236,20 @@ impl Call<'_> {
         }
         let token = token::create(self.state, self.endpoint, self.key(), self.request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
+    }
+
+    /// Binds a Pod to a Node, or evicts it.
+    fn pod_action(&self, action: &str) -> Result<Answer, Status> {
+        if self.request.method != Method::POST {
+            return Err(Status::method_not_allowed(self.request.method.as_str()));
+        }
+        let options = self.write_options("CreateOptions")?;
+        let body = body::decode(self.request)?;
+        match action {
+            "binding" => pod_actions::bind(self.state, self.endpoint, self.key(), body, &options)?,
+            _ => pod_actions::evict(self.state, self.endpoint, self.key(), body, &options)?,
+        }
+        Ok(respond::success(StatusCode::CREATED))
     }
 
     fn write_response(&self, result: &WriteResult) -> Answer {
