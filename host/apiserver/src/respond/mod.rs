@@ -2,6 +2,7 @@
 
 mod body;
 mod listing;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update};
-use super::{WriteResult, create, patch, pod_actions, pods, review, scale, token};
+use super::{WriteResult, admit, create, patch, pod_actions, pods, review, scale, token};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -122,8 +122,10 @@ impl Call<'_> {
 
     fn create(&self) -> Result<Answer, Status> {
         let options = self.write_options("CreateOptions")?;
-        let value = body::decode_object(self.request, self.endpoint)?;
-        let written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
+        let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
+        let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
+        let mut written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
+        drop(written.warnings.splice(..0, warnings));
         Ok(self.write_response(&written))
     }
 
@@ -142,7 +144,8 @@ impl Call<'_> {
             })?;
             return Ok(self.write_response(&written));
         }
-        let mut value = body::decode_object(self.request, endpoint)?;
+        let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
+        let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
         self.check_identity(&mut value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
@@ -152,9 +155,10 @@ impl Call<'_> {
             return Ok(self.write_response(&written));
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
-        let written = update(self.state, endpoint, self.key(), target, &options, |_| {
+        let mut written = update(self.state, endpoint, self.key(), target, &options, |_| {
             Ok(ProposedUpdate { value: value.clone(), applied: false, retry })
         })?;
+        drop(written.warnings.splice(..0, warnings));
         Ok(self.write_response(&written))
     }
 

@@ -36,7 +36,8 @@ pub(super) fn bind(
             let about = ResourceRef { group: "", plural: "pods/binding", kind: "Pod" };
             Status::conflict(about, key.1, &problem)
         })?;
-        Ok(ProposedUpdate { value, applied: false, retry: true })
+        // As in Kubernetes, no manager owns the fields.
+        Ok(ProposedUpdate { value, applied: true, retry: true })
     })?;
     Ok(())
 }
@@ -66,7 +67,8 @@ pub(super) fn evict(
                     condition["reason"] = "EvictionByEvictionAPI".into();
                     condition["message"] = "Eviction API: evicting".into();
                 });
-                Ok(ProposedUpdate { value, applied: false, retry: true })
+                // As in Kubernetes, no manager owns the fields.
+                Ok(ProposedUpdate { value, applied: true, retry: true })
             })?;
         }
     }
@@ -183,7 +185,8 @@ fn claim_disruption(state: &State, pod: &Value, dry_run: bool) -> Result<(), Sta
                 return Err(status);
             }
         }
-        Ok(ProposedUpdate { value, applied: false, retry: true })
+        // As in Kubernetes, no manager owns the fields.
+        Ok(ProposedUpdate { value, applied: true, retry: true })
     })?;
     Ok(())
 }

@@ -65,8 +65,10 @@ pub(crate) fn validate_update(old: &Value, new: &Value) -> Vec<Cause> {
 
 /// Copies the ephemeral containers, which `/ephemeralcontainers` changes and nothing else.
 pub(super) fn copy_ephemeral_containers(from: &Value, to: &mut Value) {
-    if let (Some(list), Some(spec)) = (from["spec"].get(EPHEMERAL), to["spec"].as_object_mut()) {
-        spec.insert(EPHEMERAL.to_owned(), list.clone());
+    let Some(spec) = to["spec"].as_object_mut() else { return };
+    match from["spec"].get(EPHEMERAL) {
+        Some(list) => drop(spec.insert(EPHEMERAL.to_owned(), list.clone())),
+        None => drop(spec.remove(EPHEMERAL)),
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let server = apiserver::build(&apiserver::ApiServerFlags {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
+        version: &flags.version,
         hosts: &flags.hosts,
         faults: &flags.faults,
     });
