@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, monitoring, mutants,
-    prometheus, registries, release, soak, test, tidy, wit,
+    page_test, prometheus, registries, release, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -23,7 +23,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Run all tests: guests, host, end to end.
     Test {
-        /// Also run the tests that need programs of others (xtask/src/tools.rs), which are built from published Go modules.
+        /// Also run the tests that need programs of others (xtask/src/tools.rs), which are built from published Go modules, and test the
+        /// status page in a browser.
         #[arg(long)]
         full: bool,
     },
@@ -99,6 +100,8 @@ enum Command {
     Prometheus,
     /// Push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
     Registries,
+    /// Test the status page in Chromium, which must be on PATH or named by PILOTHOUSE_CHROMIUM. Needs Node.js.
+    PageTest,
     /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
@@ -157,6 +160,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Dashboards => monitoring::run(root),
         Command::Registries => registries::run(root, &host::build(root)?),
         Command::Prometheus => prometheus::run(root),
+        Command::PageTest => page_test::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
         Command::Dist(arguments) => delivery::dist(root, &arguments),

@@ -49,6 +49,8 @@ mod monitoring;
 #[cfg(feature = "full")]
 mod mutants;
 #[cfg(feature = "full")]
+mod page_test;
+#[cfg(feature = "full")]
 mod prometheus;
 #[cfg(feature = "full")]
 mod registries;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, cargo, chart, guests, host, prometheus, registries, tidy};
+use crate::{api, cargo, chart, guests, host, page_test, prometheus, registries, tidy};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
 /// published crates. With `full`, it also runs the tests that need programs of others (`tools`).
@@ -26,10 +26,11 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     if full {
         chart::test(root, &binary, &guests)?;
         registries::run(root, &binary)?;
+        page_test::run_if_installed(root)?;
         return prometheus::run(root);
     }
     println!(
-        "test: the chart, the registries and the dashboards were NOT tested with the programs of others: `cargo xtask test --full` does that"
+        "test: the chart, the registries, the status page and the dashboards were NOT tested with the programs of others: `cargo xtask test --full` does that"
     );
     Ok(())
 }

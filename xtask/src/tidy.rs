@@ -21,11 +21,23 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("plugin", &["model"]),
     ("controller", &["cel", "model", "informer", "plugin"]),
     ("registry", &[]),
+    ("otlp", &[]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
     (
         "pilothouse",
-        &["cel", "model", "informer", "listen", "apiserver", "plugin", "controller", "registry", "toolchain"],
+        &[
+            "cel",
+            "model",
+            "informer",
+            "listen",
+            "apiserver",
+            "plugin",
+            "controller",
+            "registry",
+            "otlp",
+            "toolchain",
+        ],
     ),
 ];
 
@@ -36,6 +48,7 @@ const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("informer", &["wasmtime", "pilothouse-plugin"]),
     ("plugin", &["kube", "hyper", "axum", "rustls"]),
     ("registry", &["kube", "wasmtime", "axum", "reqwest"]),
+    ("otlp", &["kube", "wasmtime", "axum", "reqwest"]),
     ("controller", &["wasmtime", "axum"]),
 ];
 

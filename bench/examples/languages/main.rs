@@ -116,6 +116,7 @@ fn request() -> Request {
         attempt: 0,
         extra: Vec::new(),
         event_at: None,
+        host_context: None,
     }
 }
 

@@ -72,6 +72,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- concat $names .Values.status.allowedHosts | uniq | join "," -}}
 {{- end -}}
 
+{{/* The host's configuration file. */}}
+{{- define "pilothouse.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.pluginResource.enabled -}}
+{{- $_ := set $config "pluginResource" (dict "enabled" true "namespaces" .Values.pluginResource.namespaces) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
 {{/* The container's securityContext, and the mounts of the plugins and their sidecars. */}}
 {{- define "pilothouse.pluginMounts" -}}
 {{- $directory := .Values.plugins.directory -}}
@@ -114,7 +123,30 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* What the host may do with objects of the kind Plugin. */}}
+{{- define "pilothouse.pluginResourceRules" -}}
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins"]
+  verbs: ["list", "watch"]
+- apiGroups: ["pilothouse.dev"]
+  resources: ["plugins/status"]
+  verbs: ["patch"]
+{{- end -}}
+
 {{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
+{{/* The URL of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingEndpoint" -}}
+{{- .Values.tracing.endpoint | default (dig "tracing" "endpoint" "" .Values.config) -}}
+{{- end -}}
+
+{{/* The port of the collector of traces. Empty without one. */}}
+{{- define "pilothouse.tracingPort" -}}
+{{- with include "pilothouse.tracingEndpoint" . -}}
+{{- $url := urlParse . -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "pilothouse.validate" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if and (eq $plugins.source "volume") (not $plugins.volume) -}}
@@ -138,11 +170,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (ne .Values.cache.type "volume") .Values.cache.volume -}}
 {{- fail (printf "cache.volume is set, but cache.type is %q: set cache.type to \"volume\"" .Values.cache.type) -}}
 {{- end -}}
+{{- if hasKey .Values.config "pluginResource" -}}
+{{- fail "config.pluginResource is set, which installs neither the CRD nor the host's role for it: set pluginResource.enabled and pluginResource.namespaces" -}}
+{{- end -}}
+{{- $resource := .Values.pluginResource -}}
+{{- if and $resource.namespaces (not $resource.enabled) -}}
+{{- fail "pluginResource.namespaces is set, but pluginResource.enabled is false: enable it, or leave pluginResource.namespaces out" -}}
+{{- end -}}
+{{- if and (has "*" $resource.namespaces) (gt (len $resource.namespaces) 1) -}}
+{{- fail "pluginResource.namespaces contains \"*\", which stands for all namespaces: remove the other entries" -}}
+{{- end -}}
+{{- if and $resource.enabled (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
+{{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
+{{- end -}}
 {{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
 {{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}
 {{- end -}}
 {{- if and .Values.prometheus.serviceMonitor.enabled (not .Values.service.enabled) -}}
 {{- fail "prometheus.serviceMonitor.enabled needs service.enabled: enable the Service, or use prometheus.podMonitor" -}}
+{{- end -}}
+{{- if and .Values.tracing.headersSecret.name (not (include "pilothouse.tracingEndpoint" .)) -}}
+{{- fail "tracing.headersSecret.name is set, but tracing.endpoint is empty: set the URL of the collector" -}}
 {{- end -}}
 {{- $auth := include "pilothouse.auth" . -}}
 {{- if and .Values.prometheus.podMonitor.enabled (eq $auth "kubernetes") (not .Values.prometheus.podMonitor.authorization) -}}

@@ -15,10 +15,12 @@
 //! ```text
 //! clock status user meta
 //! schema storage table
+//! webhooks
 //! patch conversion
 //! registry
 //! request
 //! access
+//! admission
 //! state respond
 //! crd watch discovery openapi
 //! rest
@@ -31,6 +33,7 @@
 //! `rest`, `bootstrap` creates the initial objects, and `server` connects all of it to HTTP.
 
 mod access;
+mod admission;
 mod bootstrap;
 mod clock;
 mod controllers;
@@ -54,6 +57,7 @@ pub mod table;
 mod tests;
 mod user;
 mod watch;
+mod webhooks;
 
 pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};

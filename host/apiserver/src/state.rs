@@ -6,9 +6,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use crate::access::{Access, Authorization};
+use crate::admission::AdmissionControl;
 use crate::clock::{self, Clock};
 use crate::registry::Registry;
 use crate::storage::{HistoryLimits, Storage, Table};
+use crate::webhooks::WebhookClient;
 
 /// The state of the simulated cluster: its objects, the resources it serves, and who may do what.
 pub(crate) struct State {
@@ -21,6 +23,8 @@ pub(crate) struct State {
     pub namespaces: Arc<Table>,
     pub clock: Arc<dyn Clock>,
     pub access: Access,
+    pub admission: AdmissionControl,
+    pub webhooks: Arc<WebhookClient>,
     /// The interval between the bookmarks of a watch.
     pub bookmark_interval: Duration,
 }
@@ -35,6 +39,8 @@ pub(crate) struct StateOptions {
     pub authorization: Authorization,
     /// Whether requests over sockets may come without credentials.
     pub allow_anonymous: bool,
+    /// Whether webhooks are called.
+    pub webhooks: bool,
 }
 
 impl State {
@@ -46,13 +52,17 @@ impl State {
             bookmark_interval,
             authorization,
             allow_anonymous,
+            webhooks,
         } = options;
         let storage = Storage::new(history, first_revision);
         let registry = Registry::built_in(&storage);
+        let client = Arc::new(WebhookClient::new(&storage, webhooks));
         Self {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
+            admission: AdmissionControl::new(&storage, Arc::clone(&client)),
+            webhooks: client,
             access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
             storage,
             clock,

@@ -41,6 +41,8 @@ pub struct Status {
     pub code: u16,
     /// The machine-readable reason: `NotFound`, `Conflict`, ….
     pub reason: &'static str,
+    /// A reason that is none of Kubernetes' own, from an admission webhook. It replaces `reason` in the response.
+    pub custom_reason: Option<Box<str>>,
     /// The human-readable message.
     pub message: String,
     /// The resource concerned and the causes.
@@ -87,7 +89,14 @@ fn qualify(name: &str, group: &str) -> String {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self {
+            code,
+            reason,
+            custom_reason: None,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
     }
 
     fn with_details(mut self, details: Details) -> Self {
@@ -129,6 +138,11 @@ impl Status {
     /// 500 without a reason: kube-apiserver's answer to a create request with a resourceVersion.
     pub fn resource_version_on_create() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
+    }
+
+    /// 500 without a reason: kube-apiserver's answer to an error that it does not classify.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
     }
 
     /// 409: the operation conflicts with the state of the object, as `problem` explains.
@@ -279,11 +293,20 @@ impl Status {
             .with_details(Details { retry_after_seconds, ..Details::default() })
     }
 
+    /// The refusal of an admission webhook, with the code, reason and details that it chose.
+    pub fn denied(code: u16, reason: &str, message: String, details: Option<Details>) -> Self {
+        Self {
+            custom_reason: (!reason.is_empty()).then(|| reason.into()),
+            details: details.map(Box::new),
+            ..Self::new(code, "", message)
+        }
+    }
+
     /// Returns the Status as JSON.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "reason": self.custom_reason.as_deref().unwrap_or(self.reason), "code": self.code,
         });
         if let Some(token) = &self.continue_token {
             status["metadata"]["continue"] = token.as_str().into();

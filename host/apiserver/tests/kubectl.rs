@@ -298,3 +298,32 @@ async fn kubectl_grants_checks_and_revokes_rights() {
     let rules = kubectl.ok("get role reader -o jsonpath={.rules[*].resources}").await;
     assert!(rules.contains("configmaps") && rules.contains("pods"), "{rules}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admission_policies_are_applied_shown_and_obeyed() {
+    let Some(kubectl) = Kubectl::start("policies").await else { return };
+    let policy = "apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: few-entries}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE, UPDATE]}
+  validations:
+    - {expression: '!has(object.data) || size(object.data) < 2', message: too many entries}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: everywhere}
+spec: {policyName: few-entries, validationActions: [Deny]}
+";
+    kubectl.ok_with("apply -f -", policy).await;
+    assert!(kubectl.ok("get validatingadmissionpolicies").await.contains("VALIDATIONS"));
+    kubectl.ok("create configmap few --from-literal=a=1").await;
+    let text = kubectl.fails("create configmap many --from-literal=a=1 --from-literal=b=2", "").await;
+    let expected = "configmaps \"many\" is forbidden: ValidatingAdmissionPolicy 'few-entries' with binding 'everywhere' denied \
+                    request: too many entries";
+    assert!(text.contains(expected), "{text}");
+    kubectl.ok("delete validatingadmissionpolicybinding everywhere").await;
+    kubectl.ok("create configmap many --from-literal=a=1 --from-literal=b=2").await;
+}

@@ -23,8 +23,10 @@ mod logs;
 mod metrics;
 mod name;
 mod outgoing;
+mod plugin_resource;
 mod rollout;
 mod runtime;
+mod trace;
 
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
@@ -36,15 +38,25 @@ pub use config::{descriptor, limits, sidecar};
 pub use explain::{
     CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
-    ServerObject, Situation, TriggerSituation, WatchSituation,
+    ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
-pub use host::{HostOptions, LoadProgress, PluginHost, ProvidedPlugins};
-pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus};
+pub use host::{
+    HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
+};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::PatternError;
-pub use rollout::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
+pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
+pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
-pub use runtime::{ControlError, KeyStateName, PluginKeys, QueuedKey};
+pub use runtime::slow_reconciles::SlowReconcile;
+pub use runtime::{
+    ControlError, KeyStateName, PluginDetails, PluginGrants, PluginKeys, QueuedKey, WatchDetails,
+};
+pub use trace::{
+    Attribute, AttributeValue, Span, SpanContext, SpanId, SpanKind, SpanReceiver, TraceId, TraceOptions,
+    Tracer,
+};

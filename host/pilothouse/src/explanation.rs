@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_controller::{
     EntryDetail, Explanation, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
-    Situation,
+    Situation, printable,
 };
 
 /// One line. It is shown again once its identity changes, which has no durations that grow by themselves.
@@ -19,13 +19,30 @@ impl Line {
         Self { identity: text.clone(), text }
     }
 
-    fn row(name: &str, value: &str) -> Self {
-        Self::new(format!("  {name:<10} {value}"))
-    }
-
     /// Whether one of these lines says the same.
     pub(crate) fn is_among(&self, lines: &[Self]) -> bool {
         lines.iter().any(|line| line.identity == self.identity)
+    }
+}
+
+/// A row of what decides about a key now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// The identity of the line, if the value has durations.
+    identity: Option<String>,
+}
+
+impl Row {
+    fn new(name: &'static str, value: impl Into<String>) -> Self {
+        Self { name, value: value.into(), identity: None }
+    }
+
+    fn into_line(self) -> Line {
+        let Self { name, value, identity } = self;
+        let line = Line::new(format!("  {name:<10} {value}"));
+        Line { identity: identity.unwrap_or(line.identity), ..line }
     }
 }
 
@@ -34,12 +51,13 @@ pub(crate) fn lines(explanation: &Explanation) -> Vec<Line> {
     let Explanation { code, verdict, now, then, .. } = explanation;
     // A verdict may contain a duration, its situation has the rest.
     let mut lines = vec![Line { text: format!("{code}: {verdict}"), identity: code.to_string() }];
-    lines.extend(situation(now));
-    lines.extend(then.iter().map(entry).map(Line::new));
+    lines.extend(situation(now).into_iter().map(Row::into_line));
+    lines.extend(then.iter().map(|entry| Line::new(format!("  {} {}", entry.time, entry_text(entry)))));
     lines
 }
 
-fn situation(now: &Situation) -> Vec<Line> {
+/// Returns what decides now.
+pub(crate) fn situation(now: &Situation) -> Vec<Row> {
     let plugin = &now.plugin;
     let mut state = plugin.state.as_str().to_owned();
     if plugin.paused {
@@ -48,7 +66,12 @@ fn situation(now: &Situation) -> Vec<Line> {
     if !plugin.error.is_empty() {
         state = format!("{state}: {}", plugin.error);
     }
-    let mut lines = vec![Line::row("plugin", &state)];
+    let mut rows = vec![Row::new("plugin", state)];
+    if let Some(version) = &now.version {
+        let digest = version.digest.get(..12).unwrap_or_default();
+        let canary = if version.canary { ", the canary" } else { ", not the canary" };
+        rows.push(Row::new("version", format!("{} ({digest}){canary}", printable(&version.version))));
+    }
     if let Some(watch) = &now.watch {
         let namespaces = match watch.namespaces.as_slice() {
             [] => "all namespaces".to_owned(),
@@ -63,27 +86,27 @@ fn situation(now: &Situation) -> Vec<Line> {
         if let Some(error) = &watch.error {
             text = format!("{text}; it does not work: {error}");
         }
-        lines.push(Line::row("watch", &text));
-        lines.push(Line::row("object", &object(now)));
+        rows.push(Row::new("watch", text));
+        rows.push(Row::new("object", object(now)));
     }
     for trigger in &now.triggers {
         let predicate = match trigger.predicate.as_str() {
             "" => String::new(),
             predicate => format!(", if {}", in_one_line(predicate)),
         };
-        lines.push(Line::row("trigger", &format!("{} queues {}{predicate}", trigger.watch, trigger.queues)));
+        rows.push(Row::new("trigger", format!("{} queues {}{predicate}", trigger.watch, trigger.queues)));
     }
     if let Some(predicate) = &now.predicate {
         for part in &predicate.parts {
             let text = format!("{}: {}", in_one_line(&part.text), value(part.value));
-            lines.push(Line::row("predicate", &text));
+            rows.push(Row::new("predicate", text));
         }
     }
     if let Some(hot_loop) = &now.hot_loop {
-        lines.push(Line::row("hot loop", &hot_loop.text));
+        rows.push(Row::new("hot loop", hot_loop.text.as_str()));
     }
-    lines.push(queue(now.queue.as_ref()));
-    lines
+    rows.push(queue(now.queue.as_ref()));
+    rows
 }
 
 /// Describes the object in the cache or on the server.
@@ -103,8 +126,8 @@ fn object(now: &Situation) -> String {
     }
 }
 
-fn queue(queue: Option<&QueueSituation>) -> Line {
-    let Some(queue) = queue else { return Line::row("queue", "not pending") };
+fn queue(queue: Option<&QueueSituation>) -> Row {
+    let Some(queue) = queue else { return Row::new("queue", "not pending") };
     let time = Duration::from_millis(queue.milliseconds);
     let (state, time) = match queue.state {
         KeyStateName::Processing => ("processing", format!("for {time:.1?}")),
@@ -112,8 +135,8 @@ fn queue(queue: Option<&QueueSituation>) -> Line {
         KeyStateName::Delayed => ("delayed", format!("for another {time:.1?}")),
     };
     let rest = format!("{} failed attempts, {} open writes", queue.attempts, queue.open_writes);
-    let Line { text, .. } = Line::row("queue", &format!("{state} {time}, {rest}"));
-    Line { text, identity: format!("queue {state} {rest}") }
+    let identity = Some(format!("queue {state} {rest}"));
+    Row { identity, ..Row::new("queue", format!("{state} {time}, {rest}")) }
 }
 
 fn value(value: PredicateValue) -> &'static str {
@@ -125,22 +148,24 @@ fn value(value: PredicateValue) -> &'static str {
     }
 }
 
-fn entry(entry: &JournalEntry) -> String {
-    let what = match &entry.what {
+/// Describes what happened, without its time.
+pub(crate) fn entry_text(entry: &JournalEntry) -> String {
+    match &entry.what {
         EntryDetail::Event { watch, change, resource_version, queued, .. } => {
             let watch = if watch.is_empty() { "an earlier watch" } else { watch.as_str() };
             let version = version(*resource_version);
             let outcome = if *queued { "queued the key" } else { "refused by the predicate" };
             format!("{change} in {watch}{version}: {outcome}")
         }
-        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome } => {
+        EntryDetail::Reconcile { reasons, attempt, microseconds, outcome, trace_id } => {
             let reasons = reasons.join(", ");
             let time = Duration::from_micros(u64::from(*microseconds));
             let failed = match attempt {
                 0 => String::new(),
                 attempt => format!(" after {attempt} failed attempts"),
             };
-            format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}")
+            let trace = trace_id.as_ref().map(|id| format!(", trace {id}")).unwrap_or_default();
+            format!("reconciled ({reasons}){failed} in {time:.1?}: {outcome}{trace}")
         }
         EntryDetail::Write { verb, code, resource_version, same_key } => {
             let object = if *same_key { "" } else { " of another object" };
@@ -150,8 +175,7 @@ fn entry(entry: &JournalEntry) -> String {
             };
             format!("{verb}{object}{}: {code}", version(*resource_version))
         }
-    };
-    format!("  {} {what}", entry.time)
+    }
 }
 
 fn version(version: u64) -> String {
@@ -208,6 +232,8 @@ pub(crate) mod tests {
             {"time": "T2", "type": "write", "verb": "patch", "code": 200, "resourceVersion": 813, "sameKey": false},
             {"time": "T3", "type": "reconcile", "reasons": ["created", "retry"], "attempt": 1, "microseconds": 1500,
              "outcome": "done"},
+            {"time": "T4", "type": "reconcile", "reasons": ["updated"], "attempt": 0, "microseconds": 2500,
+             "outcome": "done", "traceId": "0af7"},
         ]);
         let expected = [
             "PredicateFalse: a < b is false",
@@ -222,9 +248,18 @@ pub(crate) mod tests {
             "  T1 updated in foos rv 812: refused by the predicate",
             "  T2 patch of another object rv 813: HTTP 200",
             "  T3 reconciled (created, retry) after 1 failed attempts in 1.5ms: done",
+            "  T4 reconciled (updated) in 2.5ms: done, trace 0af7",
         ];
         assert_eq!(texts(&now, &then), expected);
         assert_eq!(texts(&json!({}), &json!([])).len(), 3, "without a running version");
+    }
+
+    #[test]
+    fn the_version_that_reconciles_the_key_is_shown_beside_a_canary() {
+        let version = |canary| json!({"digest": "ab".repeat(32), "version": "2.0", "canary": canary});
+        let line = |canary| texts(&json!({"version": version(canary)}), &json!([])).remove(2);
+        assert_eq!(line(true), "  version    2.0 (abababababab), the canary");
+        assert_eq!(line(false), "  version    2.0 (abababababab), not the canary");
     }
 
     #[test]

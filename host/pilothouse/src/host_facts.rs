@@ -10,6 +10,7 @@ pub(crate) fn build() -> Value {
         ("developer-tools", cfg!(feature = "developer-tools")),
         ("embedded-server", cfg!(feature = "embedded-server")),
         ("jemalloc", cfg!(feature = "jemalloc")),
+        ("traces", cfg!(feature = "traces")),
     ]
     .into_iter()
     .filter_map(|(name, is_enabled)| is_enabled.then_some(name))

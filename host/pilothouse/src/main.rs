@@ -1,7 +1,8 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 //!
 //! The feature `embedded-server` adds the embedded API server, and `developer-tools` what plugin authors use. Both are enabled by
-//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries.
+//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries, and `traces` traces for an OpenTelemetry
+//! collector.
 
 #[cfg(feature = "developer-tools")]
 mod build;
@@ -24,6 +25,8 @@ mod startup;
 mod summary;
 #[cfg(feature = "developer-tools")]
 mod template;
+#[cfg(feature = "traces")]
+mod traces;
 
 use std::process::ExitCode;
 
@@ -79,6 +82,7 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Preflight(flags) => Box::pin(commands::preflight::run(flags)).await,
         Command::Size(flags) => Box::pin(commands::size::run(flags)).await,
         Command::Bundle(flags) => Box::pin(commands::bundle::run(flags)).await,
+        Command::Show(flags) => commands::show::run(flags).await,
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,
@@ -88,6 +92,7 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Pause(flags) => commands::control::pause(flags).await,
         Command::Resume(flags) => commands::control::resume(flags).await,
         Command::Rollback(flags) => commands::control::rollback(flags).await,
+        Command::Promote(flags) => commands::control::promote(flags).await,
         Command::Completions(flags) => commands::completions::run(&flags),
         Command::ManPages(flags) => commands::completions::write_man_pages(&flags),
         Command::Compile(flags) => commands::compile::run(&flags),

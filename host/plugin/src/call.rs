@@ -1,5 +1,7 @@
 //! Calls of a guest's exports: their arguments and their results.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +48,40 @@ pub struct Request {
     /// When the host received the oldest of the changes among the reasons; `None` if there is none. For the host's metrics: the guest does
     /// not receive it.
     pub event_at: Option<Instant>,
+    /// Data of the host that its functions find in the call; the guest does not receive it.
+    pub host_context: Option<HostContext>,
+}
+
+/// Data of the host that accompanies a call. Two values are equal if they are the same one.
+#[derive(Clone)]
+pub struct HostContext(Arc<dyn Any + Send + Sync>);
+
+impl HostContext {
+    /// Wraps a value.
+    #[must_use]
+    pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Self {
+        Self(value)
+    }
+
+    /// Returns the value; `None` if it is of another type.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.0).downcast().ok()
+    }
+}
+
+impl PartialEq for HostContext {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for HostContext {}
+
+impl fmt::Debug for HostContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostContext")
+    }
 }
 
 /// The result of a successful `reconcile`.

@@ -38,7 +38,7 @@ mod ticker;
 pub use abi::{AbiFormat, abi_text};
 pub use api_error::{ApiError, Cause, Rule};
 pub use artifact::{KeepError, KeptCode, check_cache_directory};
-pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
+pub use call::{Call, DescribeError, Failure, HostContext, Observation, Outcome, Reason, Request};
 pub use compile::{
     COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess, LoadPermit,
     WriteError, write_compiled,

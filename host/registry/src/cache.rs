@@ -164,6 +164,14 @@ impl Cache {
         manifest.parse().ok().filter(|_| found == repository)
     }
 
+    /// Forgets what a plugin was last started from.
+    ///
+    /// # Errors
+    /// Errors if the record cannot be removed.
+    pub(crate) fn remove_record(&self, name: &str) -> Result<(), RegistryError> {
+        remove_file(&self.folder.join("records").join(name))
+    }
+
     /// Puts a file into the folder of plugins, at once and as a whole.
     ///
     /// # Errors
@@ -199,11 +207,7 @@ impl Cache {
     /// # Errors
     /// Errors if it cannot be removed.
     pub fn remove_plugin_file(&self, file_name: &str) -> Result<(), RegistryError> {
-        let path = self.plugins().join(file_name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_write(&path, &error)),
-            _ => Ok(()),
-        }
+        remove_file(&self.plugins().join(file_name))
     }
 
     /// Returns the names of the files in the folder of plugins.
@@ -274,6 +278,13 @@ impl Drop for PartialFile {
 
 fn file_name(digest: Digest) -> String {
     format!("sha256-{}", digest.hex())
+}
+
+fn remove_file(path: &Path) -> Result<(), RegistryError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_write(path, &error)),
+        _ => Ok(()),
+    }
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> RegistryError {

@@ -40,5 +40,8 @@ pub use signature::{
     Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
     verify,
 };
-pub use source::{OnViolation, PluginEntry, PluginSource, RegistrySettings, SourceObserver, credentials};
+pub use source::{
+    AddedPlugins, OnViolation, PluginEntry, PluginSource, RegistrySettings, SourceObserver, SourceReport,
+    credentials,
+};
 pub use tls::Tls;

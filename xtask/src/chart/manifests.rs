@@ -47,7 +47,7 @@ pub(super) fn stale(root: &Path) -> Result<Vec<String>> {
     let header = header(root)?;
     let is_stale =
         |path: &PathBuf| !fs::read_to_string(root.join(path)).is_ok_and(|text| text.starts_with(&header));
-    Ok([service_path(), monitoring_path()]
+    Ok([service_path(), monitoring_path(), crd_path()]
         .iter()
         .filter(|path| is_stale(path))
         .map(|path| problem(path))
@@ -78,6 +78,10 @@ fn monitoring_path() -> PathBuf {
     Path::new(FOLDER).join("monitoring.yaml")
 }
 
+fn crd_path() -> PathBuf {
+    Path::new(FOLDER).join("plugin-crd.yaml")
+}
+
 fn render(root: &Path, helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
     let header = header(root)?;
     let template = |arguments: &[&str]| {
@@ -98,9 +102,12 @@ fn render(root: &Path, helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
         arguments.extend(["--show-only", "templates/dashboards.yaml"]);
     }
     let monitoring = template(&arguments)?;
+    let of_crd = ["--set", "pluginResource.enabled=true", "--set", "pluginResource.crd.keep=false"];
+    let crd = template(&[&of_crd[..], &["--show-only", "templates/plugincrd.yaml"]].concat())?;
     Ok(vec![
         (service_path(), format!("{header}{NAMESPACE}{service}")),
         (monitoring_path(), format!("{header}{monitoring}")),
+        (crd_path(), format!("{header}{crd}")),
     ])
 }
 
@@ -169,13 +176,14 @@ mod tests {
             fs::write(root.join(path), text).expect("written");
         };
         write(service_path());
+        write(crd_path());
         let problems = stale(root).expect("checked");
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains("monitoring.yaml"), "{problems:?}");
         write(monitoring_path());
         assert_eq!(stale(root).expect("checked"), Vec::<String>::new());
         fs::write(root.join(CHART).join("templates/a.yaml"), "changed").expect("written");
-        assert_eq!(stale(root).expect("checked").len(), 2);
+        assert_eq!(stale(root).expect("checked").len(), 3);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Variant {
     pub(super) fn feature_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Full => &[],
-            Self::Small => &["--no-default-features", "--features", "jemalloc,registry"],
+            Self::Small => &["--no-default-features", "--features", "jemalloc,registry,traces"],
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::conversion::ConversionWebhook;
 use crate::meta;
 use crate::registry::{
     CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity,
@@ -11,17 +12,25 @@ use crate::registry::{
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
+use crate::webhooks::WebhookClient;
 
 /// Returns the endpoints of a CRD's served versions.
-pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClient>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
+    let webhook = ConversionWebhook::parse(&spec["conversion"], client).map(Arc::new);
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));
     let storage_version = versions.iter().find(|version| version["storage"] == true);
     let stored =
         storage_version.map(|version| (Arc::new(schema(version)), schema_identity(open_api(version))));
     let served = versions.into_iter().filter(|version| version["served"] == true);
-    served.map(|version| endpoint(version, Arc::clone(&resource), stored.clone())).collect()
+    served
+        .map(|version| {
+            let mut endpoint = endpoint(version, Arc::clone(&resource), stored.clone());
+            endpoint.webhook.clone_from(&webhook);
+            endpoint
+        })
+        .collect()
 }
 
 fn open_api(version: &Value) -> &Value {
@@ -61,6 +70,11 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
         custom: Some(CrdInfo {
             crd: meta::text(crd, "name").to_owned(),
             terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+            storage_version: {
+                let stored = versions.iter().find(|version| version["storage"] == true);
+                let name = stored.map(|version| text(&version["name"])).unwrap_or_default();
+                format!("{}/{name}", spec["group"].as_str().unwrap_or_default())
+            },
         }),
         table: Arc::clone(table),
     }

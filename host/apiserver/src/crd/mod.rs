@@ -4,6 +4,7 @@
 //! the custom resource is served before the response to the CRD's creation is sent.
 
 mod approval;
+mod conversion;
 pub(crate) mod endpoints;
 mod prepare;
 mod validate;

@@ -3,7 +3,7 @@
 use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
-use super::approval;
+use super::{approval, conversion};
 use crate::meta;
 use crate::schema::{MAX_PATTERNS_SIZE, MAX_RULES_LENGTH, Schema, field, rules_length};
 use crate::status::Cause;
@@ -34,21 +34,7 @@ pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     }
     validate_names(spec, &mut causes);
     validate_versions(spec, &mut causes);
-    match spec["conversion"]["strategy"].as_str().unwrap_or("None") {
-        "None" => {}
-        "Webhook" => {
-            let detail = "this server supports only the strategy None";
-            causes.push(field::forbidden("spec.conversion.strategy", detail));
-        }
-        _ => {
-            let strategies = ["None", "Webhook"];
-            causes.push(field::not_supported(
-                "spec.conversion.strategy",
-                &spec["conversion"]["strategy"],
-                &strategies,
-            ));
-        }
-    }
+    conversion::validate(&spec["conversion"], &mut causes);
     approval::validate(crd, old, &mut causes);
     if let Some(old) = old {
         validate_update(crd, old, &mut causes);

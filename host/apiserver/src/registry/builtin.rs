@@ -211,6 +211,11 @@ const ROWS: &[Row] = &[
         .status()
         .flags(&[Generation, ConditionalUpdate, ReturnsDeleted]),
     cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").flags(&[Generation]),
+    cluster(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+        .status()
+        .flags(&[Generation]),
+    cluster(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
+        .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
         .flags(&[Generation]),
     cluster(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews").flags(&[Review]),

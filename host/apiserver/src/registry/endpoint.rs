@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::conversion::{autoscalers, core_events};
+use crate::conversion::{ConversionWebhook, autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
@@ -25,6 +25,8 @@ pub(crate) struct Endpoint {
     pub api_version: String,
     pub resource: Arc<Resource>,
     pub conversion: Conversion,
+    /// The webhook that converts custom resources from and to this version.
+    pub webhook: Option<Arc<ConversionWebhook>>,
     /// The schema of the objects; `None` if it is not known.
     pub schema: Option<Arc<Schema>>,
     /// The form in which a custom resource is stored, and that of this version; `None` for a built-in resource.
@@ -88,6 +90,7 @@ impl Endpoint {
             version: version.to_owned(),
             api_version,
             conversion: Conversion::None,
+            webhook: None,
             schema: None,
             forms: None,
             has_status: false,
@@ -183,9 +186,12 @@ impl Endpoint {
 
     /// Returns whether no schema has to be applied to the object.
     fn is_served_as_stored(&self, stored: &StoredObject) -> bool {
-        self.forms
-            .as_ref()
-            .is_none_or(|forms| stored.schema == forms.stored.1 && forms.served == forms.stored.1)
+        match &self.forms {
+            None => true,
+            // A webhook has converted the object to this version, if it was in another one.
+            Some(forms) if self.webhook.is_some() => stored.schema == forms.served,
+            Some(forms) => stored.schema == forms.stored.1 && forms.served == forms.stored.1,
+        }
     }
 
     /// Parses the object. A custom resource that was written under another schema than today's is pruned and defaulted by that of the storage
@@ -193,6 +199,13 @@ impl Endpoint {
     fn decoded(&self, stored: &StoredObject) -> Value {
         let mut value = stored.value();
         let Some(CustomForms { stored: (schema, identity), served }) = &self.forms else { return value };
+        if self.webhook.is_some() {
+            if let Some(own) = self.schema.as_ref().filter(|_| stored.schema != *served) {
+                own.prune(&mut value);
+                own.apply_defaults(&mut value);
+            }
+            return value;
+        }
         if stored.schema != *identity {
             schema.prune(&mut value);
             schema.apply_defaults(&mut value);
@@ -205,9 +218,13 @@ impl Endpoint {
         value
     }
 
-    /// Returns whether the stored object has fields that the schema of the storage version lacks, or lacks defaults of it.
+    /// Returns whether the stored object has fields that the schema of the storage version lacks, or lacks defaults of it, or is in another
+    /// version that only a webhook can convert.
     pub(crate) fn has_outdated_form(&self, stored: &StoredObject) -> bool {
         let Some(CustomForms { stored: (schema, identity), .. }) = &self.forms else { return false };
+        if self.webhook.is_some() && !self.is_in_storage_version(stored) {
+            return true;
+        }
         if stored.schema == *identity {
             return false;
         }
@@ -225,7 +242,7 @@ impl Endpoint {
     }
 
     /// Converts a value from the stored form to the served form.
-    fn to_served(&self, mut value: Value) -> Value {
+    pub(crate) fn to_served(&self, mut value: Value) -> Value {
         match self.conversion {
             Conversion::None => {}
             Conversion::Events => core_events::to_events_v1(&mut value),
@@ -237,7 +254,7 @@ impl Endpoint {
     }
 
     /// Converts a value from the served form to the stored form.
-    fn to_stored(&self, mut value: Value) -> Value {
+    pub(crate) fn to_stored(&self, mut value: Value) -> Value {
         if let Some(CustomForms { stored: (schema, identity), served }) = &self.forms
             && served != identity
         {

@@ -1,6 +1,7 @@
 //! The resources that the server serves: the built-in kinds and those that CRDs define.
 
 mod builtin;
+mod convert;
 mod endpoint;
 mod resource;
 

@@ -57,11 +57,19 @@ pub(crate) struct CrdInfo {
     pub crd: String,
     /// Whether the CRD is being deleted.
     pub terminating: bool,
+    /// The `apiVersion` that objects are stored in.
+    pub storage_version: String,
 }
 
 impl Resource {
     /// Creates the draft of an object that is to be stored, with the values of its selectable fields.
-    pub(crate) fn draft(&self, value: Value) -> UnstoredObject {
+    pub(crate) fn draft(&self, mut value: Value) -> UnstoredObject {
+        // Built-in kinds are always stored in the same version.
+        if self.custom.is_none()
+            && let Some(object) = value.as_object_mut()
+        {
+            object.remove("apiVersion");
+        }
         let fields =
             self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
         UnstoredObject { value, fields, schema: 0 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::schema::field;
 use crate::status::{Cause, ResourceRef, Status};
@@ -80,6 +80,21 @@ impl Query {
     pub(crate) fn dry_run(&self, options_kind: &str) -> Result<bool, Status> {
         let values: Vec<&str> = self.values("dryRun").filter(|value| !value.is_empty()).collect();
         check_dry_run(&values, options_kind)
+    }
+
+    /// Returns the options of a write as an object without its type, as admission sees them.
+    pub(crate) fn options_value(&self) -> Value {
+        let mut options = Map::new();
+        for name in ["fieldManager", "fieldValidation", "propagationPolicy"] {
+            if let Some(text) = self.get(name) {
+                options.insert(name.into(), text.into());
+            }
+        }
+        let dry_run: Vec<&str> = self.values("dryRun").filter(|value| !value.is_empty()).collect();
+        if !dry_run.is_empty() {
+            options.insert("dryRun".into(), dry_run.into());
+        }
+        Value::Object(options)
     }
 
     /// Parses the options of a write; `kind` is their Kubernetes type, such as `PatchOptions`.

@@ -66,14 +66,19 @@ pub(crate) fn object(
         Form::Plain => json_text(code, endpoint.object_bytes(stored)),
         Form::Table | Form::Metadata => json_value(code, &render_object(endpoint, stored, view, now, true)),
     };
-    for warning in warnings.iter().chain(&endpoint.deprecation) {
+    add_warnings(&mut response, warnings.iter().chain(&endpoint.deprecation));
+    response
+}
+
+/// Adds a `Warning` header for each warning.
+pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterator<Item = &'a String>) {
+    for warning in warnings {
         let text: String = warning.chars().filter(|c| !c.is_control()).collect();
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
-    response
 }
 
 /// Returns an object as JSON: whole, as a table of one row, or as its metadata alone. `with_columns` says whether a table

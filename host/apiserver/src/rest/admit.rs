@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
 use crate::request::options::{FieldValidation, WriteOptions};
@@ -57,6 +58,13 @@ fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
     })
 }
 
+/// Decodes an object that admission changed. Its type remains that of the endpoint.
+pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    value["apiVersion"] = endpoint.api_version.as_str().into();
+    value["kind"] = endpoint.kind().into();
+    decode(endpoint, value, FieldValidation::Ignore).map(drop)
+}
+
 /// Validates an object by its schema. `extra` are causes that the caller found itself.
 pub(crate) fn validate(
     endpoint: &Endpoint,
@@ -95,6 +103,14 @@ pub(crate) fn track_managed_fields(
 ) {
     if let Some(schema) = &endpoint.schema {
         track_update(schema, old, new, &writer(endpoint, options, subresource, time));
+    }
+}
+
+/// Moves the managed fields of one object to another one.
+pub(crate) fn copy_managed_fields(from: &mut Value, to: &mut Value) {
+    match from["metadata"]["managedFields"].take() {
+        Value::Null => drop(meta::metadata_mut(to).remove("managedFields")),
+        managed => drop(meta::metadata_mut(to).insert("managedFields".into(), managed)),
     }
 }
 

@@ -8,9 +8,9 @@ use crate::crd::{CLEANUP_FINALIZER, endpoints};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::rest::delete::{DeleteOptions, Propagation, delete};
+use crate::rest::delete::{DeleteOptions, Propagation, delete_unchecked};
 use crate::rest::strategy;
-use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
+use crate::rest::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::state::State;
 use crate::storage::Table;
 
@@ -67,7 +67,7 @@ fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, plural) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]));
             let table: Arc<Table> = state.storage.table(&group, &plural);
-            for endpoint in endpoints::from_crd(crd, &table) {
+            for endpoint in endpoints::from_crd(crd, &table, &state.webhooks) {
                 registry.insert(Arc::new(endpoint));
             }
         }
@@ -94,7 +94,7 @@ fn delete_custom_resources(state: &State, name: &str) {
     for object in objects {
         let options = DeleteOptions::for_uid(&object.uid, Propagation::Background);
         // The object may have been deleted or replaced meanwhile. `after_delete` of the remaining ones finishes the CRD.
-        let _ = delete(state, &endpoint, (&object.namespace, &object.name), &options);
+        let _ = delete_unchecked(state, &endpoint, (&object.namespace, &object.name), &options);
     }
 }
 
@@ -141,9 +141,10 @@ fn retry_name_conflicts(state: &State) {
         if is_waiting {
             let options = WriteOptions::internal("apiextensions-apiserver");
             // An update without a change checks the names again; see `crd::prepare`.
-            let result = update(state, crds, ("", &crd.name), UpdateTarget::Object, &options, |old| {
-                Ok(ProposedUpdate { value: old.clone(), applied: true, retry: true })
-            });
+            let result =
+                update_unchecked(state, crds, ("", &crd.name), UpdateTarget::Object, &options, |old| {
+                    Ok(ProposedUpdate { value: old.clone(), applied: true, retry: true })
+                });
             if let Err(error) = result {
                 tracing::debug!(%error, crd = %crd.name, "cannot accept the names of a CRD");
             }

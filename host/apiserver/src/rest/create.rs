@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::internal::ControllerAdmission;
 use super::{WriteResult, admit, crd_sync, defaults, strategy};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -15,7 +17,7 @@ use crate::storage::{StoredObject, WriteError};
 /// How many names are generated before a conflict is reported.
 const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// Creates an object. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
+/// Creates an object for a controller. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
 pub(crate) fn create(
     state: &State,
     endpoint: &Endpoint,
@@ -23,27 +25,43 @@ pub(crate) fn create(
     value: Value,
     options: &WriteOptions,
 ) -> Result<WriteResult, Status> {
-    create_tracked(state, endpoint, namespace, value, options, false)
+    let controller = ControllerAdmission::begin(state, endpoint, &options.manager);
+    let admission = controller.admission();
+    controller.complete(create_admitted(state, endpoint, namespace, value, options, admission))
 }
 
-/// Creates an object from an applied configuration, which already has its managed fields.
-pub(crate) fn create_applied(
+/// Creates an object that admission may change or refuse.
+pub(crate) async fn create_admitted(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
     value: Value,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
-    create_tracked(state, endpoint, namespace, value, options, true)
+    create_tracked(state, endpoint, namespace, (value, false), options, admission).await
 }
 
-fn create_tracked(
+/// Creates an object from an applied configuration, which already has its managed fields.
+pub(crate) async fn create_applied(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
-    mut value: Value,
+    value: Value,
     options: &WriteOptions,
-    tracked: bool,
+    admission: &Admission<'_>,
+) -> Result<WriteResult, Status> {
+    create_tracked(state, endpoint, namespace, (value, true), options, admission).await
+}
+
+/// Creates an object. The flag says whether it already has its managed fields.
+async fn create_tracked(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    (mut value, tracked): (Value, bool),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
@@ -54,9 +72,10 @@ fn create_tracked(
         let problem = "create not allowed while custom resource definition is terminating";
         return Err(Status::method_not_allowed(problem));
     }
+    let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
-    let warnings = admit::decode(endpoint, &mut value, options.validation)?;
     for attempt in 1.. {
         let mut value = value.clone();
         if requested.is_empty() && !name_prefix.is_empty() {
@@ -66,10 +85,15 @@ fn create_tracked(
         admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         if !tracked {
-            admit::track_managed_fields(endpoint, None, &mut value, options, "", &state.now());
+            track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
         defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
+        if admission.is_active() {
+            let write = write_request(endpoint, namespace, &name, options);
+            admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
+        }
+        let value = endpoint.to_storage(value).await?;
         match store(state, endpoint, namespace, value, options.dry_run) {
             Err(status)
                 if status.reason == "AlreadyExists"
@@ -78,11 +102,76 @@ fn create_tracked(
             Err(status) => return Err(status),
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, &name, options.dry_run);
+                warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }
         }
     }
     unreachable!("the last attempt returns; {about:?}")
+}
+
+fn write_request<'a>(
+    endpoint: &'a Endpoint,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    options: &WriteOptions,
+) -> WriteRequest<'a> {
+    WriteRequest {
+        operation: Operation::Create,
+        endpoint,
+        subresource: "",
+        namespace: namespace.unwrap_or_default(),
+        name,
+        dry_run: options.dry_run,
+    }
+}
+
+/// Lets admission change a new object. If it does, returns the object as the client sent it.
+async fn mutate(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    value: &mut Value,
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<Option<Value>, Status> {
+    if !admission.is_active() {
+        return Ok(None);
+    }
+    let before = value.clone();
+    let name = meta::text(&before, "name");
+    if let Some(namespace) = namespace {
+        // Before webhooks are called, because kube-apiserver asks for the namespace first.
+        check_namespace(state, endpoint, state.namespaces.get("", namespace).as_ref(), namespace, name)?;
+    }
+    let mut new = Some(value.take());
+    let write = write_request(endpoint, namespace, name, options);
+    let is_changed = admission.mutate(&write, &mut new, None).await?;
+    *value = new.unwrap_or_default();
+    if !is_changed {
+        return Ok(None);
+    }
+    admit::decode_mutated(endpoint, value)?;
+    check_scope(endpoint, namespace, value)?;
+    Ok(Some(before))
+}
+
+/// Records the managed fields of a new object. The client owns what it sent, not what admission added.
+fn track(
+    state: &State,
+    endpoint: &Endpoint,
+    value: &mut Value,
+    before_mutation: Option<&Value>,
+    options: &WriteOptions,
+) {
+    let now = state.now();
+    let Some(before) = before_mutation else {
+        return admit::track_managed_fields(endpoint, None, value, options, "", &now);
+    };
+    let mut sent = before.clone();
+    prepare(state, endpoint, &mut sent);
+    admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
+    admit::copy_managed_fields(&mut sent, value);
 }
 
 /// Sets the object's namespace to that of the path, or rejects an object with another namespace.
@@ -120,6 +209,26 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     strategy::prepare_create(state, endpoint, value, &now);
 }
 
+/// Errors if the namespace of a new object does not exist, or is being deleted.
+fn check_namespace(
+    state: &State,
+    endpoint: &Endpoint,
+    found: Option<&Arc<StoredObject>>,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    let about = endpoint.resource_ref();
+    match found {
+        None => {
+            let registry = state.registry();
+            let about = registry.endpoint("", "v1", "namespaces").map_or(about, |found| found.resource_ref());
+            Err(Status::not_found(about, namespace))
+        }
+        Some(found) if found.deleting => Err(Status::namespace_terminating(about, name, namespace)),
+        Some(_) => Ok(()),
+    }
+}
+
 fn store(
     state: &State,
     endpoint: &Endpoint,
@@ -134,18 +243,8 @@ fn store(
     // Locked until the object is stored, so that its namespace cannot start terminating in between.
     let namespaces = namespace.map(|_| state.namespaces.lock_read());
     if let Some(namespace) = namespace {
-        match namespaces.as_ref().and_then(|namespaces| namespaces.get("", namespace)) {
-            None => {
-                let registry = state.registry();
-                let about =
-                    registry.endpoint("", "v1", "namespaces").map_or(about, |found| found.resource_ref());
-                return Err(Status::not_found(about, namespace));
-            }
-            Some(found) if found.deleting => {
-                return Err(Status::namespace_terminating(about, &name, namespace));
-            }
-            Some(_) => {}
-        }
+        let found = namespaces.as_ref().and_then(|namespaces| namespaces.get("", namespace));
+        check_namespace(state, endpoint, found, namespace, &name)?;
     }
     if dry_run {
         return match table.get(namespace.unwrap_or_default(), &name) {

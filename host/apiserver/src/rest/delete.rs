@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::internal::{ControllerAdmission, complete};
 use super::{crd_sync, strategy};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::clock;
 use crate::meta;
 use crate::registry::Endpoint;
@@ -19,6 +21,9 @@ use crate::storage::{StoredObject, UnstoredObject};
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// The controllers that delete objects, as webhooks see them.
+const CONTROLLERS: &str = "kube-controller-manager";
 
 /// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,12 +95,34 @@ impl DeleteOptions {
     }
 }
 
-/// Deletes an object, or marks it for deletion if it has finalizers or a grace period.
+/// Deletes an object, or marks it for deletion if it has finalizers or a grace period. For controllers.
 pub(crate) fn delete(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    options: &DeleteOptions,
+) -> Result<DeleteResult, Status> {
+    let controller = ControllerAdmission::begin(state, endpoint, CONTROLLERS);
+    controller.complete(delete_admitted(state, endpoint, key, options, controller.admission()))
+}
+
+/// Deletes an object as [`delete`] does, without admission.
+pub(crate) fn delete_unchecked(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    options: &DeleteOptions,
+) -> Result<DeleteResult, Status> {
+    complete(delete_admitted(state, endpoint, key, options, &Admission::bypassed()))
+}
+
+/// Deletes an object as [`delete`] does, unless admission refuses it.
+pub(crate) async fn delete_admitted(
     state: &State,
     endpoint: &Endpoint,
     (namespace, name): (&str, &str),
     options: &DeleteOptions,
+    admission: &Admission<'_>,
 ) -> Result<DeleteResult, Status> {
     strategy::check_deletable(endpoint, name)?;
     let table = &endpoint.resource.table;
@@ -103,6 +130,9 @@ pub(crate) fn delete(
         let current =
             table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
         check_preconditions(endpoint, &current, options)?;
+        if admission.is_active() {
+            admit(endpoint, &current, options, admission).await?;
+        }
         let old = current.value();
         let mut new = old.clone();
         mark_for_deletion(state, endpoint, &mut new, options);
@@ -132,6 +162,27 @@ pub(crate) fn delete(
         crd_sync::after_delete(state, endpoint);
         return Ok(DeleteResult::Deleted(object));
     }
+}
+
+/// Asks admission whether an object may be deleted. Mutating webhooks are asked, too, but have nothing to change.
+async fn admit(
+    endpoint: &Endpoint,
+    current: &Arc<StoredObject>,
+    options: &DeleteOptions,
+    admission: &Admission<'_>,
+) -> Result<(), Status> {
+    let write = WriteRequest {
+        operation: Operation::Delete,
+        endpoint,
+        subresource: "",
+        namespace: &current.namespace,
+        name: &current.name,
+        dry_run: options.dry_run,
+    };
+    let present = endpoint.present(Arc::clone(current)).await?;
+    let old = endpoint.served_value(&present);
+    admission.mutate(&write, &mut None, Some(&old)).await?;
+    admission.validate(&write, Objects { new: None, old: Some(&old) }).await
 }
 
 fn check_preconditions(

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use http::{Method, StatusCode, header};
 use serde_json::Value;
 
-use super::delete::{DeleteOptions, DeleteResult, delete};
+use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
-use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, admit, create, patch, pod_actions, pods, review, scale, token};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -28,10 +29,11 @@ struct Call<'a> {
     /// The effective user, or `None` if every request is allowed.
     user: Option<&'a Arc<User>>,
     view: View,
+    admission: Admission<'a>,
 }
 
 /// Answers a request for a collection, an object or a subresource.
-pub(crate) fn resource(
+pub(crate) async fn resource(
     state: &State,
     endpoint: &Arc<Endpoint>,
     path: &ObjectPath,
@@ -48,30 +50,57 @@ pub(crate) fn resource(
         return Err(Status::no_such_resource());
     }
     let view = View::parse(request.header("accept"), &request.query)?;
-    let call = Call { state, endpoint, path, request, user, view };
+    let admission = begin_admission(state, verb, request, user)?;
+    let call = Call { state, endpoint, path, request, user, view, admission };
     if endpoint.resource.strategy.is_review {
         return call.review(verb);
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
-    if path.subresource.as_deref() == Some("token") {
-        return call.token();
-    }
-    if let Some(action @ ("binding" | "eviction")) = path.subresource.as_deref() {
-        return call.pod_action(action);
-    }
-    match verb {
-        Verb::Get => call.get(),
-        Verb::List => call.list(),
+    let answer = match verb {
+        _ if path.subresource.as_deref() == Some("token") => call.token().await,
+        _ if matches!(path.subresource.as_deref(), Some("binding" | "eviction")) => call.pod_action().await,
+        Verb::Get => call.get().await,
+        Verb::List => call.list().await,
         Verb::Watch => call.watch(),
-        Verb::Create if path.name.is_none() => call.create(),
-        Verb::Update => call.update(),
-        Verb::Patch => call.patch(),
-        Verb::Delete if path.subresource.is_none() => call.delete(),
-        Verb::DeleteCollection => call.delete_collection(),
+        Verb::Create if path.name.is_none() => call.create().await,
+        Verb::Update => call.update().await,
+        Verb::Patch => call.patch().await,
+        Verb::Delete if path.subresource.is_none() => call.delete().await,
+        Verb::DeleteCollection => call.delete_collection().await,
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed(request.method.as_str())),
+    };
+    // Those of a write that succeeded are in its response already.
+    let warnings = call.admission.take_warnings();
+    if warnings.is_empty() {
+        return answer;
     }
+    let mut answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    respond::add_warnings(&mut answer, &warnings);
+    Ok(answer)
+}
+
+/// Begins the admission of a write; of other requests, or if nothing is configured, one that allows everything.
+fn begin_admission<'a>(
+    state: &'a State,
+    verb: Verb,
+    request: &Request,
+    user: Option<&Arc<User>>,
+) -> Result<Admission<'a>, Status> {
+    let is_write = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    if !is_write || !state.admission.is_configured() {
+        return Ok(Admission::bypassed());
+    }
+    let user = match user {
+        Some(user) => Arc::clone(user),
+        None => state.access.effective_user(request)?,
+    };
+    let options = match verb {
+        Verb::Delete | Verb::DeleteCollection if !request.body.is_empty() => body::decode(request)?,
+        _ => request.query.options_value(),
+    };
+    Ok(state.admission.begin(state.registry(), user, options))
 }
 
 impl Call<'_> {
@@ -94,10 +123,11 @@ impl Call<'_> {
         Ok(WriteOptions { author: self.user.cloned(), ..options })
     }
 
-    fn get(&self) -> Result<Answer, Status> {
+    async fn get(&self) -> Result<Answer, Status> {
         let (namespace, name) = self.key();
         let found = self.endpoint.resource.table.get(namespace, name);
         let object = found.ok_or_else(|| Status::not_found(self.endpoint.resource_ref(), name))?;
+        let object = self.endpoint.present(object).await?;
         if let (UpdateTarget::Scale, Some(paths)) =
             (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
@@ -107,8 +137,9 @@ impl Call<'_> {
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
-    fn list(&self) -> Result<Answer, Status> {
-        let listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
+    async fn list(&self) -> Result<Answer, Status> {
+        let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
+        self.endpoint.present_all(&mut listing.objects).await?;
         Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
     }
 
@@ -120,16 +151,18 @@ impl Call<'_> {
         Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
     }
 
-    fn create(&self) -> Result<Answer, Status> {
+    async fn create(&self) -> Result<Answer, Status> {
         let options = self.write_options("CreateOptions")?;
         let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
         let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
-        let mut written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
+        let (namespace, admission) = (self.namespace(), &self.admission);
+        let mut written =
+            create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await?;
         drop(written.warnings.splice(..0, warnings));
-        Ok(self.write_response(&written))
+        self.write_response(written).await
     }
 
-    fn update(&self) -> Result<Answer, Status> {
+    async fn update(&self) -> Result<Answer, Status> {
         let options = self.write_options("UpdateOptions")?;
         let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
@@ -138,11 +171,12 @@ impl Call<'_> {
             let mut scaled = body::decode(self.request)?;
             body::check_type(&mut scaled, endpoint, scale::API_VERSION, scale::KIND)?;
             let retry = meta::text(&scaled, "resourceVersion").is_empty();
-            let written = update(self.state, endpoint, self.key(), target, &options, |old| {
+            let change = |old: &Value| {
                 let value = scale::set_replicas(endpoint, paths, old, &scaled)?;
                 Ok(ProposedUpdate { value, applied: false, retry })
-            })?;
-            return Ok(self.write_response(&written));
+            };
+            let written = self.write_update(target, &options, change).await?;
+            return self.write_response(written).await;
         }
         let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
         let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
@@ -151,15 +185,26 @@ impl Call<'_> {
         if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
-            let written = create::create(self.state, endpoint, self.namespace(), value, &options)?;
-            return Ok(self.write_response(&written));
+            let (namespace, admission) = (self.namespace(), &self.admission);
+            let written =
+                create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await?;
+            return self.write_response(written).await;
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
-        let mut written = update(self.state, endpoint, self.key(), target, &options, |_| {
-            Ok(ProposedUpdate { value: value.clone(), applied: false, retry })
-        })?;
+        let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
+        let mut written = self.write_update(target, &options, change).await?;
         drop(written.warnings.splice(..0, warnings));
-        Ok(self.write_response(&written))
+        self.write_response(written).await
+    }
+
+    async fn write_update(
+        &self,
+        target: UpdateTarget,
+        options: &WriteOptions,
+        change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+    ) -> Result<WriteResult, Status> {
+        let (endpoint, admission) = (self.endpoint, &self.admission);
+        update_admitted(self.state, endpoint, self.key(), target, options, admission, change).await
     }
 
     /// Checks that the object of a PUT has the name and namespace of the path; sets the name if it is absent.
@@ -182,10 +227,11 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn patch(&self) -> Result<Answer, Status> {
+    async fn patch(&self) -> Result<Answer, Status> {
         let options = self.write_options("PatchOptions")?;
-        let written = patch::patch(self.state, self.endpoint, self.path, self.request, &options)?;
-        Ok(self.write_response(&written))
+        let (path, request, admission) = (self.path, self.request, &self.admission);
+        let written = patch::patch(self.state, self.endpoint, path, request, &options, admission).await?;
+        self.write_response(written).await
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
@@ -193,29 +239,34 @@ impl Call<'_> {
         DeleteOptions::parse(&self.request.query, body.as_ref())
     }
 
-    fn delete(&self) -> Result<Answer, Status> {
+    async fn delete(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
-        let object = match delete(self.state, self.endpoint, self.key(), &options)? {
+        let deleted =
+            delete_admitted(self.state, self.endpoint, self.key(), &options, &self.admission).await?;
+        let object = match deleted {
             DeleteResult::Deleted(last) if !self.endpoint.resource.strategy.returns_deleted => {
                 return Ok(respond::deletion_status(self.endpoint, &last));
             }
             DeleteResult::Deleted(object) | DeleteResult::Pending(object) => object,
         };
+        let object = self.endpoint.present(object).await?;
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
-    fn delete_collection(&self) -> Result<Answer, Status> {
+    async fn delete_collection(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
         for object in &mut listing.objects {
             let key = (&*object.namespace, &*object.name);
-            match delete(self.state, self.endpoint, key, &options) {
+            let deleted = delete_admitted(self.state, self.endpoint, key, &options, &self.admission).await;
+            match deleted {
                 Ok(DeleteResult::Deleted(last) | DeleteResult::Pending(last)) => *object = last,
                 // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
+        self.endpoint.present_all(&mut listing.objects).await?;
         Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
     }
 
@@ -234,43 +285,60 @@ impl Call<'_> {
         Ok(respond::json_value(StatusCode::CREATED, &answer))
     }
 
-    fn token(&self) -> Result<Answer, Status> {
+    async fn token(&self) -> Result<Answer, Status> {
         if self.request.method != Method::POST {
             return Err(Status::method_not_allowed(self.request.method.as_str()));
         }
-        let token = token::create(self.state, self.endpoint, self.key(), self.request)?;
+        let token_request = self.admit_posted(body::decode(self.request)?).await?;
+        let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
     }
 
     /// Binds a Pod to a Node, or evicts it.
-    fn pod_action(&self, action: &str) -> Result<Answer, Status> {
+    async fn pod_action(&self) -> Result<Answer, Status> {
         if self.request.method != Method::POST {
             return Err(Status::method_not_allowed(self.request.method.as_str()));
         }
         let options = self.write_options("CreateOptions")?;
-        let body = body::decode(self.request)?;
-        match action {
-            "binding" => pod_actions::bind(self.state, self.endpoint, self.key(), body, &options)?,
+        let body = self.admit_posted(body::decode(self.request)?).await?;
+        match self.path.subresource.as_deref() {
+            Some("binding") => pod_actions::bind(self.state, self.endpoint, self.key(), body, &options)?,
             _ => pod_actions::evict(self.state, self.endpoint, self.key(), body, &options)?,
         }
         Ok(respond::success(StatusCode::CREATED))
     }
 
-    fn write_response(&self, result: &WriteResult) -> Answer {
+    /// Lets admission change or refuse an object that is posted to a subresource, such as a TokenRequest. Returns the object.
+    async fn admit_posted(&self, object: Value) -> Result<Value, Status> {
+        if !self.admission.is_active() {
+            return Ok(object);
+        }
+        let (namespace, name) = self.key();
+        let write = WriteRequest {
+            operation: Operation::Create,
+            endpoint: self.endpoint,
+            subresource: self.path.subresource.as_deref().unwrap_or_default(),
+            namespace,
+            name,
+            dry_run: self.request.query.dry_run("CreateOptions")?,
+        };
+        let mut new = Some(object);
+        self.admission.mutate(&write, &mut new, None).await?;
+        let object = new.unwrap_or_default();
+        self.admission.validate(&write, Objects { new: Some(&object), old: None }).await?;
+        Ok(object)
+    }
+
+    async fn write_response(&self, result: WriteResult) -> Result<Answer, Status> {
         let code = if result.created { StatusCode::CREATED } else { StatusCode::OK };
+        let object = self.endpoint.present(result.object).await?;
         if let (UpdateTarget::Scale, Some(paths)) =
             (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
-            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&result.object));
-            return respond::json_value(code, &scale);
+            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&object));
+            return Ok(respond::json_value(code, &scale));
         }
-        respond::object(
-            self.endpoint,
-            &result.object,
-            self.view,
-            self.state.clock.now(),
-            code,
-            &result.warnings,
-        )
+        let now = self.state.clock.now();
+        Ok(respond::object(self.endpoint, &object, self.view, now, code, &result.warnings))
     }
 }

@@ -1,6 +1,7 @@
 //! The REST verbs: a file for each, and files for what several of them share.
 //!
-//! HTTP requests and the simulated controllers call the same functions.
+//! HTTP requests and the simulated controllers call the same functions. Those of requests are asynchronous, because webhooks may decide about
+//! a write; `internal` completes them for the server's own writes.
 
 pub(crate) mod admit;
 pub(crate) mod crd_sync;
@@ -8,6 +9,7 @@ pub(crate) mod create;
 mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
+mod internal;
 pub(crate) mod list;
 pub(crate) mod patch;
 mod pod_actions;

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, admit, create, scale};
+use crate::admission::Admission;
 use crate::meta;
 use crate::patch::apply::{ApplyError, apply};
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
@@ -83,12 +84,13 @@ impl Patch {
 }
 
 /// Patches an object or one of its subresources; an apply may create the object.
-pub(crate) fn patch(
+pub(crate) async fn patch(
     state: &State,
     endpoint: &Endpoint,
     path: &ObjectPath,
     request: &Request,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
     let (namespace, name) =
         (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
@@ -99,19 +101,22 @@ pub(crate) fn patch(
                 let cause = field::required("fieldManager", "is required for apply patch");
                 return Err(invalid_options("PatchOptions", cause));
             }
-            apply_patch(state, endpoint, path, config, options)
+            apply_patch(state, endpoint, path, config, options, admission).await
         }
-        patch => update(state, endpoint, (namespace, name), target, options, |old| {
-            let value = if target == UpdateTarget::Scale {
-                let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
-                let scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
-                scale::set_replicas(endpoint, paths, old, &scaled)?
-            } else {
-                patch.apply_to(endpoint.schema.as_deref(), old)?
+        patch => {
+            let change = |old: &Value| {
+                let value = if target == UpdateTarget::Scale {
+                    let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+                    let scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
+                    scale::set_replicas(endpoint, paths, old, &scaled)?
+                } else {
+                    patch.apply_to(endpoint.schema.as_deref(), old)?
+                };
+                check_identity(old, &value)?;
+                Ok(ProposedUpdate { value, applied: false, retry: !patch.has_resource_version() })
             };
-            check_identity(old, &value)?;
-            Ok(ProposedUpdate { value, applied: false, retry: !patch.has_resource_version() })
-        }),
+            update_admitted(state, endpoint, (namespace, name), target, options, admission, change).await
+        }
     }
 }
 
@@ -140,12 +145,13 @@ fn check_identity(old: &Value, new: &Value) -> Result<(), Status> {
 }
 
 /// Server-side apply.
-fn apply_patch(
+async fn apply_patch(
     state: &State,
     endpoint: &Endpoint,
     path: &ObjectPath,
     mut config: Value,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
     let target = UpdateTarget::from_subresource(path.subresource.as_deref());
     let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
@@ -189,14 +195,16 @@ fn apply_patch(
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
     let mut written = if exists || target != UpdateTarget::Object {
-        update(state, endpoint, (namespace.unwrap_or_default(), name), target, options, |old| {
+        let change = |old: &Value| {
             let value = apply_to(Some(old))?;
             Ok(ProposedUpdate {
                 value,
                 applied: true,
                 retry: meta::text(&config, "resourceVersion").is_empty(),
             })
-        })?
+        };
+        let key = (namespace.unwrap_or_default(), name);
+        update_admitted(state, endpoint, key, target, options, admission, change).await?
     } else {
         let uid = meta::text(&config, "uid");
         if !uid.is_empty() {
@@ -206,8 +214,9 @@ fn apply_patch(
             return Err(Status::conflict(endpoint.resource_ref(), name, &problem));
         }
         state.access.authorize_create(options.author.as_ref(), endpoint, namespace, name)?;
-        create::create_applied(state, endpoint, namespace, apply_to(None)?, options)?
+        create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await?
     };
+    warnings.append(&mut written.warnings);
     written.warnings = warnings;
     Ok(written)
 }

@@ -1,10 +1,12 @@
 //! The subresources of a Pod that are actions: binding and eviction, after `k8s.io/kubernetes/pkg/registry/core/pod/storage`.
+//!
+//! Admission decides about the Binding or the Eviction that the client sent, not about the writes that follow from it.
 
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
-use super::delete::{DeleteOptions, delete};
-use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::delete::{DeleteOptions, delete_unchecked};
+use super::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -31,7 +33,7 @@ pub(super) fn bind(
         let about = ResourceRef { group: "", plural: "bindings", kind: "Binding" };
         return Err(Status::invalid(about, key.1, causes));
     }
-    update(state, pods, key, UpdateTarget::Binding, options, |old| {
+    update_unchecked(state, pods, key, UpdateTarget::Binding, options, |old| {
         let value = bound(old, &binding, &state.now()).map_err(|problem| {
             let about = ResourceRef { group: "", plural: "pods/binding", kind: "Pod" };
             Status::conflict(about, key.1, &problem)
@@ -62,7 +64,7 @@ pub(super) fn evict(
         // A changed Pod would not have the version of the precondition any more.
         if !deletion.dry_run && deletion.resource_version.is_none() {
             let internal = WriteOptions::internal(&options.manager);
-            update(state, pods, key, UpdateTarget::Status, &internal, |old| {
+            update_unchecked(state, pods, key, UpdateTarget::Status, &internal, |old| {
                 let value = with_condition(old, "DisruptionTarget", &state.now(), |condition| {
                     condition["reason"] = "EvictionByEvictionAPI".into();
                     condition["message"] = "Eviction API: evicting".into();
@@ -72,7 +74,7 @@ pub(super) fn evict(
             })?;
         }
     }
-    delete(state, pods, key, &deletion)?;
+    delete_unchecked(state, pods, key, &deletion)?;
     Ok(())
 }
 
@@ -170,7 +172,7 @@ fn claim_disruption(state: &State, pod: &Value, dry_run: bool) -> Result<(), Sta
     }
     let options = WriteOptions { dry_run, ..WriteOptions::internal("kube-apiserver") };
     let key = (&*budget.namespace, &*budget.name);
-    update(state, endpoint, key, UpdateTarget::Status, &options, |old| {
+    update_unchecked(state, endpoint, key, UpdateTarget::Status, &options, |old| {
         let mut value = old.clone();
         match decide(old, pod, &state.now()) {
             Decision::Allowed => {}

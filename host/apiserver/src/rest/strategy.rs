@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
 use super::{defaults, pods, services};
+use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
 use crate::registry::Endpoint;
@@ -113,6 +114,7 @@ pub(crate) fn prepare_update(
             crd::prepare(state, new, Some(old), &state.now());
             return crd::validate(new, Some(old));
         }
+        (admission::GROUP, _) if target == UpdateTarget::Object => return validate_admission(new, endpoint),
         _ => {}
     }
     Vec::new()
@@ -148,8 +150,13 @@ pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> 
     } else if endpoint.is_core("services") {
         services::validate(endpoint, value, None)
     } else {
-        Vec::new()
+        validate_admission(value, endpoint)
     }
+}
+
+/// Returns what is invalid in a webhook configuration, a policy or a binding.
+fn validate_admission(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
+    validation::validate(&endpoint.resource.group, &endpoint.resource.names.plural, value)
 }
 
 /// Errors with 403 for objects that cannot be deleted.

@@ -11,7 +11,7 @@ use crate::access::{AUDIENCE, Token};
 use crate::clock;
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::{Request, body};
+use crate::request::body;
 use crate::schema::field;
 use crate::state::State;
 use crate::status::Status;
@@ -28,14 +28,13 @@ pub(crate) fn create(
     state: &State,
     accounts: &Endpoint,
     (namespace, name): (&str, &str),
-    request: &Request,
+    mut token_request: Value,
 ) -> Result<Value, Status> {
     let account = accounts
         .resource
         .table
         .get(namespace, name)
         .ok_or_else(|| Status::not_found(accounts.resource_ref(), name))?;
-    let mut token_request = body::decode(request)?;
     body::check_type(&mut token_request, accounts, API_VERSION, KIND)?;
     let lifetime = lifetime(&token_request["spec"]["expirationSeconds"]).map_err(|cause| {
         let about = crate::status::ResourceRef {

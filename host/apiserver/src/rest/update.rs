@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{WriteResult, admit, crd_sync, pods, strategy};
+use super::internal::{ControllerAdmission, complete};
+use super::{WriteResult, admit, crd_sync, pods, scale, strategy};
+use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -70,7 +72,7 @@ pub(crate) struct ProposedUpdate {
     pub retry: bool,
 }
 
-/// Replaces an object by the result of `change`, which gets the current state in the served version.
+/// Replaces an object by the result of `change`, which gets the current state in the served version. For controllers.
 ///
 /// After a conflicting write, `change` is called again with the new state if it returned `retry`.
 pub(crate) fn update(
@@ -81,22 +83,81 @@ pub(crate) fn update(
     options: &WriteOptions,
     change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
 ) -> Result<WriteResult, Status> {
+    let stored = storage_endpoint(state, endpoint);
+    let endpoint = stored.as_deref().unwrap_or(endpoint);
+    let controller = ControllerAdmission::begin(state, endpoint, &options.manager);
+    let admission = controller.admission();
+    controller.complete(update_admitted(state, endpoint, key, target, options, admission, change))
+}
+
+/// Replaces an object as [`update`] does, without admission.
+pub(crate) fn update_unchecked(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    target: UpdateTarget,
+    options: &WriteOptions,
+    change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+) -> Result<WriteResult, Status> {
+    complete(update_admitted(state, endpoint, key, target, options, &Admission::bypassed(), change))
+}
+
+/// Returns the endpoint that serves custom resources as they are stored, so that no webhook needs to convert them.
+fn storage_endpoint(state: &State, endpoint: &Endpoint) -> Option<Arc<Endpoint>> {
+    let custom = endpoint.resource.custom.as_ref().filter(|_| endpoint.webhook.is_some())?;
+    let (group, version) = custom.storage_version.split_once('/')?;
+    state.registry().endpoint(group, version, &endpoint.resource.names.plural).cloned()
+}
+
+/// Replaces an object as [`update`] does; admission may change or refuse the new state.
+pub(crate) async fn update_admitted(
+    state: &State,
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    target: UpdateTarget,
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+    change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+) -> Result<WriteResult, Status> {
     let (namespace, name) = key;
     let table = &endpoint.resource.table;
+    let write = WriteRequest {
+        operation: Operation::Update,
+        endpoint,
+        subresource: target.subresource(),
+        namespace,
+        name,
+        dry_run: options.dry_run,
+    };
     for attempt in 1.. {
         let current =
             table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
-        let old = endpoint.served_value(&current);
-        let ProposedUpdate { value: new, applied, retry } = change(&old)?;
+        let present = endpoint.present(Arc::clone(&current)).await?;
+        let old = endpoint.served_value(&present);
+        let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
-        let (new, warnings) = prepare(state, endpoint, target, &old, new, options, applied)?;
+        let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
+        warnings.dedup();
+        let sent = mutate(&write, target, &old, &mut new, admission).await?;
+        let causes = prepare(state, endpoint, target, &old, &mut new);
+        admit::validate(endpoint, &new, Some(&old), causes)?;
+        state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
+        if !applied {
+            track(state, &write, &old, &mut new, sent, options);
+        }
+        if admission.is_active() {
+            validate(&write, target, &old, &new, admission).await?;
+        }
         // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
         if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
+            warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
+        let new = endpoint.to_storage(new).await?;
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);
+                warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: false, warnings });
             }
             Err(_) if retry && attempt < MAX_CONFLICT_ATTEMPTS => {}
@@ -104,6 +165,64 @@ pub(crate) fn update(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Lets admission change the new state. If it does, returns the state as the client sent it.
+async fn mutate(
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    old: &Value,
+    new: &mut Value,
+    admission: &Admission<'_>,
+) -> Result<Option<Value>, Status> {
+    if !admission.is_active() {
+        return Ok(None);
+    }
+    let endpoint = write.endpoint;
+    let sent = new.clone();
+    let is_changed = match &endpoint.scale {
+        // The object of `/scale` is the Scale.
+        Some(paths) if target == UpdateTarget::Scale => {
+            let mut scaled = Some(scale::from_object(endpoint, paths, new));
+            let old = scale::from_object(endpoint, paths, old);
+            let is_changed = admission.mutate(write, &mut scaled, Some(&old)).await?;
+            *new = scale::set_replicas(endpoint, paths, new, &scaled.unwrap_or_default())?;
+            is_changed
+        }
+        _ => {
+            let mut object = Some(new.take());
+            let is_changed = admission.mutate(write, &mut object, Some(old)).await?;
+            *new = object.unwrap_or_default();
+            is_changed
+        }
+    };
+    if !is_changed {
+        return Ok(None);
+    }
+    admit::decode_mutated(endpoint, new)?;
+    if meta::text(new, "name") != write.name {
+        let cause = field::invalid("metadata.name", &new["metadata"]["name"], "field is immutable");
+        return Err(Status::invalid(endpoint.resource_ref(), write.name, vec![cause]));
+    }
+    Ok(Some(sent))
+}
+
+/// Asks admission whether the new state is allowed.
+async fn validate(
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    old: &Value,
+    new: &Value,
+    admission: &Admission<'_>,
+) -> Result<(), Status> {
+    let endpoint = write.endpoint;
+    match &endpoint.scale {
+        Some(paths) if target == UpdateTarget::Scale => {
+            let [old, new] = [old, new].map(|object| scale::from_object(endpoint, paths, object));
+            admission.validate(write, Objects { new: Some(&new), old: Some(&old) }).await
+        }
+        _ => admission.validate(write, Objects { new: Some(new), old: Some(old) }).await,
+    }
 }
 
 fn check_preconditions(
@@ -137,42 +256,46 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the new state in the form that is stored, and warnings.
+/// Completes the new state, whose unknown fields and defaults were handled before. Returns what is invalid beyond its schema.
 fn prepare(
     state: &State,
     endpoint: &Endpoint,
     target: UpdateTarget,
     old: &Value,
-    mut new: Value,
-    options: &WriteOptions,
-    applied: bool,
-) -> Result<(Value, Vec<String>), Status> {
-    let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
-    let mut causes = check_added_finalizers(old, &new);
-    meta::keep_server_fields(old, &mut new);
-    keep_fields_outside_target(endpoint, target, old, &mut new);
+    new: &mut Value,
+) -> Vec<Cause> {
+    let mut causes = check_added_finalizers(old, new);
+    meta::keep_server_fields(old, new);
+    keep_fields_outside_target(endpoint, target, old, new);
     if !matches!(target, UpdateTarget::Finalize | UpdateTarget::Scale) {
-        causes.extend(strategy::prepare_update(state, endpoint, target, old, &mut new));
+        causes.extend(strategy::prepare_update(state, endpoint, target, old, new));
     }
     if !matches!(target, UpdateTarget::Status | UpdateTarget::Binding)
-        && increments_generation(endpoint, old, &new)
+        && increments_generation(endpoint, old, new)
     {
-        meta::metadata_mut(&mut new).insert("generation".into(), json!(meta::generation(old) + 1));
+        meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
-    admit::validate(endpoint, &new, Some(old), causes)?;
-    state.access.check_escalation(endpoint, Some(old), &new, options.author.as_ref())?;
-    if !applied {
-        admit::track_managed_fields(
-            endpoint,
-            Some(old),
-            &mut new,
-            options,
-            target.subresource(),
-            &state.now(),
-        );
-    }
-    warnings.dedup();
-    Ok((new, warnings))
+    causes
+}
+
+/// Records the managed fields of the new state. The client owns what it sent, not what admission added; `sent` is the new state before
+/// admission changed it.
+fn track(
+    state: &State,
+    write: &WriteRequest<'_>,
+    old: &Value,
+    new: &mut Value,
+    sent: Option<Value>,
+    options: &WriteOptions,
+) {
+    let (endpoint, now) = (write.endpoint, state.now());
+    let Some(mut sent) = sent else {
+        return admit::track_managed_fields(endpoint, Some(old), new, options, write.subresource, &now);
+    };
+    // What is invalid in it does not matter: the changed state is valid.
+    let _ = prepare(state, endpoint, UpdateTarget::from_subresource(Some(write.subresource)), old, &mut sent);
+    admit::track_managed_fields(endpoint, Some(old), &mut sent, options, write.subresource, &now);
+    admit::copy_managed_fields(&mut sent, new);
 }
 
 /// Restores the fields of the old state that an update of this target does not change.

@@ -1,6 +1,6 @@
 //! The syntax of a CronJob's schedule, with the messages of `github.com/robfig/cron/v3`.
 
-/// The name, the least and the greatest value, and the names of values of a field.
+/// The least and the greatest value of a field, and the names of its values from the least on.
 struct Bounds {
     min: u32,
     max: u32,

@@ -29,6 +29,7 @@ pub struct ApiServerBuilder {
     plain_http: bool,
     allow_anonymous: bool,
     allowed_hosts: Vec<String>,
+    webhooks: bool,
 }
 
 impl Default for ApiServerBuilder {
@@ -44,6 +45,7 @@ impl Default for ApiServerBuilder {
             plain_http: false,
             allow_anonymous: false,
             allowed_hosts: Vec::new(),
+            webhooks: true,
         }
     }
 }
@@ -125,6 +127,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether webhooks are called, for admission and for conversion; true by default. The server then sends requests to the URLs that
+    /// users of the API configure. If it is false, writes ignore webhook configurations.
+    pub fn webhooks(mut self, called: bool) -> Self {
+        self.webhooks = called;
+        self
+    }
+
     /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
     /// [`ApiServer::run_controllers`].
     #[must_use]
@@ -139,6 +148,7 @@ impl ApiServerBuilder {
             bookmark_interval: self.bookmark_interval,
             authorization: self.authorization,
             allow_anonymous: self.allow_anonymous,
+            webhooks: self.webhooks,
         });
         bootstrap::create_initial_objects(&state);
         let inner = ServerInner {
@@ -166,6 +176,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("plain_http", &self.plain_http)
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
+            .field("webhooks", &self.webhooks)
             .finish_non_exhaustive()
     }
 }

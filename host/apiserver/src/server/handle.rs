@@ -50,7 +50,7 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
         return Err(Status::not_acceptable(&["application/json"]));
     }
     let injected = server.faults.apply(verb, path).await?;
-    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref());
+    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
     injected.map_or(answer, Err)
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: EventKind,
         object: Arc<StoredObject>,
         previous: Option<Arc<StoredObject>>,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// An object to be written.
 #[derive(Debug)]
 pub(crate) struct UnstoredObject {
-    /// The whole object. `apiVersion` and `kind` are not stored, because they depend on the endpoint that serves it.
+    /// The whole object. `kind` is not stored, and `apiVersion` beside the object, because the endpoint that serves it sets both.
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
     pub fields: Box<[Box<str>]>,
@@ -31,6 +31,8 @@ pub(crate) struct StoredObject {
     pub finalizers: Box<[Box<str>]>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The `apiVersion` of a custom resource, which may differ from the one that is served.
+    pub api_version: Option<Box<str>>,
     /// Identifies the schema that a custom resource has the form of; 0 for none.
     pub schema: u64,
     /// The JSON object without `apiVersion` and `kind`.
@@ -50,15 +52,15 @@ pub(crate) struct Owner {
 impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
     pub(super) fn new(mut draft: UnstoredObject, revision: u64) -> Self {
-        set_version(&mut draft.value, Some(revision));
-        Self::from_draft(draft, revision)
+        let api_version = set_version(&mut draft.value, Some(revision));
+        Self { api_version, ..Self::from_draft(draft, revision) }
     }
 
     /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
     pub(crate) fn unwritten(mut draft: UnstoredObject) -> Self {
-        set_version(&mut draft.value, None);
+        let api_version = set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-        Self::from_draft(draft, revision.unwrap_or(0))
+        Self { api_version, ..Self::from_draft(draft, revision.unwrap_or(0)) }
     }
 
     fn from_draft(draft: UnstoredObject, revision: u64) -> Self {
@@ -76,6 +78,7 @@ impl StoredObject {
             owners: items(&metadata["ownerReferences"]).map(Owner::parse).collect(),
             finalizers: items(&metadata["finalizers"]).map(boxed).collect(),
             deleting: metadata["deletionTimestamp"].is_string(),
+            api_version: None,
             schema,
             body: Bytes::from(body),
         }
@@ -91,9 +94,13 @@ impl StoredObject {
         self.body.slice(1..)
     }
 
-    /// Parses the object, without `apiVersion` and `kind`. Too slow to call for each watch event.
+    /// Parses the object, without `kind`, and with `apiVersion` only if it is a custom resource. Too slow to call for each watch event.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.body).expect("serialized JSON parses")
+        let mut value: Value = serde_json::from_slice(&self.body).expect("serialized JSON parses");
+        if let Some(version) = &self.api_version {
+            value["apiVersion"] = Value::from(&**version);
+        }
+        value
     }
 }
 
@@ -109,15 +116,16 @@ impl Owner {
     }
 }
 
-/// Removes `apiVersion` and `kind`, and sets the resourceVersion if there is one.
-fn set_version(value: &mut Value, revision: Option<u64>) {
-    let Value::Object(object) = value else { return };
-    object.remove("apiVersion");
+/// Removes `apiVersion`, which it returns, and `kind`, and sets the resourceVersion if there is one.
+fn set_version(value: &mut Value, revision: Option<u64>) -> Option<Box<str>> {
+    let Value::Object(object) = value else { return None };
+    let api_version = object.remove("apiVersion");
     object.remove("kind");
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if let Some(revision) = revision {
         metadata["resourceVersion"] = Value::String(revision.to_string());
     }
+    api_version.as_ref().and_then(Value::as_str).map(Box::from)
 }
 
 fn boxed(value: &Value) -> Box<str> {

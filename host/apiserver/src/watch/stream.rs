@@ -16,7 +16,7 @@ use crate::registry::Endpoint;
 use crate::request::{Selection, View};
 use crate::state::State;
 use crate::status::Status;
-use crate::storage::{StoredObject, Table, WatchCut};
+use crate::storage::{Event, StoredObject, Table, WatchCut};
 
 /// The maximum number of events read from the history at a time.
 const BATCH_SIZE: usize = 256;
@@ -27,7 +27,11 @@ const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 struct Watch {
     table: Arc<Table>,
     encoder: EventEncoder,
+    /// The endpoint, if a webhook converts objects to its version.
+    converting: Option<Arc<Endpoint>>,
     initial: VecDeque<Arc<StoredObject>>,
+    /// Whether `initial` must be converted.
+    initial_unconverted: bool,
     /// Whether the bookmark after the initial events remains to be sent.
     initial_bookmark: bool,
     /// Serialized events to send next.
@@ -72,7 +76,9 @@ pub(crate) fn watch(
     let now = Instant::now();
     let watch = Watch {
         encoder: EventEncoder::new(Arc::clone(endpoint), selection, view, Arc::clone(&state.clock)),
+        converting: endpoint.webhook.is_some().then(|| Arc::clone(endpoint)),
         initial: initial.into(),
+        initial_unconverted: true,
         initial_bookmark: !failed && matches!(options.start, WatchStart::Initial(_)) && options.bookmarks,
         ready,
         position,
@@ -131,6 +137,24 @@ fn first_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instan
     last.map_or(now + interval, |last| last.min(now + interval))
 }
 
+/// Converts the objects of events to the version of an endpoint.
+async fn convert_events(endpoint: &Endpoint, events: &[Arc<Event>]) -> Result<Vec<Event>, Status> {
+    let mut objects: Vec<Arc<StoredObject>> = Vec::with_capacity(2 * events.len());
+    for event in events {
+        objects.push(Arc::clone(&event.object));
+        objects.extend(event.previous.clone());
+    }
+    endpoint.present_all(&mut objects).await?;
+    let mut objects = objects.into_iter();
+    let mut converted = Vec::with_capacity(events.len());
+    for event in events {
+        let Some(object) = objects.next() else { break };
+        let previous = event.previous.as_ref().and_then(|_| objects.next());
+        converted.push(Event::new(event.kind, object, previous));
+    }
+    Ok(converted)
+}
+
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
@@ -138,10 +162,12 @@ impl Watch {
                 return None;
             }
             if self.cut.token.is_cancelled() && !self.failed {
-                self.failed = true;
-                self.initial.clear();
-                self.initial_bookmark = false;
-                self.ready = self.cut.error.get().map(error_line).into_iter().collect();
+                self.end_with(self.cut.error.get().map(error_line));
+            }
+            if std::mem::take(&mut self.initial_unconverted)
+                && let Err(status) = self.convert_initial().await
+            {
+                self.fail(&status);
             }
             while let Some(object) = self.initial.pop_front() {
                 if let Some(line) = self.encoder.initial(&object) {
@@ -162,7 +188,13 @@ impl Watch {
             let batch = self.table.events_after(self.position, BATCH_SIZE).ok()?;
             self.position = batch.complete_to;
             let encoder = &mut self.encoder;
-            self.ready.extend(batch.events.iter().filter_map(|event| encoder.event(event)));
+            match &self.converting {
+                None => self.ready.extend(batch.events.iter().filter_map(|event| encoder.event(event))),
+                Some(endpoint) => match convert_events(endpoint, &batch.events).await {
+                    Ok(events) => self.ready.extend(events.iter().filter_map(|event| encoder.event(event))),
+                    Err(status) => self.fail(&status),
+                },
+            }
             if self.ready.is_empty() && batch.events.len() < BATCH_SIZE {
                 if self.closing {
                     return None;
@@ -170,6 +202,24 @@ impl Watch {
                 self.wait().await?;
             }
         }
+    }
+
+    async fn convert_initial(&mut self) -> Result<(), Status> {
+        let Some(endpoint) = &self.converting else { return Ok(()) };
+        endpoint.present_all(self.initial.make_contiguous()).await
+    }
+
+    /// Ends the watch with an ERROR event.
+    fn fail(&mut self, status: &Status) {
+        self.end_with(Some(error_line(status)));
+    }
+
+    /// Ends the watch after this line.
+    fn end_with(&mut self, line: Option<Bytes>) {
+        self.failed = true;
+        self.initial.clear();
+        self.initial_bookmark = false;
+        self.ready = line.into_iter().collect();
     }
 
     /// Waits for a change or the next bookmark. Returns `None` when the watch ends.

@@ -31,6 +31,14 @@ pub(super) fn descriptor_warnings(
                 .to_owned(),
         );
     }
+    let is_divisible = !descriptor.stateful && !descriptor.watches.iter().any(|watch| watch.notify);
+    if sidecar.rollout.canary.is_some() && !is_divisible {
+        warnings.push(
+            "the sidecar's `rollout.canary` makes the host refuse new versions: a stateful plugin, and one that observes, works for all keys; \
+             leave it out"
+                .to_owned(),
+        );
+    }
     if sidecar.grants.crds == Some(false) && !descriptor.crds.is_empty() {
         let crds = super::crd_names(descriptor).join(", ");
         warnings.push(format!(
@@ -149,7 +157,7 @@ mod tests {
             "writes": [{"apiGroups": [""], "resources": ["pods"]}],
             "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
         }));
-        let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\nrollout: {probation: 5m}\n";
+        let sidecar = "enabled: false\nworkers: 2\ngrants: {crds: false}\nrollout: {probation: 5m, canary: {percent: 10}}\n";
         let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
         let name = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
         let warnings = descriptor_warnings(&descriptor.expect("a descriptor"), &sidecar, &name);
@@ -158,6 +166,7 @@ mod tests {
             "enabled: false",
             "stateful",
             "no watch has a trigger",
+            "refuse new versions",
             "does not apply foos.example.com",
             "allows nothing",
         ];

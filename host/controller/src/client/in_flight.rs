@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::runtime::queue::{Item, QueuePayload};
+use crate::trace::EventRecords;
 
 /// The in-flight requests of all versions of one plugin. Cheap to clone.
 #[derive(Clone, Default)]
@@ -132,6 +134,21 @@ impl HeldItem {
     /// When the host received the oldest change that queued the key; `None` if none did.
     pub(crate) fn event_at(&self) -> Option<Instant> {
         self.work().payload().event_at()
+    }
+
+    /// The changes that queued the key; `None` without tracing, and if none did.
+    pub(crate) fn events(&self) -> Option<&EventRecords> {
+        self.work().payload().events()
+    }
+
+    /// Takes the changes that queued the key.
+    pub(crate) fn take_events(&mut self) -> Option<Box<EventRecords>> {
+        self.work.as_mut().and_then(|work| work.payload_mut().take_events())
+    }
+
+    /// For how long the key was ready before it was taken.
+    pub(crate) fn ready_for(&self) -> Duration {
+        self.work().ready_for()
     }
 
     /// The priority with which the key was taken.

@@ -1,5 +1,6 @@
 //! Requests to the API server other than watches: live reads and writes, discovery, CRDs, Events.
 
+mod caller;
 pub(crate) mod clients;
 mod crds;
 mod discovery;
@@ -23,6 +24,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use tokio::time::timeout;
 
+pub(crate) use caller::Caller;
 pub(crate) use crds::{CrdError, FIELD_MANAGER, apply_crds, missing_crd, unestablished_crd};
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
@@ -32,6 +34,7 @@ pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, par
 
 use crate::access::ServiceAccount;
 use crate::logs::PluginLog;
+use crate::trace::{OpenSpan, TRACEPARENT};
 use warnings::WarningLog;
 
 /// Sends requests to the API server and parses its error responses.
@@ -42,6 +45,8 @@ pub(crate) struct ApiClient {
     user: Option<HeaderValue>,
     /// Where the server's warnings are written; `None` drops them.
     warnings: Option<WarningLog>,
+    /// The span that the requests belong to; `None` without tracing.
+    traceparent: Option<HeaderValue>,
 }
 
 /// A request body and its content type.
@@ -69,7 +74,7 @@ impl Payload {
 
 impl ApiClient {
     pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client, user: None, warnings: None }
+        Self { client, user: None, warnings: None, traceparent: None }
     }
 
     /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
@@ -79,13 +84,18 @@ impl ApiClient {
         // The name of a service account is plain ASCII, which is valid in every header.
         let user = HeaderValue::from_str(&account.user()).ok();
         debug_assert!(user.is_some(), "{account}");
-        Self { client: self.client.clone(), user, warnings: self.warnings.clone() }
+        Self { user, ..self.clone() }
     }
 
     /// Writes each warning of the server to the plugin's log once.
     pub(crate) fn with_warnings_in(mut self, log: PluginLog) -> Self {
         self.warnings = Some(WarningLog::new(log));
         self
+    }
+
+    /// Returns a client for the request of a span.
+    pub(crate) fn for_span(&self, span: &OpenSpan) -> Self {
+        Self { traceparent: span.traceparent(), ..self.clone() }
     }
 
     /// Sends one request and returns the body of a successful response. Dropping the future abandons the
@@ -126,6 +136,9 @@ impl ApiClient {
         let mut request = Request::builder().method(method).uri(path_and_query).header(ACCEPT, JSON);
         if let Some(user) = &self.user {
             request = request.header(IMPERSONATE_USER, user);
+        }
+        if let Some(traceparent) = &self.traceparent {
+            request = request.header(TRACEPARENT, traceparent);
         }
         let body = match payload {
             Some(payload) => {
@@ -203,6 +216,7 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
+    use crate::trace::{TraceOptions, Tracer};
 
     #[tokio::test]
     async fn a_response_beyond_the_limit_is_refused_and_one_at_the_limit_is_read() {
@@ -265,6 +279,23 @@ mod tests {
         let user = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
         assert_eq!(user(&server.acting_as(&account)).await, "system:serviceaccount:bots:a");
         assert_eq!(user(&server).await, "host");
+    }
+
+    #[tokio::test]
+    async fn only_a_client_for_a_span_sends_a_trace_header() {
+        let service = tower::service_fn(async |request: Request<Body>| {
+            let header = request.headers().get("traceparent").map_or(&b"none"[..], HeaderValue::as_bytes);
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(header.to_vec())))
+        });
+        let server = ApiClient::new(kube::Client::new(service, "default"));
+        let header = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
+        let metrics = crate::metrics::Metrics::register(&mut Default::default());
+        let (tracer, _spans) = Tracer::new(&TraceOptions { ratio: 1.0, slow: Duration::MAX }, &metrics);
+        let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
+        let span = trace.request("k8s.read", &Method::GET);
+        let expected = span.traceparent().expect("a header");
+        assert_eq!(header(&server.for_span(&span)).await, expected.as_bytes());
+        assert_eq!(header(&server).await, "none");
     }
 
     #[test]

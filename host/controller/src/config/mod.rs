@@ -1,5 +1,6 @@
 //! The configuration of a plugin: what it declares, and what its operator allows.
 
+pub(crate) mod canary_share;
 pub(crate) mod current_grants;
 pub mod descriptor;
 pub(crate) mod field_paths;

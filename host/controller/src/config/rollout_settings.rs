@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use crate::config::canary_share::{CanaryError, CanaryMembers, CanaryShare};
 use crate::config::limits::{Unit, parse_duration};
 
 /// The shortest probation.
@@ -13,7 +14,7 @@ const MIN_PROBATION: Duration = Duration::from_secs(1);
 pub(crate) const MAX_PROBATION: Duration = Duration::from_secs(24 * 3600);
 
 /// How a new version of a plugin replaces the running one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RolloutSettings {
     /// For how long a new version is watched. If it fails meanwhile, the version before runs again. By default,
@@ -21,6 +22,11 @@ pub struct RolloutSettings {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub probation: Option<ProbationPeriod>,
+    /// The keys that a new version reconciles at first, beside the running one. It reconciles all keys once it is
+    /// promoted. By default, a new version replaces the running one at once.
+    #[serde(default)]
+    #[schemars(with = "Option<CanaryMembers>")]
+    pub canary: Option<CanaryShare>,
 }
 
 /// The duration of a probation, written as `5m`.

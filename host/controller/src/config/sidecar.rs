@@ -8,7 +8,9 @@ use crate::access::ServiceAccount;
 use crate::config::descriptor::Rule;
 use crate::config::descriptor::bounds::{self, MAX_HTTP_HOSTS, MAX_RULE_ENTRIES, MAX_RULES};
 use crate::config::limits::{self, SidecarLimits};
-pub use crate::config::rollout_settings::{ProbationError, ProbationPeriod, RolloutSettings};
+pub use crate::config::rollout_settings::{
+    CanaryError, CanaryMembers, CanaryShare, ProbationError, ProbationPeriod, RolloutSettings,
+};
 use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
 
@@ -179,6 +181,12 @@ impl Sidecar {
         serde_json::Value::Object(self.config.clone()).to_string()
     }
 
+    /// Whether `rollout.canary` differs between the two texts, and nothing else that has an effect.
+    pub(crate) fn differ_only_in_canary(left: &str, right: &str) -> bool {
+        let [Ok(mut left), Ok(mut right)] = [left, right].map(Self::parse) else { return false };
+        left.rollout.canary.take() != right.rollout.canary.take() && left == right
+    }
+
     /// Parses the YAML text. The empty text is a sidecar without any settings.
     ///
     /// # Errors
@@ -266,6 +274,28 @@ mod tests {
     }
 
     #[test]
+    fn the_share_of_a_canary_is_parsed() {
+        let canary = |text| Sidecar::parse(text).expect(text).rollout.canary;
+        assert_eq!(canary("rollout: {canary: {percent: 10}, probation: 5m}"), Some(CanaryShare::Percent(10)));
+        let names = vec!["shop".to_owned(), "test".to_owned()];
+        assert_eq!(
+            canary("rollout: {canary: {namespaces: [test, shop]}}"),
+            Some(CanaryShare::Namespaces(names))
+        );
+        assert_eq!(canary("rollout: {probation: 5m}"), None);
+    }
+
+    #[test]
+    fn only_the_share_of_a_canary_can_change_without_a_reload() {
+        let same = |left, right| Sidecar::differ_only_in_canary(left, right);
+        let (ten, fifty) = ("rollout: {canary: {percent: 10}}", "rollout: {canary: {percent: 50}}");
+        assert!(same(ten, fifty) && same("workers: 1", "workers: 1\nrollout: {canary: {percent: 10}}"));
+        assert!(!same(ten, "workers: 2\nrollout: {canary: {percent: 50}}"));
+        assert!(!same(ten, "rollout: {canary: {percent: 50}, probation: 5m}"));
+        assert!(!same(ten, "rollout: [") && !same("# a", "# b"), "the canary is the same");
+    }
+
+    #[test]
     fn an_empty_sidecar_has_the_defaults() {
         assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
     }
@@ -288,7 +318,11 @@ mod tests {
             ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
             ("rollout: {probation: soon}", "rollout.probation: \"soon\" is not a duration"),
             ("rollout: {probation: 48h}", "rollout.probation: \"48h\" is not between 1s and 24h"),
-            ("rollout: {canary: {percent: 10}}", "probation"),
+            ("rollout: {canry: {percent: 10}}", "canary"),
+            ("rollout: {canary: {percent: 0}}", "rollout.canary.percent: 0 is not between 1 and 100"),
+            ("rollout: {canary: {percent: 1000}}", "line 1"),
+            ("rollout: {canary: {namespaces: [a/b]}}", "rollout.canary.namespaces: \"a/b\" is not the name"),
+            ("rollout: {canary: {}}", "rollout.canary: write either namespaces"),
             (
                 "grants: {watches: [{apiGroups: [''], resources: [pods], namespaces: [a/../b]}]}",
                 "grants.watches: \"a/../b\" is not the name of a namespace",

@@ -13,7 +13,7 @@ mod verdict_tests;
 pub use situation::{
     CachedObject, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
-    ServerObject, Situation, TriggerSituation, WatchSituation,
+    ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
 pub use verdict::Cause;
 pub(crate) use verdict::decide;

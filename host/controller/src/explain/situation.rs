@@ -34,6 +34,9 @@ pub struct Situation {
     /// The target watch; absent if no version runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchSituation>,
+    /// The version that reconciles the key; absent if there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<VersionSituation>,
     /// The object as the plugin reads it; absent if the cache does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<CachedObject>,
@@ -114,6 +117,18 @@ pub struct WatchSituation {
     /// Why the watch does not work; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// One of two versions that run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionSituation {
+    /// SHA-256 of the .wasm file, in hex.
+    pub digest: String,
+    /// The version that the descriptor names.
+    pub version: String,
+    /// Whether it is the canary.
+    pub canary: bool,
 }
 
 /// An object in the cache.
@@ -270,6 +285,9 @@ pub enum EntryDetail {
         microseconds: u32,
         /// `done`, `requeueAfter`, `retry`, `terminal` or `fault`.
         outcome: String,
+        /// The identifier of its trace; absent if none was exported, or if it was long ago.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace_id: Option<String>,
     },
     /// A reconcile of the key wrote an object.
     #[serde(rename_all = "camelCase")]

@@ -14,6 +14,7 @@ fn calm() -> Situation {
             paused: false,
             missing: None,
         },
+        version: None,
         watch: Some(WatchSituation {
             resource: "foos.v1.example.com".to_owned(),
             namespaces: Vec::new(),
@@ -52,7 +53,7 @@ fn reconcile(outcome: &str) -> JournalEntry {
     let (reasons, outcome) = (vec!["updated".to_owned()], outcome.to_owned());
     JournalEntry {
         time: "T2".to_owned(),
-        what: EntryDetail::Reconcile { reasons, attempt: 0, microseconds: 7, outcome },
+        what: EntryDetail::Reconcile { reasons, attempt: 0, microseconds: 7, outcome, trace_id: None },
     }
 }
 

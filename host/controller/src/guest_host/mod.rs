@@ -1,5 +1,6 @@
 //! The host functions that a plugin's guests can call: the [`Host`] of one version of one plugin.
 
+mod origin;
 pub(crate) mod services;
 
 use std::collections::HashSet;
@@ -26,6 +27,8 @@ pub(crate) use crate::guest_host::services::GuestServices;
 use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
 use crate::runtime::queue::Item;
+use crate::trace::{ReconcileTrace, TRACEPARENT};
+use origin::CallOrigin;
 
 /// The host functions of one version.
 pub(crate) struct GuestHost {
@@ -147,7 +150,8 @@ impl GuestHost {
         if let Call::Reconcile(request) = call
             && let Some(event_at) = request.event_at
         {
-            self.services.metrics.event_to_write.observe(event_at.elapsed().as_secs_f64(), None, None);
+            let labels = origin::trace(call).and_then(|trace| trace.sampled_labels());
+            self.services.metrics.event_to_write.observe(event_at.elapsed().as_secs_f64(), labels, None);
         }
     }
 
@@ -157,14 +161,32 @@ impl GuestHost {
     }
 }
 
-/// Returns the key that the call reconciles.
-fn item(call: &Call) -> Option<Item> {
-    match call {
-        Call::Reconcile(request) => {
-            Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })
-        }
-        _ => None,
+/// Sends an HTTP request within a span, which has the host but neither path nor headers: they may be secret. A `traceparent` of the guest stays.
+async fn send_traced(
+    http: &HttpClient,
+    trace: &Arc<ReconcileTrace>,
+    mut request: http::Request<HttpBody>,
+    timeouts: &HttpTimeouts,
+) -> Result<http::Response<HttpBody>, HttpError> {
+    let mut span = trace.request("http.out", request.method());
+    span.text("server.address", request.uri().host().unwrap_or_default());
+    if let Some(port) = request.uri().port_u16() {
+        span.number("server.port", port);
     }
+    if let Some(traceparent) = span.traceparent()
+        && !request.headers().contains_key(TRACEPARENT)
+    {
+        // A request with too many headers is sent without this one.
+        let _ = request.headers_mut().try_insert(TRACEPARENT, traceparent);
+    }
+    let response = http.send(request, timeouts).await;
+    match &response {
+        Ok(response) => span.finish(Some(response.status().as_u16()), None),
+        Err(HttpError::Denied(_)) => span.finish(None, Some("denied")),
+        Err(HttpError::Timeout { .. }) => span.finish(None, Some("timeout")),
+        Err(_) => span.finish(None, Some("no_response")),
+    }
+    response
 }
 
 /// Returns the new state that a write produced. Errors if the object does not exist any more.
@@ -245,7 +267,8 @@ impl Host for GuestHost {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        self.client(call).await?.get(target, key, subresource).await
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_read(call));
+        client.get(origin.caller(), target, key, subresource).await
     }
 
     async fn client_list(
@@ -254,7 +277,8 @@ impl Host for GuestHost {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        self.client(call).await?.list(target, options).await
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_read(call));
+        client.list(origin.caller(), target, options).await
     }
 
     async fn client_create(
@@ -263,7 +287,8 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call).await?.create(item(call).as_ref(), manifest, subresource).await?;
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let written = client.create(origin.caller(), manifest, subresource).await?;
         self.record_write(call);
         state(written)
     }
@@ -274,7 +299,8 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call).await?.update(item(call).as_ref(), manifest, subresource).await?;
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let written = client.update(origin.caller(), manifest, subresource).await?;
         self.record_write(call);
         state(written)
     }
@@ -287,8 +313,8 @@ impl Host for GuestHost {
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let client = self.client(call).await?;
-        let written = client.patch(item(call).as_ref(), target, key, patch, subresource).await?;
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let written = client.patch(origin.caller(), target, key, patch, subresource).await?;
         self.record_write(call);
         state(written)
     }
@@ -300,7 +326,8 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        self.client(call).await?.delete(item(call).as_ref(), target, key, options).await?;
+        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        client.delete(origin.caller(), target, key, options).await?;
         self.record_write(call);
         Ok(())
     }
@@ -354,6 +381,9 @@ impl Host for GuestHost {
         if let Call::Reconcile(request) = call {
             fields.push(("watch".into(), request.watch.to_string()));
             fields.push(("key".into(), request.key.to_string()));
+            if let Some(trace) = origin::trace(call).and_then(|trace| trace.sampled_id()) {
+                fields.push(("trace_id".into(), trace.to_string()));
+            }
         }
         match call {
             Call::Observe(watch) => fields.push(("watch".into(), watch.to_string())),
@@ -385,7 +415,10 @@ impl Host for GuestHost {
         timeouts: &HttpTimeouts,
     ) -> Result<http::Response<HttpBody>, HttpError> {
         match &self.capabilities {
-            Some(capabilities) => capabilities.http.send(request, timeouts).await,
+            Some(capabilities) => match origin::trace(call) {
+                Some(trace) => send_traced(&capabilities.http, &trace, request, timeouts).await,
+                None => capabilities.http.send(request, timeouts).await,
+            },
             None => Err(HttpError::UnavailableInCall { call: call.name() }),
         }
     }

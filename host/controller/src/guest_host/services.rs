@@ -21,6 +21,8 @@ use crate::name::PluginName;
 use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
+use crate::runtime::slow_reconciles::SlowReconciles;
+use crate::trace::Tracer;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
@@ -48,10 +50,14 @@ pub(crate) struct GuestServices {
     pub(crate) paused: Arc<Mutex<bool>>,
     /// The calls of its guests that failed.
     pub(crate) recent_errors: RecentErrors,
+    /// The reconciles that took longest.
+    pub(crate) slow_reconciles: SlowReconciles,
     /// Whether its code is being compiled.
     pub(crate) compile_status: CompileStatus,
     /// Which of its versions runs.
     pub(crate) rollout: Rollout,
+    /// Records the traces of reconciles.
+    pub(crate) tracer: Tracer,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -137,8 +143,10 @@ impl GuestServices {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
+            tracer: Tracer::default(),
             started: Instant::now(),
             name,
         }

@@ -73,7 +73,7 @@ impl PluginHost {
     }
 
     /// Runs an older version of a plugin in place of the one in its file, until the file changes. `digest` is the start of the version's SHA-256;
-    /// by default, it is the newest version that is older than the running one. Returns the SHA-256 and the number of the version, which
+    /// by default, it is the newest version that is older than the running one. Beside a canary, it is the running one: the canary ends. Returns the SHA-256 and the number of the version, which
     /// begins to be loaded.
     ///
     /// # Errors
@@ -86,11 +86,23 @@ impl PluginHost {
         view.roll_back(digest)
     }
 
+    /// Runs the canary of a plugin in place of the version beside it. Returns the SHA-256 and the number of the canary.
+    ///
+    /// # Errors
+    /// Errors if there is no such plugin, if it has no canary, or if its file was removed.
+    pub fn promote(&self, plugin: &str) -> Result<(String, String), ControlError> {
+        let view = self.view(plugin)?;
+        if view.status().removed {
+            return Err(ControlError::NotRunning { plugin: plugin.to_owned() });
+        }
+        view.promote()
+    }
+
     fn view(&self, plugin: &str) -> Result<Arc<PluginStatusSource>, ControlError> {
         self.find(plugin).map(|(_, view)| view)
     }
 
-    fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
+    pub(super) fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
         let views = self.shared.status_sources.read();
         let found = views.iter().find(|(name, _)| name.as_str() == plugin);
         found.map(|(name, view)| (name.clone(), Arc::clone(view))).ok_or_else(|| unknown(plugin))

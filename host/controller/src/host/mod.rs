@@ -1,7 +1,9 @@
 //! Runs the plugins of one directory.
 
 mod control;
+mod details;
 mod load_progress;
+mod plugin_objects;
 mod provided_plugins;
 mod provided_problems;
 mod removed_plugins;
@@ -48,9 +50,11 @@ use crate::outgoing::Tls;
 use crate::rollout::{RecordFile, Rollout};
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
+use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
+use crate::trace::Tracer;
 pub use load_progress::LoadProgress;
-pub use provided_plugins::ProvidedPlugins;
+pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
 use removed_plugins::RemovedPlugins;
 
@@ -125,6 +129,8 @@ struct Shared {
     lookups: Lookups,
     /// Another source of plugins, besides the directory.
     provided: OnceLock<ProvidedPlugins>,
+    /// Records traces; unset if tracing is off.
+    tracer: OnceLock<Tracer>,
 }
 
 impl PluginHost {
@@ -168,6 +174,7 @@ impl PluginHost {
                 refused: RwLock::default(),
                 lookups: Lookups::default(),
                 provided: OnceLock::new(),
+                tracer: OnceLock::new(),
             }),
         }
     }
@@ -175,6 +182,11 @@ impl PluginHost {
     /// Also runs the plugins of another source. Must be called before [`run`](Self::run); only the first call has an effect.
     pub fn add_provided_plugins(&self, provided: ProvidedPlugins) {
         let _ = self.shared.provided.set(provided);
+    }
+
+    /// Traces the reconciles of all plugins. Must be called before [`run`](Self::run); only the first call has an effect.
+    pub fn set_tracer(&self, tracer: Tracer) {
+        let _ = self.shared.tracer.set(tracer);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -472,8 +484,10 @@ impl PluginHost {
             panics: TaskPanics::default(),
             paused: Arc::default(),
             recent_errors: RecentErrors::default(),
+            slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name)),
+            tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

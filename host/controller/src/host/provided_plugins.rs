@@ -1,8 +1,8 @@
 //! Plugins that something else than the operator's directory provides, such as a registry: a folder with their files, and what those wait for that
 //! are not there.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::directory::{Scan, scan};
 use crate::lifecycle::{PluginState, PluginStatus};
+use crate::name::PluginName;
 
 /// A folder that another source of plugins maintains. Cheap to clone.
 ///
@@ -27,6 +28,46 @@ struct Shared {
     changed: Notify,
     /// What is wrong, by the plugin's name.
     problems: RwLock<BTreeMap<String, String>>,
+    /// What the source has reported, by the plugin's name.
+    reports: RwLock<BTreeMap<String, ProvidedReport>>,
+    /// The plugins of the plugins directory; `None` before its first scan.
+    directory: RwLock<Option<Arc<BTreeSet<String>>>>,
+}
+
+/// What a source knows of a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProvidedReport {
+    /// The digest of the artifact in the folder; "" if there is none.
+    pub digest: String,
+    /// Whether that artifact's signatures were verified.
+    pub verification: Verification,
+    /// Why the plugin could not be brought up to date.
+    pub failure: Option<ProvidedFailure>,
+}
+
+/// Why a plugin may be loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verification {
+    /// There is no artifact yet.
+    #[default]
+    Pending,
+    /// No policy says which signatures are needed.
+    NoPolicy,
+    /// The policy needs no signature.
+    NoSignatureNeeded,
+    /// It is signed; the text says by whom.
+    Signed(String),
+}
+
+/// Why a source could not bring a plugin up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvidedFailure {
+    /// The reason as one word, such as `Unreachable`.
+    pub reason: &'static str,
+    /// What is wrong, and what to do.
+    pub message: String,
+    /// Whether the signatures do not satisfy the policy.
+    pub is_unverified: bool,
 }
 
 impl ProvidedPlugins {
@@ -53,6 +94,25 @@ impl ProvidedPlugins {
         has_changed
     }
 
+    /// Sets what the source knows of a plugin. The default is forgotten.
+    pub fn set_report(&self, name: &str, report: ProvidedReport) {
+        let mut reports = self.shared.reports.write();
+        match report == ProvidedReport::default() {
+            true => drop(reports.remove(name)),
+            false => drop(reports.insert(name.to_owned(), report)),
+        }
+    }
+
+    /// Returns what the source knows of a plugin.
+    pub(super) fn report(&self, name: &str) -> ProvidedReport {
+        self.shared.reports.read().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Returns the plugins of the plugins directory; `None` before its first scan.
+    pub(super) fn directory(&self) -> Option<Arc<BTreeSet<String>>> {
+        self.shared.directory.read().clone()
+    }
+
     /// Waits until the folder may have changed.
     pub(super) async fn changed(&self) {
         self.shared.changed.notified().await;
@@ -65,6 +125,7 @@ impl ProvidedPlugins {
     /// The folder cannot be read.
     pub(super) fn add_to(&self, found: &mut Scan) -> io::Result<Vec<String>> {
         let provided = scan(&self.folder)?;
+        self.set_directory(found);
         let mut duplicates = Vec::new();
         for (name, files) in provided.plugins {
             match found.plugins.entry(name) {
@@ -76,6 +137,15 @@ impl ProvidedPlugins {
         }
         found.refused.extend(provided.refused);
         Ok(duplicates)
+    }
+
+    /// Remembers the plugins of the plugins directory.
+    fn set_directory(&self, found: &Scan) {
+        let mut directory = self.shared.directory.write();
+        let names = || found.plugins.keys().map(PluginName::as_str);
+        if !directory.as_ref().is_some_and(|known| known.iter().map(String::as_str).eq(names())) {
+            *directory = Some(Arc::new(names().map(str::to_owned).collect()));
+        }
     }
 
     /// Adds the problems to the plugins' status. A plugin with an error of its own keeps that; one without a status waits.
@@ -126,7 +196,9 @@ mod tests {
             std::fs::write(place.path().join(format!("{name}.wasm")), name).expect("written");
         }
         let mut found = scan(directory.path()).expect("a scan");
+        assert_eq!(provided.directory(), None);
         assert_eq!(provided.add_to(&mut found).expect("readable"), ["a"]);
+        assert_eq!(provided.directory(), Some(Arc::new(BTreeSet::from(["a".to_owned()]))));
         let folders: Vec<_> =
             found.plugins.values().map(|files| files.wasm.parent().expect("a folder")).collect();
         assert_eq!(folders, [directory.path(), folder.path()]);
@@ -135,6 +207,16 @@ mod tests {
             provided.add_to(&mut found).is_err(),
             "its plugins must not stop while a volume is mounted again"
         );
+    }
+
+    #[test]
+    fn a_report_is_kept_until_the_default_replaces_it() {
+        let (_folder, provided) = provided();
+        let report = ProvidedReport { digest: "sha256:1".to_owned(), ..ProvidedReport::default() };
+        provided.set_report("p", report.clone());
+        assert_eq!((provided.report("p"), provided.report("q")), (report, ProvidedReport::default()));
+        provided.set_report("p", ProvidedReport::default());
+        assert!(provided.shared.reports.read().is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use pilothouse_model::Object;
 use serde_json::json;
 
+use super::history::{StateChange, StateHistory};
 use super::state_machine::{IllegalTransition, Input, StateMachine, rfc_3339};
 use super::status::{HostMemoryStatus, PluginState, PluginStatus};
 use crate::client::{EventRecorder, NewEvent};
@@ -40,6 +41,7 @@ pub(crate) struct Lifecycle {
 struct Inner {
     machine: StateMachine,
     budget: EventBudget,
+    history: StateHistory,
     /// Whether the long wait has been reported.
     long_wait_reported: bool,
 }
@@ -63,7 +65,9 @@ impl Lifecycle {
     ) -> Self {
         let machine = StateMachine::found(Timestamp::now());
         metrics.state.enter(machine.state);
-        let inner = Inner { machine, budget: EventBudget::default(), long_wait_reported: false };
+        let mut history = StateHistory::default();
+        history.push(machine.since, machine.state, &machine.reason);
+        let inner = Inner { machine, budget: EventBudget::default(), history, long_wait_reported: false };
         let regarding = plugin_object(name.as_str(), namespace);
         Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
     }
@@ -75,6 +79,7 @@ impl Lifecycle {
 
     fn apply_at(&self, input: &Input<'_>, now: Timestamp) -> bool {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
         let before = inner.machine.state;
         if let Err(IllegalTransition { .. }) = inner.machine.apply(input, now).inspect_err(|illegal| {
             tracing::error!(plugin = %self.name, "{illegal}");
@@ -86,6 +91,7 @@ impl Lifecycle {
         if changed {
             inner.long_wait_reported = false;
             self.metrics.state.enter(inner.machine.state);
+            inner.history.push(now, inner.machine.state, &inner.machine.reason);
         }
         if let Some(event) = event_for(before, input, &inner.machine) {
             self.record(&mut inner.budget, &event, now);
@@ -120,6 +126,11 @@ impl Lifecycle {
     /// What is wrong now, or what the plugin waits for; "" if nothing.
     pub(crate) fn error(&self) -> String {
         self.inner.lock().machine.error(Timestamp::now())
+    }
+
+    /// The last changes of the state, the oldest first.
+    pub(crate) fn history(&self) -> Vec<StateChange> {
+        self.inner.lock().history.changes()
     }
 
     /// The part of the plugin's status that the state machine knows.

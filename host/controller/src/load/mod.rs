@@ -4,15 +4,18 @@
 //! that were made for the new version end with it.
 
 pub(crate) mod authorization;
+mod canary;
 mod describe;
 pub(crate) mod files;
 mod new_crds;
+mod next_version;
 mod problem;
 mod sidecar_file;
 pub(crate) mod speculative_compile;
 pub(crate) mod version;
 pub(crate) mod watches;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,6 +32,7 @@ use describe::describe;
 pub(crate) use describe::{check_exports, unused_exports};
 use files::{FileInfo, read, wasm};
 use new_crds::NewCrds;
+use next_version::{code_in_use, next_version};
 pub(crate) use problem::LoadProblem;
 use speculative_compile::{SpeculativeCompile, SpeculativeCompiler};
 use watches::PreparedWatches;
@@ -44,11 +48,11 @@ use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::current_grants::GrantsWriter;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
-use crate::config::sidecar::{GrantMode, ProbationPeriod, Sidecar};
+use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
-use crate::load::version::Version;
+use crate::load::version::{Role, Version};
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::rollout::KnownVersion;
 use crate::runtime::dedicated_instance::DedicatedInstance;
@@ -97,6 +101,8 @@ pub(crate) enum LoadOutcome {
     Disabled,
     /// A version that is ready to run.
     Version(Box<Version>),
+    /// The running versions stay. Their canary is to reconcile the keys of this share; `None` to end it.
+    Canary(Option<CanaryShare>),
 }
 
 /// A step of a load that the plugin's state shows.
@@ -140,42 +146,38 @@ pub(crate) type Report = Arc<dyn Fn(LoadStep) + Send + Sync>;
 /// Interval between two checks of something that a load waits for.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Loads a version from the files. Waits without a limit for what the cluster may still provide (a CRD, a
-/// permission, an unreachable server), and reports that through `report`.
+/// Loads a version from the files: the one that is to run or, if that one runs already, its canary. Waits without a limit for what the cluster
+/// may still provide (a CRD, a permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
-    guest: GuestServices,
+    mut guest: GuestServices,
     grants_writer: GrantsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
+    canary: Option<Arc<Version>>,
     report: Report,
 ) -> Result<LoadOutcome, LoadProblem> {
-    let running = running.as_deref();
+    let (running, canary) = (running.as_deref(), canary.as_deref());
     let speculative = services.speculative_compiler.take(&guest.name, &files);
     // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, sidecar_grants) =
-        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, running).await?;
+        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, [running, canary]).await?;
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
 
     let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    let replacement = guest.rollout.replacement(&read.digest);
+    let (role, replacement) = match next_version(&guest.rollout, &sidecar, &read, running, canary) {
+        ControlFlow::Continue(next) => next,
+        ControlFlow::Break(outcome) => return Ok(outcome),
+    };
+    let (is_canary, is_replacement) = (matches!(role, Role::Canary(_)), replacement.is_some());
     let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
-    if running.is_some_and(|running| running.is_built_from(digest, &read.sidecar_text)) {
-        guest.rollout.unchanged(&read.digest);
-        return Ok(LoadOutcome::Unchanged);
-    }
-    let running_code = running.map(|running| running.pool.code());
-    let is_replacement = replacement.is_some();
+    let in_use = code_in_use([running, canary], digest);
     let code = match replacement {
-        Some(version) => {
-            kept_code(&services.engine, &guest, running_code, version, &files.wasm, &read).await?
-        }
-        None => {
-            code(&services.engine, &guest, running_code, speculative, &files.wasm, &read, &report).await?
-        }
+        Some(version) => kept_code(&services.engine, &guest, in_use, version, &files.wasm, &read).await?,
+        None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
     };
     drop(load_permit);
 
@@ -183,6 +185,10 @@ pub(crate) async fn load(
     let config: Arc<str> = sidecar.config_json().into();
     let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
     let limits = apply_limits(&guest, &descriptor, &sidecar)?;
+    if let Some(running) = running.filter(|_| is_canary) {
+        canary::check(&running.descriptor, &descriptor, &guest.name)?;
+        guest.writes = guest.writes.for_canary();
+    }
 
     let mut crds = NewCrds::new(running);
     // The CRDs of a newer version stay when an older one runs again: objects may be stored in their versions.
@@ -203,7 +209,9 @@ pub(crate) async fn load(
         running,
         &report,
     );
-    let prepared = prepare_watches(&authorization, &descriptor, running, views, &report).await;
+    // A canary has subscriptions of its own, because the running version goes on with its own.
+    let reused = running.filter(|_| !is_canary);
+    let prepared = prepare_watches(&authorization, &descriptor, reused, views, &report).await;
     let PreparedWatches { views, routes, observer_subscriptions } =
         prepared.map_err(|problem| crds.with_applied_crds(problem))?;
 
@@ -220,6 +228,7 @@ pub(crate) async fn load(
         digest: pool.code().digest().to_owned(),
         file_digest: read.digest,
         probation: sidecar.rollout.probation.map(ProbationPeriod::duration),
+        role,
         sidecar_text: read.sidecar_text,
         sidecar_grants,
         workers,

@@ -53,6 +53,11 @@ pub(crate) enum LoadProblem {
         .path.display(), short(.file_digest)
     )]
     NotKept { path: PathBuf, plugin: PluginName, version: KnownVersion, file_digest: String },
+    #[error(
+        "it cannot run beside the running version, as rollout.canary wants: {problem}; run it alone with `pilothouse promote {plugin}`, \
+         or put another file in its place"
+    )]
+    Canary { problem: String, plugin: PluginName },
     #[error(transparent)]
     PreviousCrash(#[from] PreviousCrash),
     #[error("describe failed: {0}")]

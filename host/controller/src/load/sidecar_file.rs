@@ -13,18 +13,21 @@ use crate::directory::plugin_file;
 use crate::load::version::Version;
 use crate::name::PluginName;
 
-/// Reads the sidecar and puts it into effect. The running version loses all grants if the sidecar is invalid.
+/// Reads the sidecar and puts it into effect. The running versions lose all grants if the sidecar is invalid.
 pub(super) async fn apply(
     services: &LoadServices,
     plugin: &PluginName,
     grants_writer: &GrantsWriter,
     files: &PluginFiles,
-    running: Option<&Version>,
+    running: [Option<&Version>; 2],
 ) -> Result<(String, Sidecar, Arc<SidecarGrants>), LoadProblem> {
+    let revoke_all = |problem: &LoadProblem| {
+        running.iter().for_each(|version| grants_writer.revoke_all(problem.to_string(), *version));
+    };
     let text = match read(files).await {
         Ok(text) => text,
         Err(problem) => {
-            grants_writer.revoke_all(problem.to_string(), running);
+            revoke_all(&problem);
             return Err(problem);
         }
     };
@@ -40,12 +43,16 @@ pub(super) async fn apply(
     });
     match parsed {
         Ok((sidecar, sidecar_grants)) => {
+            let [running, canary] = running;
+            if canary.is_some() {
+                grants_writer.allow(sidecar_grants.clone(), plugin, canary);
+            }
             let sidecar_grants = grants_writer.allow(sidecar_grants, plugin, running);
             Ok((text, sidecar, sidecar_grants))
         }
         Err(source) => {
             let problem = LoadProblem::Sidecar { path: files.sidecar.clone(), source };
-            grants_writer.revoke_all(problem.to_string(), running);
+            revoke_all(&problem);
             Err(problem)
         }
     }

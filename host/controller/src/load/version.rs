@@ -14,9 +14,11 @@ use pilothouse_plugin::InstancePool;
 use crate::cache::delivery_filter::{DeliveryFilter, DeliveryHold};
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
+use crate::config::canary_share::CanaryShare;
 use crate::config::current_grants::SidecarGrants;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::PluginLimits;
+use crate::config::sidecar::Sidecar;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
@@ -32,6 +34,8 @@ pub(crate) struct Version {
     pub(crate) file_digest: String,
     /// How long its sidecar wants new versions to be in probation.
     pub(crate) probation: Option<Duration>,
+    /// Which keys it reconciles.
+    pub(crate) role: Role,
     /// The sidecar's text; "" if there is none.
     pub(crate) sidecar_text: String,
     /// The grants in that sidecar. While the version runs, the plugin's current grants apply instead.
@@ -60,6 +64,17 @@ pub(crate) struct Version {
     /// The number of requests of each route's informer when its kind was last compared with what the server serves; empty before the first
     /// comparison.
     pub(crate) compared_kinds: Mutex<Vec<u64>>,
+}
+
+/// Which keys a version reconciles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// All keys.
+    Alone,
+    /// All keys, until the version of the file is loaded as its canary.
+    BesideCanary,
+    /// These keys. Another version reconciles the others.
+    Canary(CanaryShare),
 }
 
 /// What is done with the notifications of one subscription.
@@ -145,6 +160,18 @@ impl WatchSubscription {
         all
     }
 
+    /// Removes the initial objects from the pending notifications, and returns them. They are in the cache, and count as delivered.
+    pub(crate) fn take_initial(&self) -> Vec<Notification> {
+        let waiting = self.subscription.take_pending();
+        let mut taken = self.taken.lock();
+        let held = taken.take().into_iter().flatten().chain(waiting);
+        let is_initial =
+            |notification: &Notification| matches!(notification, Notification::Added { initial: true, .. });
+        let (initial, changes): (Vec<_>, Vec<_>) = held.partition(is_initial);
+        *taken = Some(changes).filter(|changes| !changes.is_empty());
+        initial
+    }
+
     /// Takes all pending notifications, keeps them for the next call of [`next_batch`](Self::next_batch), and
     /// returns the objects that they add. From now on the subscription counts these objects as delivered:
     /// their deletion is delivered, too.
@@ -165,10 +192,14 @@ impl WatchSubscription {
 }
 
 impl Version {
-    /// Whether loading these files again would give this version.
+    /// Whether loading these files again would give this version. The share of a canary is no part of a version.
     pub(crate) fn is_built_from(&self, digest: &str, sidecar_text: &str) -> bool {
         let is_current = !self.must_reload.load(Ordering::Relaxed);
-        is_current && self.digest == digest && self.sidecar_text == sidecar_text
+        let has_same_sidecar = || {
+            self.sidecar_text == sidecar_text
+                || Sidecar::differ_only_in_canary(&self.sidecar_text, sidecar_text)
+        };
+        is_current && self.digest == digest && has_same_sidecar()
     }
 
     /// Retires a version that was replaced or stopped: it sends nothing more, and nobody waits for it.
@@ -203,6 +234,7 @@ impl Version {
             digest: String::new(),
             file_digest: String::new(),
             probation: None,
+            role: Role::Alone,
             sidecar_text: String::new(),
             sidecar_grants: Arc::default(),
             must_reload: false.into(),

@@ -6,6 +6,7 @@ pub(crate) mod informers;
 mod plugin;
 pub(crate) mod process;
 pub(crate) mod rest;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::lifecycle::LifecycleMetrics;
 use crate::metrics::rest::RestMetrics;
+use crate::metrics::trace::DroppedSpans;
 use crate::name::PluginName;
 use crate::outgoing::HttpMetrics;
 pub(crate) use plugin::PluginMetrics;
@@ -70,11 +72,12 @@ type TracedHistograms<L> = Family<L, TracedHistogram, fn() -> TracedHistogram>;
 pub struct Metrics {
     pub(crate) ready: Gauge,
     reconciles: Family<ByResult, Counter>,
+    canary_reconciles: Family<ByResult, Counter>,
     errors: Family<ByController, Counter>,
     terminal_errors: Family<ByController, Counter>,
     panics: Family<ByController, Counter>,
     timeouts: Family<ByController, Counter>,
-    reconcile_time: Histograms<ByController>,
+    reconcile_time: TracedHistograms<ByController>,
     event_to_reconcile: TracedHistograms<ByController>,
     event_to_write: TracedHistograms<ByController>,
     active_workers: Family<ByController, Gauge>,
@@ -100,17 +103,18 @@ pub struct Metrics {
     queue_adds: Family<ByQueue, Counter>,
     queue_retries: Family<ByQueue, Counter>,
     queue_depth: Family<ByQueue, Gauge>,
-    queue_latency: Histograms<ByQueue>,
+    queue_latency: TracedHistograms<ByQueue>,
     work_duration: Histograms<ByQueue>,
     unfinished_work: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
     longest_running: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
     http: HttpMetrics,
     pub(crate) rest: RestMetrics,
+    pub(crate) dropped_spans: DroppedSpans,
 }
 
 /// Buckets from 5 ms to 60 s, roughly those of controller-runtime.
-fn reconcile_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(0.005, 2.0, 14))
+fn reconcile_buckets() -> TracedHistogram {
+    HistogramWithExemplars::new(exponential_buckets(0.005, 2.0, 14))
 }
 
 /// Buckets from 1 ms to 131 s: a change waits for its predicate, in the queue and, for the second histogram, for the guest and the API server.
@@ -120,7 +124,15 @@ fn event_buckets() -> TracedHistogram {
 
 /// Buckets from 10 ns to 1,000 s, those of controller-runtime's work queue.
 fn queue_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(10e-9, 10.0, 12))
+    Histogram::new(queue_bounds())
+}
+
+fn traced_queue_buckets() -> TracedHistogram {
+    HistogramWithExemplars::new(queue_bounds())
+}
+
+fn queue_bounds() -> impl Iterator<Item = f64> {
+    exponential_buckets(10e-9, 10.0, 12)
 }
 
 /// Registers a family and returns it.
@@ -150,12 +162,14 @@ impl Metrics {
         let lifecycle = LifecycleMetrics::register(registry);
         let http = HttpMetrics::register(registry);
         let rest = RestMetrics::register(registry);
+        let dropped_spans = DroppedSpans::register(registry);
         register_build(registry);
         // The text format appends `_total` to the names of counters.
         Self {
             lifecycle,
             http,
             rest,
+            dropped_spans,
             ready: registered(
                 registry,
                 "pilothouse_ready",
@@ -226,6 +240,12 @@ impl Metrics {
                 registry,
                 "pilothouse_plugin_reloads",
                 "Files that were loaded or refused; `result` is `loaded` or `refused`",
+                Family::default(),
+            ),
+            canary_reconciles: registered(
+                registry,
+                "pilothouse_plugin_canary_reconciles",
+                "Reconciles by a version that runs beside another one, which `controller_runtime_reconcile_total` counts, too; `result` is `success` or `error`",
                 Family::default(),
             ),
             rollbacks: registered(
@@ -331,7 +351,7 @@ impl Metrics {
                 registry,
                 "workqueue_queue_duration_seconds",
                 "Time from when a key became ready until a worker took it",
-                Family::new_with_constructor(queue_buckets),
+                Family::new_with_constructor(traced_queue_buckets),
             ),
             work_duration: registered(
                 registry,
@@ -364,6 +384,8 @@ impl Metrics {
             succeeded: self.reconciles.get_or_create_owned(&result("success")),
             requeued_after: self.reconciles.get_or_create_owned(&result("requeue_after")),
             failed: self.reconciles.get_or_create_owned(&result("error")),
+            canary_succeeded: self.canary_reconciles.get_or_create_owned(&result("success")),
+            canary_failed: self.canary_reconciles.get_or_create_owned(&result("error")),
             errors: self.errors.get_or_create_owned(&controller),
             terminal_errors: self.terminal_errors.get_or_create_owned(&controller),
             panics: self.panics.get_or_create_owned(&controller),

@@ -20,11 +20,14 @@ pub(crate) struct PluginMetrics {
     pub(crate) succeeded: Counter,
     pub(crate) requeued_after: Counter,
     pub(crate) failed: Counter,
+    /// The reconciles among these that a canary made.
+    pub(crate) canary_succeeded: Counter,
+    pub(crate) canary_failed: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
-    pub(crate) reconcile_time: Histogram,
+    pub(crate) reconcile_time: HistogramWithExemplars<TraceLabels>,
     pub(crate) event_to_reconcile: HistogramWithExemplars<TraceLabels>,
     pub(crate) event_to_write: HistogramWithExemplars<TraceLabels>,
     pub(crate) active_workers: Gauge,
@@ -54,7 +57,7 @@ pub(crate) struct PluginMetrics {
     pub(super) queue_adds: Counter,
     pub(super) queue_retries: Counter,
     pub(crate) queue_depth: Gauge,
-    pub(super) queue_latency: Histogram,
+    pub(crate) queue_latency: HistogramWithExemplars<TraceLabels>,
     pub(super) work_duration: Histogram,
     pub(crate) unfinished_work: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) longest_running: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -70,10 +73,19 @@ impl PluginMetrics {
         self.host_memory_limit.set(gauge(memory.limit()));
     }
 
-    /// The reconciles so far, of all versions.
+    /// The reconciles so far, of all versions but canaries.
     pub(crate) fn reconciles(&self) -> Counts {
+        // The counters are read one after the other, so a reconcile that ends meanwhile may be missing until the next call.
+        let canaries = self.canary_reconciles();
         let errors = self.failed.get();
-        Counts { reconciles: self.succeeded.get() + self.requeued_after.get() + errors, errors }
+        let all = Counts { reconciles: self.succeeded.get() + self.requeued_after.get() + errors, errors };
+        all.since(canaries)
+    }
+
+    /// The reconciles of canaries so far.
+    pub(crate) fn canary_reconciles(&self) -> Counts {
+        let errors = self.canary_failed.get();
+        Counts { reconciles: self.canary_succeeded.get() + errors, errors }
     }
 
     /// The counts that `/api/plugins` shows.
@@ -102,6 +114,7 @@ impl PluginMetrics {
     }
 }
 
+/// The worker itself observes for how long a key was ready, because it knows the trace.
 impl QueueMetrics for PluginMetrics {
     fn added(&self) {
         self.queue_adds.inc();
@@ -109,10 +122,6 @@ impl QueueMetrics for PluginMetrics {
 
     fn retried(&self) {
         self.queue_retries.inc();
-    }
-
-    fn waited(&self, ready_for: Duration) {
-        self.queue_latency.observe(ready_for.as_secs_f64());
     }
 
     fn worked(&self, held_for: Duration) {

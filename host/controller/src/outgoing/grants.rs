@@ -235,6 +235,24 @@ impl Target {
     }
 }
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.tls {
+            f.write_str("http://")?;
+        }
+        match &self.host {
+            HostPattern::Any => f.write_str("*")?,
+            HostPattern::Below(suffix) => write!(f, "*{suffix}")?,
+            HostPattern::One(host) => write!(f, "{host}")?,
+        }
+        match self.port {
+            None => f.write_str(":*"),
+            Some(port) if port == default_port(self.tls) => Ok(()),
+            Some(port) => write!(f, ":{port}"),
+        }
+    }
+}
+
 /// Displays the pattern that covers exactly this target.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -274,6 +292,15 @@ mod tests {
 
     fn covers(pattern: &str, url: &str) -> bool {
         Pattern::parse(pattern).expect("a pattern").covers(&target(url))
+    }
+
+    #[test]
+    fn a_pattern_is_shown_as_it_is_written() {
+        for text in ["api.example.com", "*.example.com:8443", "http://10.0.0.7:8080", "http://[::1]", "*:*"] {
+            assert_eq!(Pattern::parse(text).expect(text).to_string(), text);
+        }
+        let with_default_port = Pattern::parse("https://Example.com:443").expect("a pattern");
+        assert_eq!(with_default_port.to_string(), "example.com");
     }
 
     #[test]

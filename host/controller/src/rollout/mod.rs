@@ -1,8 +1,8 @@
 //! Which of a plugin's versions runs: that of the file, or an older one that an operator chose or to which the host went back.
 //!
-//! `decision` decides about a new version in probation, `probation` is what it knows of that version, and `state` says which code is to run;
-//! all three are pure. `record` is what a restarted host knows. The plugin's task asks this module which code to load, and tells it what
-//! runs; the swap itself is that of any other reload.
+//! `decision` decides about a new version in probation, `probation` is what it knows of that version, and `state` says which code is to run,
+//! alone or as the canary of another version; all three are pure. `record` is what a restarted host knows. The plugin's task asks this module
+//! which code to load, and tells it what runs; the swap itself is that of any other reload.
 
 pub(crate) mod decision;
 mod known_version;
@@ -14,6 +14,7 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -22,14 +23,15 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::config::canary_share::CanaryShare;
 use decision::{Counts, Decision};
 pub(crate) use known_version::{KnownVersion, short};
 pub(crate) use probation::Sample;
 use record::Record;
 pub(crate) use record::RecordFile;
 use state::RolloutState;
-pub(crate) use state::{Installation, Installed, NoTarget};
-pub use status::{HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
+pub(crate) use state::{CanaryStart, Installation, Installed, NoTarget, Plan};
+pub use status::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 
 /// The versions of one plugin. Cheap to clone.
 #[derive(Clone, Default)]
@@ -81,19 +83,66 @@ impl Rollout {
         let _ = spawn_blocking(move || file.write(record.as_ref())).await;
     }
 
-    /// Returns the version that is to run in place of that of the file; `None` to run the file's.
-    pub(crate) fn replacement(&self, file_digest: &str) -> Option<KnownVersion> {
-        self.0.state.lock().replacement(file_digest)
+    /// Returns which versions are to run. `wants_canary` is whether the sidecar has `rollout.canary`.
+    pub(crate) fn plan(&self, file_digest: &str, wants_canary: bool) -> Plan {
+        self.0.state.lock().plan(file_digest, wants_canary)
     }
 
-    /// Chooses another version for an operator, and returns it. The plugin's task then loads it.
+    /// Chooses another version for an operator, and returns it. The plugin's task then loads it, or ends the canary beside it.
     pub(crate) fn request(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
         let mut state = self.0.state.lock();
         let target = state.target(digest)?;
-        state.request(target.clone());
+        state.choose(target.clone(), Timestamp::now());
         drop(state);
         self.0.requested.notify_one();
         Ok(target)
+    }
+
+    /// Chooses the canary for an operator, and returns it; `None` without one. The plugin's task then loads it for all keys.
+    pub(crate) fn promote(&self) -> Option<KnownVersion> {
+        let mut state = self.0.state.lock();
+        let target = state.promotable()?;
+        state.choose(target.clone(), Timestamp::now());
+        drop(state);
+        self.0.requested.notify_one();
+        Some(target)
+    }
+
+    /// Whether a canary is to go on running.
+    pub(crate) fn has_canary(&self) -> bool {
+        self.0.state.lock().has_canary()
+    }
+
+    /// Records that a canary runs now. Returns the period of a probation that begins.
+    pub(crate) fn canary_began(&self, new: CanaryStart) -> Option<Duration> {
+        self.0.state.lock().canary_began(new, Instant::now())
+    }
+
+    /// Records that the canary reconciles other keys from now on.
+    pub(crate) fn set_share(&self, share: CanaryShare) {
+        self.0.state.lock().set_share(share);
+    }
+
+    /// Whether the canary is in probation.
+    pub(crate) fn has_canary_in_probation(&self) -> bool {
+        self.0.state.lock().canary.as_ref().is_some_and(|canary| canary.probation.is_some())
+    }
+
+    /// Decides about the canary in probation; `None` if none is. The counts of `sample` are those of the plugin's canaries, and `counters`
+    /// those of the versions beside them.
+    pub(crate) fn check_canary(&self, sample: &Sample, counters: Counts) -> Option<Decision> {
+        self.0.state.lock().check_canary(sample, counters, (Instant::now(), Timestamp::now()))
+    }
+
+    /// Whether the version with this digest was taken back, as that of the file.
+    pub(crate) fn is_held_back(&self, digest: &str) -> bool {
+        self.0.state.lock().held_back.as_ref().is_some_and(|held_back| held_back.digest == digest)
+    }
+
+    /// Why the version of the file was taken back, and whether the host decided it; `None` if it was not.
+    pub(crate) fn held_back_reason(&self) -> Option<(String, bool)> {
+        let state = self.0.state.lock();
+        state.held_back.as_ref().map(|held_back| (held_back.reason.clone(), held_back.is_automatic))
     }
 
     /// Waits until an operator has chosen another version. Cancellation safe.
@@ -161,9 +210,10 @@ impl Rollout {
         self.0.state.lock().check(sample, Instant::now())
     }
 
-    /// Returns the public status; `None` for a plugin with a single version about which nothing is decided.
-    pub(crate) fn status(&self, counters: Counts) -> Option<RolloutStatus> {
-        RolloutStatus::of(&self.0.state.lock(), counters)
+    /// Returns the public status; `None` for a plugin with a single version about which nothing is decided. `canaries` are the counters of the
+    /// plugin's canaries, and `counters` those of its other versions.
+    pub(crate) fn status(&self, counters: Counts, canaries: Counts) -> Option<RolloutStatus> {
+        RolloutStatus::of(&self.0.state.lock(), counters, canaries)
     }
 
     /// Returns a clause about the version of the file, if another one runs in its place.

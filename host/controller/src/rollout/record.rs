@@ -39,6 +39,17 @@ pub(super) struct Record {
     running: Option<RecordedVersion>,
     held_back: Option<HeldBack>,
     probation: Option<RecordedProbation>,
+    /// The version that was running beside the running one.
+    #[serde(default)]
+    canary: Option<RecordedCanary>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordedCanary {
+    version: KnownVersion,
+    /// `None` if it was not in probation.
+    abrupt_ends: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +73,7 @@ impl Record {
     pub(super) fn of(state: &RolloutState, counters: Counts, is_running: bool) -> Option<Self> {
         let is_needed = state.has_probation
             || state.probation.is_some()
+            || state.canary.is_some()
             || state.held_back.is_some()
             || state.versions.len() > 1;
         is_needed.then(|| Self {
@@ -79,6 +91,10 @@ impl Record {
                 old: probation.old,
                 abrupt_ends: probation.abrupt_ends,
             }),
+            canary: state.canary.as_ref().map(|canary| RecordedCanary {
+                version: canary.version.clone(),
+                abrupt_ends: canary.probation.as_ref().map(|probation| probation.abrupt_ends),
+            }),
         })
     }
 
@@ -95,6 +111,10 @@ impl Record {
         let running = self.running.map(|running| (running.version, running.counts));
         let mut state = RolloutState::default();
         state.restore((now, time), self.versions, running, self.held_back, probation);
+        if let Some(RecordedCanary { version, abrupt_ends }) = self.canary {
+            let abrupt_ends = abrupt_ends.map(|ends| ends.saturating_add(u32::from(self.is_running)));
+            state.restore_canary(version, abrupt_ends, (now, time));
+        }
         state
     }
 
@@ -103,6 +123,7 @@ impl Record {
         record.versions.truncate(MAX_VERSIONS);
         let versions = record.versions.iter().chain(record.running.iter().map(|running| &running.version));
         let versions = versions.chain(record.held_back.iter().map(|held_back| &held_back.runs));
+        let versions = versions.chain(record.canary.iter().map(|canary| &canary.version));
         let mut versions = versions.chain(record.probation.iter().map(|probation| &probation.previous));
         (record.format == FORMAT && versions.all(|version| version.sum().is_some())).then_some(record)
     }
@@ -243,7 +264,16 @@ mod tests {
             running: Some(RecordedVersion { version: new, counts }),
             held_back: None,
             probation: Some(probation),
+            canary: None,
         }
+    }
+
+    /// A record of a canary in probation when the host crashed.
+    fn with_canary(abrupt_ends: Option<u32>) -> Record {
+        let [old, new] = ["old", "new"].map(KnownVersion::for_test);
+        let running = RecordedVersion { version: old.clone(), counts: Counts::default() };
+        let canary = Some(RecordedCanary { version: new, abrupt_ends });
+        Record { versions: vec![old], running: Some(running), probation: None, canary, ..in_probation() }
     }
 
     #[test]
@@ -289,12 +319,39 @@ mod tests {
             probation: Some(Duration::from_secs(300)),
             counts: Counts::default(),
             previous_backs_off: false,
+            awaits_canary: false,
         };
         let installed = state.installed(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
         let (reason, is_automatic) = installed.rolled_back.expect("it is reported");
         assert!(is_automatic && reason.contains("the host ended without a shutdown 3 times"), "{reason}");
         let again = state.installed(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
         assert_eq!(again.rolled_back, None, "once");
+    }
+
+    #[test]
+    fn a_restored_canary_continues_unless_it_has_crashed_the_host_too_often() {
+        let new = KnownVersion::for_test("new");
+        for (abrupt_ends, is_taken_back) in [
+            (None, false),
+            (Some(0), false),
+            (Some(MAX_ABRUPT_ENDS - 1), true),
+            (Some(MAX_ABRUPT_ENDS), true),
+        ] {
+            let mut state = with_canary(abrupt_ends).restored(Instant::now(), Timestamp::UNIX_EPOCH);
+            assert_eq!(state.plan(&new.digest, true).has_canary, !is_taken_back, "{abrupt_ends:?}");
+            assert_eq!(state.held_back.is_some(), is_taken_back, "{abrupt_ends:?}");
+            let again = Record::of(&state, Counts::default(), false).expect("it is needed");
+            let recorded = again.canary.map(|canary| canary.abrupt_ends);
+            let counted = abrupt_ends.map(|ends| ends + 1);
+            assert_eq!(recorded, (!is_taken_back).then_some(counted), "the crash counts");
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_release_has_no_canary() {
+        let mut json = serde_json::to_value(in_probation()).expect("JSON");
+        json.as_object_mut().expect("an object").remove("canary");
+        assert_eq!(Record::parse(json.to_string().as_bytes()), Some(in_probation()));
     }
 
     #[test]

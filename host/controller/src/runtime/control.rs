@@ -77,6 +77,14 @@ pub enum ControlError {
         /// The plugin's name.
         plugin: String,
     },
+    /// No version runs as a canary, or is to become one.
+    #[error(
+        "no version of {plugin} runs as a canary; `pilothouse status {plugin} --json` lists its versions"
+    )]
+    NoCanary {
+        /// The plugin's name.
+        plugin: String,
+    },
     /// The version runs already.
     #[error("version {digest:?} of {plugin} runs already")]
     RunsAlready {
@@ -160,7 +168,7 @@ impl PluginStatusSource {
     }
 
     /// Runs another version, and returns its SHA-256 and number. Without the start of a digest, it is the newest version that is older than the
-    /// running one.
+    /// running one; beside a canary, it is the running one, and the canary ends.
     pub(crate) fn roll_back(&self, digest: Option<&str>) -> Result<(String, String), ControlError> {
         let plugin = self.guest.name.to_string();
         let target = self.guest.rollout.request(digest).map_err(|problem| match problem {
@@ -178,6 +186,13 @@ impl PluginStatusSource {
         Ok((target.digest, target.version))
     }
 
+    /// Runs the canary alone, and returns its SHA-256 and number.
+    pub(crate) fn promote(&self) -> Result<(String, String), ControlError> {
+        let no_canary = || ControlError::NoCanary { plugin: self.guest.name.to_string() };
+        let canary = self.guest.rollout.promote().ok_or_else(no_canary)?;
+        Ok((canary.digest, canary.version))
+    }
+
     /// Pauses or resumes the plugin, also for later versions. A paused plugin starts no reconcile and delivers nothing to its observer; its
     /// keys and changes wait.
     pub(crate) fn set_paused(&self, paused: bool) {
@@ -188,6 +203,9 @@ impl PluginStatusSource {
         *current = paused;
         if let Some(version) = self.running_status.version() {
             version.views.access.set_paused(paused);
+        }
+        if let Some(canary) = self.running_status.canary() {
+            canary.version.views.access.set_paused(paused);
         }
         // A log line may wait for standard output, and the status and a swap wait for the lock.
         drop(current);

@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::guest_host::GuestServices;
 use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
 use crate::runtime::predicate::PredicateError;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::{Item, QueueEvent};
 use crate::runtime::targets::{TargetKeys, Targets};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
-/// Waits on all subscriptions of the running version at once, and queues the keys that their notifications trigger. It is polled inside the
+/// Waits on all subscriptions of a running version at once, and queues the keys that their notifications trigger. It is polled inside the
 /// plugin's own task and calls no guest: the indexer's task computes index values.
 pub(super) struct Dispatcher {
     version: Option<Arc<Version>>,
@@ -64,7 +64,7 @@ impl Default for Dispatcher {
 impl Dispatcher {
     /// Dispatches for this version from now on. The rest of the current batch is still queued by the old version's routes.
     pub(super) fn install(&mut self, version: Arc<Version>, guest: &GuestServices) {
-        guest.writes.set_views(&version.views);
+        version.views.writes.set_views(&version.views);
         guest.hot_loops.forget_all();
         self.queue_remaining(guest, None);
         for route in &version.routes {
@@ -77,6 +77,11 @@ impl Dispatcher {
             .map(|(position, route)| next_batch(&version, position, route))
             .collect();
         self.version = Some(version);
+    }
+
+    /// Queues the rest of the current batch, because the version is about to end.
+    pub(super) fn finish_batch(&mut self, guest: &GuestServices) {
+        self.queue_remaining(guest, None);
     }
 
     /// Stops dispatching, because the version was stopped.
@@ -178,7 +183,8 @@ fn queue_all(
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
-            guest.queue.add_for_event(item, reason, priority, event_time(priority, received));
+            let event = event_time(priority, received).map(QueueEvent::from);
+            guest.queue.add_for_event(item, reason, priority, event);
         }
     }
 }
@@ -226,14 +232,16 @@ pub(super) fn queue(
         let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
+        let event = event_at
+            .map(|at| QueueEvent { at, record: guest.tracer.event(notification, &route.watch, reason, at) });
         if is_itself {
-            guest.queue.add_for_event(item, reason, priority, event_at);
+            guest.queue.add_for_event(item, reason, priority, event);
             continue;
         }
         let is_cached = |key: &ObjectKey| {
             version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
         };
-        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event_at, is_cached) {
+        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event, is_cached) {
             let refused =
                 format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
             guest.record_refusal(&refused, &exceeded);
@@ -316,10 +324,10 @@ fn event_time(priority: Priority, received: Instant) -> Option<Instant> {
     (priority == Priority::Normal).then_some(received)
 }
 
-/// Queues every object of the target watches, because a new version may reconcile any of them differently.
-pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
+/// Queues those objects of the target watches whose keys get another version, which may reconcile any of them differently.
+pub(super) fn requeue(version: &Version, guest: &GuestServices, is_moved: impl Fn(&ObjectKey) -> bool) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
-        for key in view.cache.keys() {
+        for key in view.cache.keys().filter(&is_moved) {
             guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
         }
     }

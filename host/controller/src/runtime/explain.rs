@@ -8,19 +8,21 @@ use super::PluginStatusSource;
 use super::control::{ControlError, KeyStateName, parse_key, target_watch};
 use crate::cache::views::View;
 use crate::explain::journal::{
-    EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb,
+    EventRecord, REASONS, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb, reason_name,
     watch_tag,
 };
 use crate::explain::lookup::ObjectLookup;
 use crate::explain::{
     CachedObject, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
-    PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, WatchSituation, decide,
+    PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, VersionSituation,
+    WatchSituation, decide,
 };
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
 use crate::runtime::predicate::parts;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
+use crate::trace::TraceId;
 
 /// Everything that is known about a key, before the cause is decided.
 pub(crate) struct CollectedFacts {
@@ -54,6 +56,7 @@ impl PluginStatusSource {
             now: Situation {
                 plugin: self.plugin_situation(version.as_deref()),
                 watch: None,
+                version: None,
                 cached: None,
                 on_server: None,
                 predicate: None,
@@ -70,7 +73,7 @@ impl PluginStatusSource {
         Ok(facts)
     }
 
-    fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
+    pub(super) fn plugin_situation(&self, version: Option<&Version>) -> PluginSituation {
         let status = self.status();
         let missing = match version {
             Some(version) => {
@@ -100,6 +103,16 @@ impl PluginStatusSource {
         let view =
             version.views.get(&watch).map_err(|error| ControlError::Watch { problem: error.to_string() })?;
         let item = Item { key: parse_key(key, &watch, view.resource.namespaced)?, watch };
+        let canary = self.running_status.canary();
+        let is_canary = canary.as_ref().is_some_and(|canary| canary.share.includes(&item.key));
+        // Both versions have the same target watches.
+        let version = canary.as_ref().filter(|_| is_canary).map_or(version, |canary| &*canary.version);
+        let view = version.views.get(&item.watch).unwrap_or(view);
+        facts.now.version = canary.as_ref().map(|_| VersionSituation {
+            digest: version.digest.clone(),
+            version: version.descriptor.version.clone(),
+            canary: is_canary,
+        });
         facts.watch = item.watch.to_string();
         facts.then = self.journal_entries(version, &item);
         let now = &mut facts.now;
@@ -166,7 +179,9 @@ impl PluginStatusSource {
                     resource_version: version,
                     queued: is_queued,
                 },
-                Record::Reconcile(reconcile) => reconcile_entry(reconcile),
+                Record::Reconcile(reconcile) => {
+                    reconcile_entry(reconcile, self.guest.tracer.exported(reconcile.trace))
+                }
                 Record::Write(WriteRecord { verb, code, version, is_own_key }) => EntryDetail::Write {
                     verb: verb_name(verb).to_owned(),
                     code,
@@ -259,30 +274,16 @@ fn seen(version: &str, then: &[JournalEntry]) -> Option<String> {
     then.iter().find(is_seen).map(|entry| entry.time.clone())
 }
 
-fn reconcile_entry(reconcile: ReconcileRecord) -> EntryDetail {
-    let ReconcileRecord { microseconds, attempt, reasons, outcome } = reconcile;
+fn reconcile_entry(reconcile: ReconcileRecord, trace: Option<TraceId>) -> EntryDetail {
+    let ReconcileRecord { microseconds, attempt, reasons, outcome, .. } = reconcile;
     let is_set = |(position, _): &(usize, &Reason)| reasons & (1_u8 << *position) != 0;
     let names = REASONS.iter().enumerate().filter(is_set).map(|(_, reason)| reason_name(*reason).to_owned());
-    let outcome = match outcome {
-        ReconcileOutcome::Done => "done",
-        ReconcileOutcome::RequeueAfter => "requeueAfter",
-        ReconcileOutcome::Retry => "retry",
-        ReconcileOutcome::Terminal => "terminal",
-        ReconcileOutcome::Fault => "fault",
-    };
-    EntryDetail::Reconcile { reasons: names.collect(), attempt, microseconds, outcome: outcome.to_owned() }
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Created => "created",
-        Reason::Updated => "updated",
-        Reason::Deleted => "deleted",
-        Reason::Resync => "resync",
-        Reason::Requeue => "requeue",
-        Reason::Retry => "retry",
-        Reason::Startup => "startup",
-        Reason::Other => "other",
+    EntryDetail::Reconcile {
+        reasons: names.collect(),
+        attempt,
+        microseconds,
+        outcome: outcome.as_str().to_owned(),
+        trace_id: trace.map(|trace| trace.to_string()),
     }
 }
 
@@ -298,15 +299,17 @@ fn verb_name(verb: WriteVerb) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::journal::ReconcileOutcome;
 
     #[test]
     fn a_reconcile_has_the_names_of_its_reasons() {
         let reasons = crate::explain::journal::reason_bits(&[Reason::Startup, Reason::Updated]);
         let (microseconds, outcome) = (1500, ReconcileOutcome::RequeueAfter);
-        let entry = reconcile_entry(ReconcileRecord { microseconds, attempt: 2, reasons, outcome });
+        let record = ReconcileRecord { microseconds, attempt: 2, reasons, outcome, trace: 1 };
+        let entry = reconcile_entry(record, Some(TraceId([0xab; 16])));
         let reasons = vec!["updated".to_owned(), "startup".to_owned()];
-        let outcome = "requeueAfter".to_owned();
-        assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds: 1500, outcome });
+        let (outcome, trace_id) = ("requeueAfter".to_owned(), Some("ab".repeat(16)));
+        assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds, outcome, trace_id });
     }
 
     #[test]

@@ -10,11 +10,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::running::Canary;
 use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, WaitingFor};
+use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, StateChange, WaitingFor};
 use crate::load::LoadServices;
 use crate::load::version::{Version, WatchRoute};
+use crate::rollout::CanaryStatus;
 
 /// The host's handle of a plugin's task.
 pub(crate) struct PluginHandle {
@@ -38,6 +40,8 @@ pub(super) struct RunningVersionStatus {
     subscriptions: Mutex<Vec<(Arc<str>, Weak<Subscription>)>>,
     /// The version, weak for the same reason.
     version: Mutex<Weak<Version>>,
+    /// The canary beside it, weak for the same reason.
+    canary: Mutex<Weak<Canary>>,
     /// The deleted CRD that is the cause of the watch errors.
     crd_problem: Mutex<Option<String>>,
     /// What the current or last load waits for.
@@ -51,7 +55,18 @@ impl RunningVersionStatus {
             |route: &WatchRoute| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.version.lock() = Arc::downgrade(version);
+        self.set_canary(None);
         *self.crd_problem.lock() = None;
+    }
+
+    /// Reports on this canary from now on; on none for `None`.
+    pub(super) fn set_canary(&self, canary: Option<&Arc<Canary>>) {
+        *self.canary.lock() = canary.map(Arc::downgrade).unwrap_or_default();
+    }
+
+    /// The canary that runs; `None` without one.
+    pub(super) fn canary(&self) -> Option<Arc<Canary>> {
+        self.canary.lock().upgrade()
     }
 
     /// The version that runs; `None` while there is none.
@@ -71,6 +86,7 @@ impl RunningVersionStatus {
     pub(super) fn clear(&self) {
         self.subscriptions.lock().clear();
         *self.version.lock() = Weak::new();
+        self.set_canary(None);
         *self.crd_problem.lock() = None;
     }
 
@@ -196,6 +212,9 @@ impl PluginStatusSource {
         problems.extend(self.guest.panics.status_text());
         problems.extend(newer_crds(&self.running_status));
         problems.extend(self.guest.rollout.status_text());
+        let canary_problem = self.running_status.canary().map(|canary| canary.problem().unwrap_or_default());
+        let shown = canary_problem.as_ref().filter(|problem| !problem.is_empty());
+        problems.extend(shown.map(|problem| format!("the canary does no work: {problem}")));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
@@ -209,11 +228,22 @@ impl PluginStatusSource {
         let is_running = status.state == PluginState::Running;
         status.failing = is_running && (has_broken_watch || errors.is_failing());
         status.paused = *self.guest.paused.lock();
-        status.rollout = self.guest.rollout.status(self.guest.metrics.reconciles());
+        let metrics = &self.guest.metrics;
+        status.rollout = self.guest.rollout.status(metrics.reconciles(), metrics.canary_reconciles());
+        if let Some(rollout) = &mut status.rollout {
+            // A stopped plugin has no canary until it runs again.
+            let canary = rollout.canary.take().zip(canary_problem);
+            rollout.canary = canary.map(|(canary, error)| CanaryStatus { error, ..canary });
+        }
         status.ready = is_running && !status.failing && !status.paused;
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();
         status
+    }
+
+    /// The last changes of the plugin's state, the oldest first.
+    pub(super) fn history(&self) -> Vec<StateChange> {
+        self.lifecycle.history()
     }
 
     /// Updates the gauges; called when metrics are scraped.

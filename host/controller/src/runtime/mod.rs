@@ -6,9 +6,11 @@
 //!     └──────batches──▶ observer ──▶ the dedicated instance
 //! ```
 
+mod canary;
 mod control;
 pub(crate) mod dedicated_instance;
 mod deleted_crds;
+mod details;
 mod dispatch;
 mod explain;
 mod handle;
@@ -20,8 +22,11 @@ mod pending_version;
 pub mod predicate;
 pub(crate) mod queue;
 mod rollout;
+mod running;
+pub(crate) mod slow_reconciles;
 mod swap;
 pub(crate) mod targets;
+mod work_gate;
 mod worker;
 mod workers;
 
@@ -32,7 +37,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_plugin::LogLevel;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -41,15 +46,19 @@ use crate::access;
 use crate::directory::PluginFiles;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
-use crate::load::version::Version;
+use crate::load::version::{Role, Version};
 use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
+use canary::CanaryTask;
 pub use control::{ControlError, KeyStateName, PluginKeys, QueuedKey};
+pub use details::{PluginDetails, PluginGrants, WatchDetails};
 use dispatch::Dispatcher;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;
 use pending_version::{LoadEvent, LoadTask, PendingVersion};
+use running::{RunningVersion, RunningVersions};
 use swap::{ExclusiveVersion, Swap};
+use work_gate::WorkGate;
 use workers::Workers;
 
 /// How long an instance stays idle before it is dropped.
@@ -75,13 +84,15 @@ struct PluginTask {
     services: LoadServices,
     options: ReloadOptions,
     lifecycle: Lifecycle,
-    /// The version that the workers run. They hold a read lock while they reconcile, so a swap, which takes the write lock, waits for them,
+    /// The versions that the workers run. They hold a read lock while they reconcile, so a swap, which takes the write lock, waits for them,
     /// and they for the swap. This task must not take a read lock: it would wait for ever behind a swap that it has to carry out itself.
     running: RunningVersion,
-    /// The same version, for use by this task without a lock.
+    /// The running version, for use by this task without a lock. A canary may run beside it.
     installed: Option<Arc<Version>>,
-    /// The health of the running version. The workers check it before they take a key.
-    health: watch::Sender<Health>,
+    /// The canary. Boxed, because most plugins have none.
+    canary: Option<Box<CanaryTask>>,
+    /// The health of the running versions. The workers check it before they take a key.
+    gate: watch::Sender<WorkGate>,
     /// Notified when the running version's health changes.
     health_changes: watch::Receiver<()>,
     /// Notified when the running version's permissions change.
@@ -101,14 +112,13 @@ struct PluginTask {
     next_check: Option<Instant>,
 }
 
-/// The running version. Every guest call holds a read lock on it; a swap holds the write lock.
-type RunningVersion = Arc<RwLock<Option<Arc<Version>>>>;
-
 /// What a task that panicked leaves to its successor: the version continues with its subscriptions, so no notification that waits in them
 /// is lost. Cheap to clone.
 #[derive(Clone, Default)]
 struct RecoveryState {
     version: Arc<Mutex<Option<Arc<Version>>>>,
+    /// The canary, which the successor retires: its load begins again.
+    canary: Arc<Mutex<Option<Arc<Version>>>>,
     /// What observers have received.
     history: observer::DeliveryHistory,
 }
@@ -130,9 +140,10 @@ impl PluginTask {
             lifecycle,
             running: Arc::default(),
             installed: None,
+            canary: None,
             health_changes: health.changes(),
             access_changes: access::Access::default().changes(),
-            health: watch::Sender::new(health),
+            gate: watch::Sender::new(WorkGate::new(health, None)),
             running_status,
             workers: Workers::default(),
             recovery,
@@ -148,6 +159,10 @@ impl PluginTask {
         let mut pending = PendingVersion::default();
         let mut last_files: DesiredFiles = None;
         self.guest.rollout.restore().await;
+        let abandoned = self.recovery.canary.lock().take();
+        if let Some(canary) = abandoned {
+            canary.retire();
+        }
         let recovered = self.recovery.version.lock().clone();
         if let Some(version) = recovered {
             // The previous task panicked. Its workers were aborted, and used a lock of their own.
@@ -182,15 +197,21 @@ impl PluginTask {
                     LoadEvent::Finished(files, outcome) => {
                         Box::pin(self.finish_load(&mut pending, files, outcome)).await;
                     }
-                    LoadEvent::Ready(version, exclusive) => Box::pin(self.swap(version, exclusive)).await,
+                    LoadEvent::Ready(version, exclusive) => {
+                        Box::pin(self.run_loaded(version, exclusive, &mut pending, last_files.clone())).await;
+                    }
+                    LoadEvent::CanaryChange(share, exclusive) => {
+                        let files = last_files.clone();
+                        Box::pin(self.change_canary(share, &mut pending, files, exclusive)).await;
+                    }
                     LoadEvent::DispatchPauseChanged => {}
                     LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
                 },
                 () = self.guest.rollout.wait_until_requested() => {
-                    self.load_chosen_version(&mut pending, last_files.clone());
+                    Box::pin(self.load_chosen_version(&mut pending, last_files.clone())).await;
                 }
                 () = rollout::wait_until(self.next_check) => {
-                    Box::pin(self.check_probation(&mut pending, last_files.clone())).await;
+                    Box::pin(self.check_versions(&mut pending, last_files.clone())).await;
                 }
                 () = self.workers.wait_until_missing() => self.resize_workers(self.workers.desired()),
                 Ok(()) = self.health_changes.changed() => {
@@ -200,9 +221,14 @@ impl PluginTask {
                 Ok(()) = self.access_changes.changed() => self.update_health(),
                 Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                     let files = desired_files.borrow().clone();
-                    self.reload_for_changed_kind(&mut pending, files, &change);
+                    if let Some(version) = &self.installed {
+                        self.reload_for_changed_kind(&mut pending, files, version, &change);
+                    }
                 }
                 () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
+                event = canary::next_event(&mut self.canary, &self.guest), if self.canary.is_some() => {
+                    Box::pin(self.handle_canary(event, &mut pending, last_files.clone())).await;
+                }
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.report_long_wait();
@@ -212,14 +238,15 @@ impl PluginTask {
         }
     }
 
-    /// Loads the files of the running version again, because a kind that it watches is served as another resource now.
+    /// Loads the files of a running version again, because a kind that it watches is served as another resource now.
     fn reload_for_changed_kind(
         &self,
         pending: &mut PendingVersion,
         files: Option<PluginFiles>,
+        version: &Version,
         change: &str,
     ) {
-        let (Some(version), Some(files)) = (&self.installed, files) else { return };
+        let Some(files) = files else { return };
         self.guest.log.state(LogLevel::Warn, format_args!("reloading: {change}"));
         version.must_reload.store(true, Ordering::Relaxed);
         pending.cancel();
@@ -243,8 +270,10 @@ impl PluginTask {
         let (services, guest) = (self.services.clone(), self.guest.clone());
         // Here and not in the load task, which may run for a moment longer after it was aborted.
         let grants_writer = guest.current_grants.begin_load();
+        let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary.version));
+        let (running, loaded) = (self.installed.clone(), files.clone());
         let task: LoadTask =
-            tokio::spawn(load(services, guest, grants_writer, files.clone(), self.installed.clone(), report));
+            tokio::spawn(load(services, guest, grants_writer, loaded, running, canary, report));
         pending.load(files, task);
     }
 
@@ -263,6 +292,7 @@ impl PluginTask {
             Ok(LoadOutcome::Unchanged) => {
                 self.lifecycle.apply(&Input::Unchanged);
             }
+            Ok(LoadOutcome::Canary(share)) => self.finish_canary_load(pending, share),
             Ok(LoadOutcome::Disabled) => {
                 log.state(LogLevel::Info, format_args!("its sidecar says enabled: false; it does not run"));
                 self.uninstall().await;
@@ -271,8 +301,8 @@ impl PluginTask {
             }
             Err(problem) => {
                 self.guest.metrics.refused.inc();
-                if let Some(installed) = &self.installed {
-                    // The limit was raised for the version that failed to load.
+                if let Some(installed) = self.installed.as_ref().filter(|_| self.canary.is_none()) {
+                    // The limit was raised for the version that failed to load. With a canary, it stays raised.
                     self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
                 let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
@@ -294,8 +324,28 @@ impl PluginTask {
         }
     }
 
-    /// Replaces the running version by this one. The workers have finished their reconciles, and start no other until `exclusive` is released.
-    /// The queue keeps its keys.
+    /// Lets a version that was loaded run, and loads its canary if it is to have one.
+    async fn run_loaded(
+        &mut self,
+        version: Box<Version>,
+        exclusive: ExclusiveVersion,
+        pending: &mut PendingVersion,
+        files: DesiredFiles,
+    ) {
+        match version.role.clone() {
+            Role::Canary(share) => self.begin_canary(version, share, exclusive).await,
+            Role::Alone => self.swap(version, exclusive).await,
+            Role::BesideCanary => {
+                self.swap(version, exclusive).await;
+                if let Some(files) = files {
+                    self.start_loading(pending, files, &Input::Found);
+                }
+            }
+        }
+    }
+
+    /// Replaces the running version, and its canary, by this one. The workers have finished their reconciles, and start no other until
+    /// `exclusive` is released. The queue keeps its keys.
     async fn swap(&mut self, version: Box<Version>, exclusive: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
@@ -325,11 +375,15 @@ impl PluginTask {
         self.observer.shutdown().await;
         self.guest.set_limits(&version.plugin_limits);
         self.dispatcher.install(Arc::clone(&version), &self.guest);
+        let canary = self.canary.as_mut().map(|task| task.finish(&self.guest));
+        self.clear_canary();
         if let Some(old) = &self.installed {
-            handover::hand_over(old, &version, &self.guest);
+            let running = std::iter::once(old).chain(canary.as_ref().map(|canary| &canary.version));
+            let running: Vec<&Version> = running.map(|version| &**version).collect();
+            handover::hand_over(&running, &version, &self.guest);
         }
         if self.options.requeue_all && self.installed.is_some() {
-            dispatch::requeue_all(&version, &self.guest);
+            dispatch::requeue(&version, &self.guest, |_| true);
         }
         {
             // Locked, so that an operator's pause or resume reaches the version that runs afterwards.
@@ -342,7 +396,7 @@ impl PluginTask {
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.access_changes = version.views.access.changes();
-        self.health.send_replace(version.health.clone());
+        self.gate.send_replace(WorkGate::new(version.health.clone(), None));
         self.resize_workers(version.workers);
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.observer_subscriptions.is_empty() {
@@ -420,14 +474,14 @@ impl PluginTask {
 
     /// Sets the number of workers. Surplus ones end once they are done with their current key.
     fn resize_workers(&mut self, desired: usize) {
-        let (running, health, guest) = (&self.running, &self.health, &self.guest);
-        self.workers.resize(desired, |slot| {
-            worker::work(slot, Arc::clone(running), health.subscribe(), guest.clone())
-        });
+        let (running, gate, guest) = (&self.running, &self.gate, &self.guest);
+        self.workers
+            .resize(desired, |slot| worker::work(slot, Arc::clone(running), gate.subscribe(), guest.clone()));
     }
 
     fn drop_idle_instances(&self) {
-        if let Some(version) = self.installed.as_ref().filter(|version| !version.descriptor.stateful) {
+        let canary = self.canary.as_ref().map(|task| &task.canary.version);
+        for version in self.installed.iter().chain(canary).filter(|version| !version.descriptor.stateful) {
             let dropped = version.pool.drop_idle(IDLE_TIMEOUT);
             if dropped > 0 {
                 tracing::debug!(plugin = %self.guest.name, dropped, "idle instances dropped");
@@ -442,13 +496,17 @@ impl PluginTask {
             self.lifecycle.apply(&Input::Draining);
         }
         let drained = timeout_at(Instant::now() + DRAIN_TIMEOUT, self.running.write()).await;
-        if drained.map(|mut running| running.take()).is_err() {
+        if drained.map(|mut running| std::mem::take(&mut *running)).is_err() {
             let seconds = DRAIN_TIMEOUT.as_secs();
             let text =
                 format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
             self.guest.log.state(LogLevel::Warn, text);
         }
         self.recovery.version.lock().take();
+        if let Some(task) = &self.canary {
+            task.canary.version.retire();
+        }
+        self.clear_canary();
         if let Some(version) = self.installed.take() {
             version.retire();
         }
@@ -456,7 +514,7 @@ impl PluginTask {
         self.observer.shutdown().await;
         self.crds.shutdown().await;
         self.kind_changes.shutdown().await;
-        *self.running.write().await = None;
+        *self.running.write().await = RunningVersions::default();
         self.dispatcher.clear();
         self.running_status.clear();
         self.record_end().await;

@@ -3,10 +3,13 @@
 use std::future::pending;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::running::RunningVersion;
 use super::swap::{ExclusiveVersion, Progress, Swap};
+use crate::config::canary_share::CanaryShare;
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
 use crate::load::version::Version;
@@ -29,6 +32,8 @@ enum Stage {
     None,
     Loading(PluginFiles, LoadTask),
     Swapping(Box<Swap>),
+    /// The keys of the canary change, or it ends, as soon as no guest call is under way.
+    ChangingCanary(Option<CanaryShare>, BoxFuture<'static, ExclusiveVersion>),
     RetryAt(PluginFiles, Instant),
 }
 
@@ -36,6 +41,8 @@ enum Stage {
 pub(super) enum LoadEvent {
     /// The load of these files ended.
     Finished(PluginFiles, Result<LoadOutcome, LoadProblem>),
+    /// The canary can be given these keys, or be ended: no guest call is under way.
+    CanaryChange(Option<CanaryShare>, ExclusiveVersion),
     /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
     Ready(Box<Version>, ExclusiveVersion),
     /// [`PendingVersion::pauses_dispatch`] changed.
@@ -66,6 +73,11 @@ impl PendingVersion {
     /// Drives this swap from now on.
     pub(super) fn swap(&mut self, swap: Swap) {
         self.stage = Stage::Swapping(Box::new(swap));
+    }
+
+    /// Changes the keys of the canary, or ends it, as soon as no guest call is under way.
+    pub(super) fn change_canary(&mut self, share: Option<CanaryShare>, running: RunningVersion) {
+        self.stage = Stage::ChangingCanary(share, Box::pin(ExclusiveVersion::acquire(running)));
     }
 
     /// Whether nothing may be dispatched to the running version.
@@ -108,6 +120,11 @@ impl PendingVersion {
                     Progress::Failed(problem) => LoadEvent::Finished(swap.files, Err(problem)),
                     Progress::DispatchPauseChanged => unreachable!(),
                 }
+            }
+            Stage::ChangingCanary(_, acquired) => {
+                let exclusive = acquired.await;
+                let Stage::ChangingCanary(share, _) = std::mem::take(&mut self.stage) else { unreachable!() };
+                LoadEvent::CanaryChange(share, exclusive)
             }
             Stage::RetryAt(_, at) => {
                 sleep_until(*at).await;

@@ -22,6 +22,7 @@ use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMe
 use tokio::time::Instant;
 
 use crate::client::in_flight::{HeldItem, InFlight};
+use crate::trace::EventRecords;
 
 /// One item of work: an object of a target watch. Equal items are queued once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,8 +45,18 @@ pub(crate) struct QueuePayload {
     reasons: Reasons,
     /// When the host received the oldest change that queued the key; `None` if none did.
     event_at: Option<Instant>,
+    /// The changes that queued the key; `None` without tracing.
+    events: Option<Box<EventRecords>>,
     /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
+}
+
+/// A change that queues a key.
+pub(crate) struct QueueEvent {
+    /// When the host received it.
+    pub(crate) at: Instant,
+    /// Its record; `None` without tracing.
+    pub(crate) record: Option<Box<EventRecords>>,
 }
 
 /// An estimate of the bytes that the queue uses for one key, apart from its text.
@@ -75,6 +86,10 @@ impl KeyPayload for QueuePayload {
             (Some(first), Some(second)) => Some(first.min(second)),
             (first, second) => first.or(second),
         };
+        match (&mut self.events, other.events) {
+            (Some(events), Some(later)) => events.merge(*later),
+            (events, later) => *events = events.take().or(later),
+        }
         if self.charge.is_none() {
             self.charge = other.charge;
         }
@@ -82,6 +97,11 @@ impl KeyPayload for QueuePayload {
 }
 
 impl QueuePayload {
+    fn of(reason: Reason, event: Option<QueueEvent>) -> Self {
+        let (event_at, events) = event.map_or((None, None), |event| (Some(event.at), event.record));
+        Self { event_at, events, ..reason.into() }
+    }
+
     /// Takes the key's charge.
     pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
         self.charge.take()
@@ -91,11 +111,27 @@ impl QueuePayload {
     pub(crate) fn event_at(&self) -> Option<Instant> {
         self.event_at
     }
+
+    /// The changes that queued the key; `None` without tracing, and if none did.
+    pub(crate) fn events(&self) -> Option<&EventRecords> {
+        self.events.as_deref()
+    }
+
+    /// Takes the changes that queued the key.
+    pub(crate) fn take_events(&mut self) -> Option<Box<EventRecords>> {
+        self.events.take()
+    }
+}
+
+impl From<Instant> for QueueEvent {
+    fn from(at: Instant) -> Self {
+        Self { at, record: None }
+    }
 }
 
 impl From<Reason> for QueuePayload {
     fn from(reason: Reason) -> Self {
-        Self { reasons: reason.into(), event_at: None, charge: None }
+        Self { reasons: reason.into(), event_at: None, events: None, charge: None }
     }
 }
 
@@ -134,16 +170,16 @@ impl PluginQueue {
         self.add_for_event(item, reason, priority, None);
     }
 
-    /// Like [`add`](Self::add), for a change that the host received at `event_at`.
+    /// Like [`add`](Self::add), for a change of which `event` is `None` if it is an object of the initial list or a resync.
     pub(crate) fn add_for_event(
         &self,
         item: Item,
         reason: Reason,
         priority: Priority,
-        event_at: Option<Instant>,
+        event: Option<QueueEvent>,
     ) {
         let charge = (reason == Reason::Deleted).then(|| self.charge_deleted(&item));
-        let payload = QueuePayload { reasons: reason.into(), event_at, charge };
+        let payload = QueuePayload { charge, ..QueuePayload::of(reason, event) };
         self.queue.add_with_payload(item, payload, priority);
     }
 
@@ -179,20 +215,20 @@ impl PluginQueue {
         Ok(())
     }
 
-    /// Queues a key that an object refers to, whether that object exists or not, because of a change that the host received at `event_at`.
+    /// Queues a key that an object refers to, whether that object exists or not, because of a change, of which `event` is `None` as above.
     /// Ignores a key that is too long for any object. Errors if the key has no cached object and does not fit into the plugin's host memory.
     pub(crate) fn add_named(
         &self,
         item: Item,
         reason: Reason,
         priority: Priority,
-        event_at: Option<Instant>,
+        event: Option<QueueEvent>,
         is_cached: impl FnOnce(&ObjectKey) -> bool,
     ) -> Result<(), HostMemoryExceeded> {
         if item.key.as_str().len() > MAX_KEY_LENGTH {
             return Ok(());
         }
-        let payload = QueuePayload { event_at, ..reason.into() };
+        let payload = QueuePayload::of(reason, event);
         if is_cached(&item.key) {
             // The reason is that of another object.
             self.queue.add_with_payload(item, payload, priority);
@@ -295,8 +331,12 @@ impl PluginQueue {
 
 /// Takes the payload of an item that was not processed, with its reasons, so that it can be queued again.
 fn taken_payload(held: &mut HeldItem, reasons: &[Reason]) -> QueuePayload {
-    let mut payload =
-        QueuePayload { reasons: Reasons::default(), event_at: held.event_at(), charge: held.take_charge() };
+    let mut payload = QueuePayload {
+        reasons: Reasons::default(),
+        event_at: held.event_at(),
+        events: held.take_events(),
+        charge: held.take_charge(),
+    };
     reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
     payload
 }
@@ -332,16 +372,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_has_the_records_of_its_changes_until_it_was_processed() {
+        let queue = queue_with(HostMemory::default());
+        let metrics = crate::metrics::Metrics::register(&mut Default::default());
+        let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
+        let (tracer, _spans) = crate::trace::Tracer::new(&options, &metrics);
+        let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let object = pilothouse_model::Object::from_json(text).expect("an object");
+        let changed = pilothouse_model::Notification::Added { object, initial: false };
+        let now = Instant::now();
+        let event = || QueueEvent {
+            at: now,
+            record: tracer.event(&changed, &Arc::from("maps"), Reason::Updated, now),
+        };
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(event()));
+        queue.add(item("a"), Reason::Requeue, Priority::Normal);
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(event()));
+        let (mut got, reasons) = queue.get().await.expect("the item");
+        assert!(got.events().is_some());
+        queue.requeue_taken(&mut got, &reasons);
+        got.done();
+        let (mut got, reasons) = queue.get().await.expect("the item again");
+        assert!(got.events().is_some(), "it was not processed");
+        queue.requeue_after(&mut got, &reasons, Duration::ZERO);
+        got.done();
+        let (got, _) = queue.get().await.expect("the item once more");
+        assert!(got.events().is_none(), "nothing has changed since");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_key_has_the_time_of_its_oldest_change_until_it_was_processed() {
         let queue = queue_with(HostMemory::default());
         let first = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         let second = Instant::now();
         queue.add(item("a"), Reason::Requeue, Priority::Normal);
-        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(second));
-        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(first));
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(second.into()));
+        queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(first.into()));
         queue
-            .add_named(item("a"), Reason::Updated, Priority::Normal, Some(second), |_| true)
+            .add_named(item("a"), Reason::Updated, Priority::Normal, Some(second.into()), |_| true)
             .expect("it is cached");
         let (mut got, reasons) = queue.get().await.expect("the item");
         assert_eq!(got.event_at(), Some(first));

@@ -11,7 +11,7 @@ use super::pending_version::PendingVersion;
 use crate::config::rollout_settings::format_duration;
 use crate::directory::PluginFiles;
 use crate::lifecycle::Input;
-use crate::load::version::Version;
+use crate::load::version::{Role, Version};
 use crate::rollout::decision::Decision;
 use crate::rollout::{Installation, KnownVersion, Sample};
 
@@ -37,6 +37,7 @@ impl PluginTask {
             probation: version.probation,
             counts: self.guest.metrics.reconciles(),
             previous_backs_off,
+            awaits_canary: version.role == Role::BesideCanary,
         };
         let installed = rollout.installed(&installation);
         if let Some((reason, is_automatic)) = installed.rolled_back {
@@ -53,7 +54,7 @@ impl PluginTask {
         self.schedule_check();
     }
 
-    fn report_rollback(&self, version: &KnownVersion, reason: &str, is_automatic: bool) {
+    pub(super) fn report_rollback(&self, version: &KnownVersion, reason: &str, is_automatic: bool) {
         let metrics = &self.guest.metrics;
         if is_automatic {
             metrics.taken_back.inc();
@@ -94,8 +95,16 @@ impl PluginTask {
 
     /// Schedules the next check of a version in probation.
     pub(super) fn schedule_check(&mut self) {
-        let is_in_probation = self.installed.is_some() && self.guest.rollout.is_in_probation();
+        let rollout = &self.guest.rollout;
+        let is_in_probation = (self.installed.is_some() && rollout.is_in_probation())
+            || (self.canary.is_some() && rollout.has_canary_in_probation());
         self.next_check = is_in_probation.then(|| Instant::now() + CHECK_INTERVAL);
+    }
+
+    /// Decides about the versions that are in probation.
+    pub(super) async fn check_versions(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
+        self.check_probation(pending, files.clone()).await;
+        self.check_canary(pending, files).await;
     }
 
     /// Decides about the running version if it is in probation.
@@ -132,10 +141,23 @@ impl PluginTask {
         self.schedule_check();
     }
 
-    /// Loads the version that an operator has chosen.
-    pub(super) fn load_chosen_version(&self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
-        let (Some(version), Some(files)) = (self.guest.rollout.requested(), files) else { return };
-        self.guest.log.state(LogLevel::Info, format_args!("an operator chose {version}"));
+    /// Loads the version that an operator has chosen, or ends the canary beside it.
+    pub(super) async fn load_chosen_version(
+        &mut self,
+        pending: &mut PendingVersion,
+        files: Option<PluginFiles>,
+    ) {
+        let Some(files) = files else { return };
+        match self.guest.rollout.requested() {
+            Some(version) => {
+                self.guest.log.state(LogLevel::Info, format_args!("an operator chose {version}"));
+            }
+            None if self.canary.is_some() && !self.guest.rollout.has_canary() => {
+                return self.end_canary(pending).await;
+            }
+            // The canary that was taken back is still being loaded.
+            None => {}
+        }
         pending.cancel();
         self.start_loading(pending, files, &Input::Found);
     }

@@ -1,62 +1,73 @@
-//! A worker: takes keys from the plugin's queue and reconciles them with the running version, one at a time.
+//! A worker: takes keys from the plugin's queue and reconciles them, one at a time, with the running version or, if the key is among those of
+//! its canary, with that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
+use jiff::Timestamp;
+use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::RunningVersion;
+use super::running::RunningVersion;
+use super::work_gate::WorkGate;
 use super::workers::WorkerSlot;
 use crate::client::in_flight::HeldItem;
 use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{Activity, Health};
+use crate::lifecycle::{Activity, RecentErrors};
 use crate::load::version::Version;
 use crate::runtime::hot_loop;
 use crate::runtime::queue::Item;
+use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace};
 
-/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `health` is that of the running
-/// version.
+/// How long a key waits whose version backs off or is suspended, while the other version works.
+const BLOCKED_KEY_DELAY: Duration = Duration::from_secs(1);
+
+/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `gate` is that of the running versions.
 pub(super) async fn work(
     slot: WorkerSlot,
     running: RunningVersion,
-    health: watch::Receiver<Health>,
+    gate: watch::Receiver<WorkGate>,
     guest: GuestServices,
 ) {
     let supervisor = guest.clone();
-    let mut worker = Worker { slot, running, health, guest };
+    let mut worker = Worker { slot, running, gate, guest };
     supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
 }
 
 struct Worker {
     slot: WorkerSlot,
     running: RunningVersion,
-    health: watch::Receiver<Health>,
+    gate: watch::Receiver<WorkGate>,
     guest: GuestServices,
 }
 
 impl Worker {
     async fn run(&mut self) {
-        let Self { slot, running, health, guest } = self;
+        let Self { slot, running, gate, guest } = self;
         let guest = &*guest;
-        let mut current_health = health.borrow_and_update().clone();
+        let mut current_gate = gate.borrow_and_update().clone();
         while !slot.is_surplus() {
-            // An error means that the plugin's task is gone, and that there will be no other health.
-            if health.has_changed().is_ok_and(|changed| changed) {
-                current_health = health.borrow_and_update().clone();
+            // An error means that the plugin's task is gone, and that there will be no other gate.
+            if gate.has_changed().is_ok_and(|changed| changed) {
+                current_gate = gate.borrow_and_update().clone();
             }
             // While the plugin backs off or lacks a permission, its keys stay in the queue.
             tokio::select! {
                 biased;
-                () = current_health.wait_until_allowed() => {}
+                () = current_gate.wait_until_allowed() => {}
+                // Another version may be able to work, such as a canary that has begun.
+                Ok(()) = gate.changed() => {
+                    current_gate = gate.borrow_and_update().clone();
+                    continue;
+                }
                 () = slot.wait_until_surplus() => return,
             }
             let next = tokio::select! {
                 biased;
                 next = guest.queue.get() => next,
-                () = current_health.wait_until_blocked() => continue,
+                () = current_gate.wait_until_blocked() => continue,
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };
@@ -70,13 +81,22 @@ impl Worker {
             loop {
                 // The read lock is held during the reconcile, so that a swap waits for its end. No other worker gets the key meanwhile.
                 let running = running.read().await;
-                let Some(version) = running.as_ref() else { return };
+                let Some(chosen) = running.of(&request.key) else { return };
+                let version = chosen.version;
                 if !version.views.is_target(&request.watch) {
                     held.requeue_renamed(version);
                     break;
                 }
                 // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
-                let Some(pass) = version.health.try_acquire() else { break };
+                let Some(pass) = version.health.try_acquire() else {
+                    if running.canary.is_some() {
+                        // The worker goes on with the keys of the other version, so this one must not come back at once.
+                        let reasons = request.reasons.as_slice();
+                        guest.queue.requeue_taken_after(&mut held.item, reasons, BLOCKED_KEY_DELAY);
+                        held.is_handled = true;
+                    }
+                    break;
+                };
                 let active = ActiveReconcile::begin(guest);
                 guest.panics.inject_test_panic("worker");
                 let outcome = reconcile(version, &request).await;
@@ -88,7 +108,10 @@ impl Worker {
                         }
                         _ => pass.succeeded(Activity::Reconcile),
                     }
-                    record_outcome(guest, &mut held.item, &request.reasons, reconciled);
+                    chosen.count(guest, reconciled.outcome.is_err());
+                    let errors = chosen.recent_errors(guest);
+                    let exported = held.end_trace(&reconciled);
+                    record_outcome(guest, errors, &mut held.item, &request.reasons, reconciled, exported);
                     held.is_handled = true;
                     if let Some(found) = guest.hot_loops.end(held.item.key()) {
                         hot_loop::report(guest, held.item.key(), &found);
@@ -112,6 +135,8 @@ struct ReconcileAttempt<'a> {
     guest: &'a GuestServices,
     item: HeldItem,
     request: Arc<Request>,
+    /// `None` without tracing.
+    trace: Option<Arc<ReconcileTrace>>,
     is_handled: bool,
 }
 
@@ -119,12 +144,33 @@ impl<'a> ReconcileAttempt<'a> {
     fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
         let (attempt, event_at) = (item.attempts(), item.event_at());
-        let request = Request { watch, key, reasons, attempt, extra: Vec::new(), event_at };
-        Self { guest, item, request: Arc::new(request), is_handled: false }
+        let trace = guest.tracer.begin(item.ready_for(), item.events());
+        let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
+        guest.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
+        let host_context = trace.clone().map(HostContext::new);
+        let extra = Vec::new();
+        let request = Request { watch, key, reasons, attempt, extra, event_at, host_context };
+        Self { guest, item, request: Arc::new(request), trace, is_handled: false }
     }
 }
 
 impl ReconcileAttempt<'_> {
+    /// Ends the trace, if there is one. Returns it if it is exported.
+    fn end_trace(&mut self, reconciled: &Reconciled) -> Option<ExportedTrace> {
+        let trace = self.trace.as_ref()?;
+        let events = self.item.take_events();
+        let ended = EndedReconcile {
+            plugin: self.guest.name.as_str(),
+            item: self.item.key(),
+            reasons: &self.request.reasons,
+            attempt: self.item.attempts(),
+            started: reconciled.started,
+            time: reconciled.time,
+            outcome: &reconciled.outcome,
+        };
+        trace.end(&ended, events.as_deref())
+    }
+
     /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
     fn requeue_renamed(&mut self, version: &Version) {
         let Item { watch, key } = self.item.key().clone();
@@ -143,7 +189,7 @@ impl ReconcileAttempt<'_> {
         let reasons = &self.request.reasons;
         for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
             let (priority, event_at) = (self.item.priority(), self.item.event_at());
-            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at);
+            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at.map(Into::into));
         }
     }
 }
@@ -191,12 +237,13 @@ struct Reconciled {
 
 impl Reconciled {
     /// Returns what the journal keeps of the reconcile.
-    fn record(&self, attempts: u32, reasons: &[Reason]) -> ReconcileRecord {
+    fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> ReconcileRecord {
         ReconcileRecord {
             microseconds: u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX),
             attempt: u16::try_from(attempts).unwrap_or(u16::MAX),
             reasons: reason_bits(reasons),
             outcome: ReconcileOutcome::of(&self.outcome),
+            trace,
         }
     }
 }
@@ -216,26 +263,35 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
-fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
+fn record_outcome(
+    guest: &GuestServices,
+    errors: &RecentErrors,
+    item: &mut HeldItem,
+    reasons: &[Reason],
+    reconciled: Reconciled,
+    exported: Option<ExportedTrace>,
+) {
     let metrics = &guest.metrics;
-    metrics.reconcile_time.observe(reconciled.time.as_secs_f64());
+    let labels = || exported.map(|trace| trace.labels());
+    metrics.reconcile_time.observe(reconciled.time.as_secs_f64(), labels(), None);
     if let Some(event_at) = item.event_at() {
         let delay = reconciled.started.saturating_duration_since(event_at);
-        metrics.event_to_reconcile.observe(delay.as_secs_f64(), None, None);
+        metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
     }
     guest.journal.record_reconcile(
         &item.key().watch,
         &item.key().key,
-        reconciled.record(item.attempts(), reasons),
+        reconciled.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
     );
+    guest.slow_reconciles.record(item.key(), reconciled.time, Timestamp::now);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
-            guest.recent_errors.record_success();
+            errors.record_success();
             metrics.succeeded.inc();
             item.forget();
         }
         Ok(Outcome::RequeueAfter(delay)) => {
-            guest.recent_errors.record_success();
+            errors.record_success();
             metrics.requeued_after.inc();
             item.forget();
             guest.queue.requeue_after(item, reasons, delay);
@@ -246,12 +302,15 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
             metrics.terminal_errors.inc();
             item.forget();
             let Item { watch, key } = item.key();
-            guest.recent_errors.record_error(watch, key.as_str(), &problem);
+            errors.record_error(watch, key.as_str(), &problem);
             guest.log.failure(
                 LogLevel::Error,
                 format_args!("failed with a terminal error: {problem}"),
                 &"not tried again until the object changes",
-                &[("watch", watch), ("key", key)],
+                traced_fields(
+                    exported,
+                    &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))],
+                ),
             );
         }
         Err(failure) => {
@@ -266,14 +325,39 @@ fn record_outcome(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason]
             let attempt = item.attempts() + 1;
             let retry = RetryDelay(guest.queue.retry(item, reasons));
             let Item { watch, key } = item.key();
-            guest.recent_errors.record_error(watch, key.as_str(), &failure);
+            errors.record_error(watch, key.as_str(), &failure);
             guest.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),
                 &retry,
-                &[("watch", watch), ("key", key), ("attempt", &attempt)],
+                traced_fields(
+                    exported,
+                    &[
+                        ("watch", watch),
+                        ("key", key),
+                        ("attempt", &attempt),
+                        ("trace_id", &TraceIdField(exported)),
+                    ],
+                ),
             );
         }
+    }
+}
+
+/// Returns the fields of a log line, of which the last is the trace's identifier, without that if the trace is not exported.
+fn traced_fields<'a, 'b>(
+    exported: Option<ExportedTrace>,
+    fields: &'b [(&'a str, &'a dyn std::fmt::Display)],
+) -> &'b [(&'a str, &'a dyn std::fmt::Display)] {
+    if exported.is_some() { fields } else { &fields[..fields.len() - 1] }
+}
+
+/// The identifier of a trace in a log line.
+struct TraceIdField(Option<ExportedTrace>);
+
+impl std::fmt::Display for TraceIdField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |trace| write!(f, "{}", trace.id))
     }
 }
 
@@ -305,7 +389,9 @@ mod tests {
     use pilothouse_informer::Priority;
     use pilothouse_model::ObjectKey;
 
+    use super::super::running::{Canary, RunningVersions};
     use super::*;
+    use crate::config::canary_share::CanaryShare;
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
@@ -319,9 +405,9 @@ mod tests {
         let guest = guest();
         let running = RunningVersion::default();
         let exclusive = running.write().await;
-        let health = watch::Sender::new(Health::default());
+        let gate = watch::Sender::new(WorkGate::default());
         let mut workers = super::super::workers::Workers::default();
-        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
         while guest.queue.snapshot().depth > 0 {
@@ -342,11 +428,11 @@ mod tests {
         let view = crate::runtime::handover::tests::view(&guest);
         views.by_name.insert("maps".into(), Box::new(view));
         let version = Arc::new(Version::for_test(pool, Arc::new(views)));
-        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Some(Arc::clone(&version))));
-        let health = watch::Sender::new(version.health.clone());
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
+        let gate = watch::Sender::new(WorkGate::new(version.health.clone(), None));
         guest.panics.arm("worker", 2);
         let mut workers = super::super::workers::Workers::default();
-        workers.resize(1, |slot| work(slot, Arc::clone(&running), health.subscribe(), guest.clone()));
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item, Reason::Deleted, Priority::Normal);
         let started = Instant::now();
@@ -364,6 +450,73 @@ mod tests {
         assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
         tokio::time::advance(std::time::Duration::from_secs(180)).await;
         assert_eq!(guest.panics.status_text(), None, "the worker has not panicked since");
+        workers.shutdown().await;
+    }
+
+    /// A version whose only watch, of ConfigMaps, is a target.
+    async fn version(guest: &GuestServices, file: &str) -> Arc<Version> {
+        let pool = Version::test_pool(guest, file, pilothouse_plugin::InstanceLimits::default()).await;
+        let mut views = crate::cache::views::Views::default();
+        let view = crate::runtime::handover::tests::view(guest);
+        views.by_name.insert("maps".into(), Box::new(view));
+        Arc::new(Version::for_test(pool, Arc::new(views)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begins() {
+        let guest = guest();
+        let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+        stable.views.access.set_paused(true);
+        let gate = watch::Sender::new(WorkGate::new(stable.health.clone(), None));
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
+        let mut workers = super::super::workers::Workers::default();
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Updated, Priority::Normal);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(guest.queue.snapshot().depth, 1, "the worker waits");
+        let health = canary.health.clone();
+        let share = CanaryShare::Percent(100);
+        let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+        running.write().await.canary = Some(canary);
+        gate.send_replace(WorkGate::new(stable.health.clone(), Some(health)));
+        let started = Instant::now();
+        while guest.metrics.canary_succeeded.get() == 0 {
+            assert!(started.elapsed().as_secs() < 60, "the worker still waits");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        workers.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_canary_that_backs_off_delays_only_its_own_keys() {
+        let guest = guest();
+        let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+        for _ in 0..5 {
+            canary.health.record_fault(Activity::Reconcile, None, &"it trapped");
+        }
+        let gate = WorkGate::new(stable.health.clone(), Some(canary.health.clone()));
+        let gate = watch::Sender::new(gate);
+        let share = CanaryShare::Namespaces(vec!["canary".to_owned()]);
+        let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+        let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
+        let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(versions));
+        let mut workers = super::super::workers::Workers::default();
+        workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+        for namespace in ["canary", "n"] {
+            let item = Item { watch: "maps".into(), key: ObjectKey::new(namespace, "a") };
+            guest.queue.add(item, Reason::Updated, Priority::Normal);
+        }
+        while guest.metrics.succeeded.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let counts = (guest.metrics.canary_succeeded.get(), guest.queue.snapshot().delayed);
+        assert_eq!(counts, (0, 1), "the key of the canary waits");
+        while guest.metrics.succeeded.get() == 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(guest.metrics.canary_succeeded.get(), 1, "the canary has recovered");
+        assert_eq!(guest.metrics.reconciles().reconciles, 1, "those of the canary are counted apart");
         workers.shutdown().await;
     }
 }

@@ -169,6 +169,7 @@ pub struct WorkItem<K: Clone + Eq + Hash, N: KeyPayload = ()> {
     payload: N,
     priority: Priority,
     attempts: u32,
+    ready_for: Duration,
     /// Whether the retry count is reset when the key is released.
     forget_on_drop: bool,
     shared: Arc<Shared<K, N>>,
@@ -300,7 +301,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
     }
 
     fn take(&self, state: &mut State<K, N>) -> Option<WorkItem<K, N>> {
-        let PoppedItem { key, payload, priority, attempts } = state.pop(Instant::now())?;
+        let PoppedItem { key, payload, priority, attempts, ready_for } = state.pop(Instant::now())?;
         if state.has_more() {
             self.shared.work.notify_one();
         }
@@ -309,6 +310,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
             payload,
             priority,
             attempts,
+            ready_for,
             forget_on_drop: false,
             shared: Arc::clone(&self.shared),
         })
@@ -438,6 +440,12 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkItem<K, N> {
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempts
+    }
+
+    /// Returns for how long the key was ready before it was taken.
+    #[must_use]
+    pub fn ready_for(&self) -> Duration {
+        self.ready_for
     }
 
     /// Resets the key's retry count when the key is released. Like [`forget`](WorkQueue::forget), without locking the queue once

@@ -65,6 +65,7 @@ pub(super) struct PoppedItem<K, N> {
     pub(super) payload: N,
     pub(super) priority: Priority,
     pub(super) attempts: u32,
+    pub(super) ready_for: Duration,
 }
 
 /// The state behind the queue's lock.
@@ -199,8 +200,10 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         let ready = entry.ready.take()?;
         entry.held_since = Some(now);
         self.held += 1;
-        self.metrics.waited(now.saturating_duration_since(ready.since));
+        let ready_for = now.saturating_duration_since(ready.since);
+        self.metrics.waited(ready_for);
         Some(PoppedItem {
+            ready_for,
             attempts: entry.failures,
             payload: std::mem::take(&mut entry.payload),
             key,

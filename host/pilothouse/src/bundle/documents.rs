@@ -8,7 +8,7 @@ use super::{Form, RawFile};
 /// Members of a sidecar that are no secrets. All others are redacted, also those that a later version may add.
 const SIDECAR_MEMBERS: [&str; 5] = ["enabled", "workers", "limits", "grants", "serviceAccount"];
 /// Members of the host's configuration whose texts are no secrets.
-const CONFIG_MEMBERS: [&str; 4] = ["grants", "grantCrds", "cache", "lists"];
+const CONFIG_MEMBERS: [&str; 5] = ["grants", "grantCrds", "cache", "lists", "pluginResource"];
 /// Numbers with fewer digits are no secrets.
 const MIN_SECRET_DIGITS: usize = 6;
 

@@ -4,7 +4,7 @@
 const PREFIX: &str = "PILOTHOUSE_";
 
 /// Parts of the names of variables with credentials.
-const SENSITIVE: [&str; 10] = [
+const SENSITIVE: [&str; 11] = [
     "TOKEN",
     "SECRET",
     "PASSWORD",
@@ -15,6 +15,8 @@ const SENSITIVE: [&str; 10] = [
     "APIKEY",
     "ACCESS_KEY",
     "PRIVATE_KEY",
+    // Of OpenTelemetry's exporters: they contain tokens.
+    "HEADERS",
 ];
 
 /// What a bundle needs of an environment.
@@ -51,11 +53,12 @@ mod tests {
             ("PILOTHOUSE_PLUGINS", "/plugins"),
             ("PILOTHOUSE_API_TOKEN", "canary-1"),
             ("DB_PASSWORD", "canary-2"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=canary-3"),
             ("SSH_AUTH_SOCK", "/run/agent"),
             ("HOME", "/root"),
         ];
         let facts = environment_facts(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(facts.own, ["PILOTHOUSE_PLUGINS=/plugins"]);
-        assert_eq!(facts.secrets, ["canary-1", "canary-2"]);
+        assert_eq!(facts.secrets, ["canary-1", "canary-2", "authorization=canary-3"]);
     }
 }

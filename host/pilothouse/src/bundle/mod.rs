@@ -1,9 +1,11 @@
 //! A support bundle: files about a host, without secrets, in an archive of bounded size.
 //!
 //! This module does no I/O. `commands::bundle` collects a [`Material`], and [`assemble`] redacts, anonymises and packs it.
+//! [`BundleContents`] is what `commands::show` reads of a bundle.
 
 mod anonymise;
 mod archive;
+mod contents;
 mod documents;
 mod environment;
 mod known_secrets;
@@ -16,6 +18,7 @@ use std::io;
 
 use serde_json::Value;
 
+pub(crate) use contents::BundleContents;
 pub(crate) use environment::{EnvironmentFacts, environment_facts};
 pub(crate) use redact::Redactor;
 

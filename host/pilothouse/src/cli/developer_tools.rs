@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, KubernetesVersion, TestFaults};
+use super::embedded_server::{Authorization, KubernetesVersion, TestFaults, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -83,6 +83,11 @@ pub(crate) struct Dev {
     /// Compiler of plugins.
     #[arg(long, env = "PILOTHOUSE_COMPILER", value_enum, value_name = "MODE", default_value = "quick")]
     pub(crate) compiler: CompilerMode,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: super::traces::TraceFlags,
+    #[command(flatten)]
+    pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

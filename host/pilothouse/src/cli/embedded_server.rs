@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::{AllowedHosts, listen_address};
 
@@ -45,6 +45,8 @@ pub(crate) struct Apiserver {
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
+    pub(crate) webhooks: Webhooks,
+    #[command(flatten)]
     pub(crate) faults: TestFaults,
 }
 
@@ -66,6 +68,20 @@ pub(crate) struct KubernetesVersion {
 fn parse_minor_version(text: &str) -> Result<u16, String> {
     let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
     minor.ok_or_else(|| "expected a version such as 1.36".to_owned())
+}
+
+/// Whether the embedded API server calls webhooks.
+#[derive(Debug, Args)]
+pub(crate) struct Webhooks {
+    /// Call the admission and conversion webhooks that are configured in the embedded API server, at the URLs that its users chose.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_WEBHOOKS",
+        value_name = "true|false",
+        default_value_t = true,
+        action = ArgAction::Set
+    )]
+    pub(crate) webhooks: bool,
 }
 
 /// Hidden flags of the embedded API server for the end-to-end tests.

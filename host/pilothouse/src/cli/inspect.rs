@@ -165,6 +165,15 @@ pub(crate) struct Bundle {
     pub(crate) server: ServerUrl,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Bundle to open (.tar.gz).
+    pub(crate) bundle: PathBuf,
+    /// Port on 127.0.0.1 on which to serve the page; 0 selects a free port.
+    #[arg(long, env = "PILOTHOUSE_LISTEN_PORT", default_value_t = 0, value_name = "PORT")]
+    pub(crate) listen_port: u16,
+}
+
 /// Parses a duration of at most five minutes.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let error = || "expected a duration of at most 5m, such as 500ms, 10s or 1m".to_owned();

@@ -10,6 +10,8 @@ mod parsing;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod shared;
+#[cfg(feature = "traces")]
+pub(crate) mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub(crate) use inspect::{Bundle, Check, Preflight, Rbac, RbacFormat, Size, SizeFormat};
+pub(crate) use inspect::{Bundle, Check, Preflight, Rbac, RbacFormat, Show, Size, SizeFormat};
 pub(crate) use parsing::parse;
 pub(crate) use shared::{
     AllowedHosts, AuthMode, CacheCompression, CacheFlags, CompilerMode, Grants, ServerUrl, TestHooks,
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     Size(Size),
     /// Collect what a bug report needs, without secrets, in one file.
     Bundle(Bundle),
+    /// Open what `bundle` has written in the status page, on this machine.
+    Show(Show),
     /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
     /// Show the status of a running host's plugins.
@@ -107,8 +111,10 @@ pub(crate) enum Command {
     Pause(OnePlugin),
     /// Let a paused plugin continue.
     Resume(OnePlugin),
-    /// Run an older version of a running host's plugin until its file changes.
+    /// Run an older version of a running host's plugin until its file changes, or end its canary.
     Rollback(Rollback),
+    /// Let the canary of a running host's plugin reconcile all keys.
+    Promote(OnePlugin),
     /// Print a script with which a shell completes the commands and flags.
     Completions(Completions),
     /// Write the man pages of all commands into a directory (used by `cargo xtask dist`).
@@ -152,6 +158,9 @@ pub(crate) struct Run {
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    pub(crate) traces: traces::TraceFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }
@@ -262,7 +271,8 @@ pub(crate) struct ManPages {
 pub(crate) struct Rollback {
     /// Name of the plugin.
     pub(crate) plugin: String,
-    /// SHA-256 of the version to run, or its first characters. By default, the newest version that is older than the running one.
+    /// SHA-256 of the version to run, or its first characters. By default, the newest version that is older than the running one, or the one
+    /// beside the canary.
     pub(crate) digest: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
@@ -323,9 +333,10 @@ mod tests {
         };
         for line in [
             "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
-             --authorization rbac --grants declared --cache-dir c --compiler quick --insecure-http --allowed-hosts a.example,b.example",
+             --authorization rbac --grants declared --cache-dir c --compiler quick --insecure-http --allowed-hosts a.example,b.example \
+             --webhooks false",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
-            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",
+            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",
             "pilothouse new . --lang js --empty",
             "pilothouse sdk update d",
@@ -352,6 +363,7 @@ mod tests {
             "pilothouse resume sample --server http://127.0.0.1:1",
             "pilothouse rollback sample --server http://127.0.0.1:1",
             "pilothouse rollback sample 0123abcd --server http://127.0.0.1:1",
+            "pilothouse promote sample --server http://127.0.0.1:1",
             "pilothouse completions bash",
         ] {
             if !line.split(' ').nth(1).is_some_and(is_left_out) {

@@ -22,6 +22,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         insecure_http: flags.insecure_http,
         version: &flags.version,
         hosts: &flags.hosts,
+        webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,
     });
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
@@ -40,6 +41,7 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) insecure_http: bool,
     pub(crate) version: &'a KubernetesVersion,
     pub(crate) hosts: &'a AllowedHosts,
+    pub(crate) webhooks: bool,
     pub(crate) faults: &'a TestFaults,
 }
 
@@ -55,6 +57,7 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
         .plain_http(flags.insecure_http)
         .anonymous(flags.insecure_http)
         .allowed_hosts(flags.hosts.allowed_hosts.iter().cloned())
+        .webhooks(flags.webhooks)
         .faults_over_http(flags.faults.test_faults)
         .build()
 }

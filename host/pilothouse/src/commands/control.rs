@@ -1,4 +1,4 @@
-//! `pilothouse requeue`, `pause`, `resume` and `rollback`: change what a plugin of a running host does.
+//! `pilothouse requeue`, `pause`, `resume`, `rollback` and `promote`: change what a plugin of a running host does.
 
 use pilothouse_controller::printable;
 use serde::Deserialize;
@@ -55,18 +55,33 @@ pub(crate) async fn rollback(flags: Rollback) -> CommandResult {
     if let Some(digest) = &flags.digest {
         path = format!("{path}?digest={}", remote::percent_encoded(digest));
     }
-    let text = remote::post(&flags.server.server, &path).await?;
+    let version = choose(&flags.server.server, &path).await?;
+    output::print_line(format_args!(
+        "{name}: the host changes to {version}; it runs until the plugin's file changes, and `pilothouse status {name}` shows it"
+    ));
+    Ok(())
+}
+
+pub(crate) async fn promote(flags: OnePlugin) -> CommandResult {
+    remote::check_plugin_name(&flags.plugin)?;
+    let name = &flags.plugin;
+    let version = choose(&flags.server.server, &format!("/api/plugins/{name}/promote")).await?;
+    output::print_line(format_args!(
+        "{name}: {version} is to reconcile all keys; `pilothouse status {name}` shows when it does"
+    ));
+    Ok(())
+}
+
+/// Sends the request, and returns the version that is to run, for a sentence.
+async fn choose(server: &str, path: &str) -> Result<String, CommandError> {
+    let text = remote::post(server, path).await?;
     let Chosen { digest, version } =
-        serde_json::from_str(&text).map_err(|error| not_a_host(&flags.server.server, &error))?;
+        serde_json::from_str(&text).map_err(|error| not_a_host(server, &error))?;
     let version = match version.as_str() {
         "" => "the version".to_owned(),
         version => format!("version {}", printable(version)),
     };
-    output::print_line(format_args!(
-        "{name}: loading {version} with the digest {}; it runs until the plugin's file changes, and `pilothouse status {name}` shows it",
-        printable(&digest)
-    ));
-    Ok(())
+    Ok(format!("{version} with the digest {}", printable(&digest)))
 }
 
 fn not_a_host(server: &str, error: &serde_json::Error) -> CommandError {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost, ProvidedPlugins};
+use pilothouse_controller::{
+    Clients, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+};
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -43,6 +45,11 @@ pub(crate) struct HostFlags {
     pub(crate) cache_compression: CacheCompression,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
+    /// Objects of the kind `Plugin`, whose files `provided` has.
+    pub(crate) plugin_resource: Option<PluginResource>,
+    /// Where traces are sent; `None` for nowhere.
+    #[cfg(feature = "traces")]
+    pub(crate) traces: Option<crate::traces::TraceSettings>,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
     /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
@@ -75,6 +82,8 @@ pub(crate) struct RunningHost {
     host: PluginHost,
     task: JoinHandle<()>,
     shutdown: CancellationToken,
+    #[cfg(feature = "traces")]
+    export: Option<crate::traces::ExportTask>,
     _ingest: IngestThread,
 }
 
@@ -113,16 +122,34 @@ impl RunningHost {
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
         };
+        #[cfg(feature = "traces")]
+        let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();
         let host = PluginHost::new(options, clients, flags.engine, metrics);
+        #[cfg(feature = "traces")]
+        if let Some(tracer) = tracer {
+            host.set_tracer(tracer);
+        }
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
+        }
+        if let Some(resource) = flags.plugin_resource {
+            let (host, shutdown) = (host.clone(), shutdown.clone());
+            tokio::spawn(async move { host.run_plugin_objects(resource, shutdown).await });
         }
         let task = tokio::spawn({
             let (host, shutdown) = (host.clone(), shutdown.clone());
             async move { host.run(shutdown).await }
         });
-        Ok((Self { host, task, shutdown, _ingest: ingest }, registry))
+        let running = Self {
+            host,
+            task,
+            shutdown,
+            #[cfg(feature = "traces")]
+            export,
+            _ingest: ingest,
+        };
+        Ok((running, registry))
     }
 
     /// Returns the host.
@@ -146,6 +173,10 @@ impl RunningHost {
                 tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
                 abort.abort();
             }
+        }
+        #[cfg(feature = "traces")]
+        if let Some(export) = self.export {
+            export.finish().await;
         }
         Ok(())
     }

@@ -17,12 +17,15 @@ mod ingest;
 pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
+#[cfg(feature = "registry")]
+mod plugin_resource;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod remote;
 pub(crate) mod run;
+pub(crate) mod show;
 pub(crate) mod size;
 pub(crate) mod status;
 

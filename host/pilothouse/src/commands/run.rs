@@ -30,6 +30,10 @@ pub(super) struct HostConfig {
     /// How a watch obtains its initial state.
     #[serde(default)]
     pub(super) lists: ListMode,
+    /// Traces of reconciles.
+    #[cfg(feature = "traces")]
+    #[serde(default)]
+    pub(super) tracing: crate::traces::TracingConfig,
     /// Plugins that come from registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
@@ -40,6 +44,10 @@ pub(super) struct HostConfig {
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "serde_json::Value"))]
     pub(super) registries: pilothouse_registry::RegistrySettings,
+    /// Objects of the kind `Plugin`, whose plugins are run, too.
+    #[cfg(feature = "registry")]
+    #[serde(default)]
+    pub(super) plugin_resource: super::plugin_resource::PluginResourceConfig,
 }
 
 /// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
@@ -66,6 +74,8 @@ pub(super) struct CacheConfig {
 pub(crate) async fn run(flags: Run) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
     let config = read_config(flags.config.as_deref())?;
+    #[cfg(feature = "traces")]
+    let traces = crate::traces::TraceSettings::resolve(&flags.traces, &config.tracing)?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     require_directory(&flags.plugins)?;
@@ -82,16 +92,18 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only registries add metrics here"))]
     let mut metrics = Registry::default();
     #[cfg(feature = "registry")]
-    let provided = super::registry::source::start(
+    let (provided, plugin_resource) = super::registry::source::start(
         config.registries,
         config.plugins,
+        &config.plugin_resource,
         flags.cache.cache_dir.clone().or_else(super::compile::default_cache_dir),
         &mut metrics,
         shutdown.clone(),
     )
-    .await?;
+    .await?
+    .map_or((None, None), |started| (Some(started.provided), started.plugin_resource));
     #[cfg(not(feature = "registry"))]
-    let provided = None;
+    let (provided, plugin_resource) = (None, None);
     let host = HostFlags {
         plugins: flags.plugins,
         provided,
@@ -103,6 +115,9 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == ListMode::Streaming,
+        plugin_resource,
+        #[cfg(feature = "traces")]
+        traces,
         startup: Arc::default(),
         metrics,
         test: flags.test,
@@ -118,11 +133,17 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
-    serde_saphyr::from_str(&text).map_err(|error| {
+    let config: HostConfig = serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
         let first_line = text.lines().next().unwrap_or_default().to_owned();
         config_error(first_line, "see \"pilothouse run\" in docs/cli.md for the supported fields")
-    })
+    })?;
+    #[cfg(feature = "registry")]
+    config
+        .plugin_resource
+        .other_namespaces()
+        .map_err(|problem| config_error(problem, "write names of namespaces, or [\"*\"] for all"))?;
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -164,6 +185,10 @@ mod tests {
             let config = read_config(Some(&path)).expect("a configuration");
             assert_eq!((config.plugins[0].name.as_str(), config.plugins[0].poll.as_deref()), ("p", None));
             assert_eq!(config.registries.on_violation, pilothouse_registry::OnViolation::Stop);
+            assert!(!config.plugin_resource.enabled, "objects are not followed by default");
+            std::fs::write(&path, "pluginResource: {enabled: true, namespaces: [a/b]}").expect("written");
+            let Err(CommandError::Usage(text)) = read_config(Some(&path)) else { panic!("a wrong name") };
+            assert!(text.contains("pluginResource.namespaces"), "{text}");
         }
         std::fs::write(&path, "grants: explicit").expect("written");
         assert_eq!(read_config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);

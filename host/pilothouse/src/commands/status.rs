@@ -83,7 +83,7 @@ fn unknown_plugin(name: &str) -> CommandError {
 const HEADER: [&str; 9] =
     ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "BACKOFF", "RECONCILES", "ERRORS", "HOST-MEMORY"];
 
-/// What is shown about some plugins: a row for each, and their problems below, and the progress while the host loads plugins.
+/// What is shown about some plugins: a row for each, and below their problems and canaries, and the progress while the host loads plugins.
 #[derive(Debug, Default)]
 struct Table {
     rows: Vec<Vec<String>>,
@@ -99,7 +99,8 @@ impl Table {
         });
         let progress = Some(LoadProgress::of(plugins)).filter(|progress| !progress.is_complete());
         let progress = progress.map(|progress| progress.to_string());
-        Self { rows: plugins.iter().map(row).collect(), problems: problems.chain(progress).collect() }
+        let problems = problems.chain(plugins.iter().filter_map(canary)).chain(progress).collect();
+        Self { rows: plugins.iter().map(row).collect(), problems }
     }
 
     fn is_empty(&self) -> bool {
@@ -131,6 +132,18 @@ fn row(plugin: &PluginStatus) -> Vec<String> {
         summary::errors(plugin).to_string(),
         host_memory(&plugin.host_memory),
     ]
+}
+
+/// Returns a line about the plugin's canary; `None` without one.
+fn canary(plugin: &PluginStatus) -> Option<String> {
+    let canary = plugin.rollout.as_ref()?.canary.as_ref()?;
+    let keys = match canary.percent {
+        Some(percent) => format!("{percent} % of the namespaces"),
+        None => format!("the namespaces {}", printable(&canary.namespaces.join(", "))),
+    };
+    let (name, version) = (printable(&plugin.name), printable(&canary.version));
+    let digest = canary.digest.get(..12).unwrap_or_default();
+    Some(format!("{name}: its canary {version} ({digest}) reconciles the keys of {keys}"))
 }
 
 /// Returns the memory that the host holds for a plugin and its limit, such as `3/64Mi`. Returns `-` for an older host, which does not
@@ -186,6 +199,22 @@ mod tests {
             "bad: 3 errors in a row, 2 keys in backoff; the last error at foos shop/a, T: 401",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_canary_is_shown_with_its_keys() {
+        let lines = |members: &Value| {
+            let mut canary =
+                json!({"digest": "ab".repeat(32), "version": "2.0", "reconciles": 5, "errors": 0});
+            canary.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+            let rollout = json!({"rollout": {"versions": [], "canary": canary}});
+            Table::of(&[plugin("a", &rollout)]).lines_since(&Table::default())
+        };
+        let percent = lines(&json!({"percent": 10}));
+        let expected = "a: its canary 2.0 (abababababab) reconciles the keys of 10 % of the namespaces";
+        assert_eq!(percent.last().map(String::as_str), Some(expected));
+        let namespaces = lines(&json!({"namespaces": ["shop", "test"]}));
+        assert!(namespaces.last().expect("a line").ends_with("the namespaces shop, test"), "{namespaces:?}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/plugins/{name}/pause", post(pause))
         .route("/api/plugins/{name}/resume", post(resume))
         .route("/api/plugins/{name}/rollback", post(rollback))
+        .route("/api/plugins/{name}/promote", post(promote))
         .route_layer(from_fn(peer::require_own_user));
     Router::new().route("/api/plugins/{name}/keys", get(keys)).merge(changing)
 }
@@ -74,8 +75,16 @@ async fn rollback(
     Path(name): Path<String>,
     Query(query): Query<RollbackQuery>,
 ) -> Response {
-    let chosen = state.host.roll_back(&name, query.digest.as_deref());
-    respond(chosen, |(digest, version)| Json(json!({"digest": digest, "version": version})).into_response())
+    respond(state.host.roll_back(&name, query.digest.as_deref()), chosen)
+}
+
+async fn promote(State(state): State<AppState>, Path(name): Path<String>) -> Response {
+    respond(state.host.promote(&name), chosen)
+}
+
+/// The version that is to run.
+fn chosen((digest, version): (String, String)) -> Response {
+    Json(json!({"digest": digest, "version": version})).into_response()
 }
 
 fn respond<T>(result: Result<T, ControlError>, success: impl FnOnce(T) -> Response) -> Response {
@@ -94,6 +103,7 @@ pub(super) fn status(error: &ControlError) -> StatusCode {
         | ControlError::UnknownVersion { .. } => StatusCode::NOT_FOUND,
         ControlError::NotRunning { .. }
         | ControlError::NoOlderVersion { .. }
+        | ControlError::NoCanary { .. }
         | ControlError::RunsAlready { .. } => StatusCode::CONFLICT,
         ControlError::Watch { .. } | ControlError::Key { .. } => StatusCode::BAD_REQUEST,
     }

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 253;
 /// The longest key, in bytes: a namespace has at most 63, a name at most 253.
 const MAX_KEY: usize = 63 + 1 + 253;
 
-/// A question about a key. The status page has the same parameters.
+/// A question about a key.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ExplainQuery {
@@ -24,11 +24,6 @@ pub(super) struct ExplainQuery {
 }
 
 impl ExplainQuery {
-    /// Whether nothing was asked, as on the plain status page.
-    pub(super) fn is_empty(&self) -> bool {
-        self.plugin.is_empty() && self.key.is_empty()
-    }
-
     /// Answers the question. The error has the HTTP status, and a line that says what is wrong with the question.
     pub(super) async fn answer(&self, host: &PluginHost) -> Result<Explanation, (StatusCode, String)> {
         for (name, text, limit) in [

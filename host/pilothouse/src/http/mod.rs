@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use pilothouse_controller::{LoadProgress, PluginHost, PluginLogs, PluginName, PluginState, PluginStatus};
 use pilothouse_listen::{BoundListener, RequestGuard};
@@ -29,10 +29,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::bundle::BundleContents;
 use crate::startup::StartupSteps;
 use crate::{host_facts, summary};
 use authorization::{Authorizer, require_permission};
-use explain::ExplainQuery;
+use page::LiveUpdates;
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -40,11 +41,12 @@ pub(crate) struct AppState {
     host: PluginHost,
     registry: Arc<Registry>,
     startup: Arc<StartupSteps>,
+    live: LiveUpdates,
 }
 
 impl AppState {
     pub(crate) fn new(host: PluginHost, registry: Registry, startup: Arc<StartupSteps>) -> Self {
-        Self { host, registry: Arc::new(registry), startup }
+        Self { host, registry: Arc::new(registry), startup, live: LiveUpdates::default() }
     }
 }
 
@@ -52,7 +54,7 @@ impl AppState {
 /// refuses.
 pub(crate) const CLIENT_HEADER: &str = "x-pilothouse-client";
 
-/// Maximum number of open connections, among them one for each client that follows the logs.
+/// Maximum number of open connections, among them one for each client that follows the logs, and one for each page that is brought up to date.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Serves requests until `shutdown` is cancelled.
@@ -68,9 +70,24 @@ pub(crate) async fn serve(
     pilothouse_listen::serve(listening, routes(state, guard, authorizer), shutdown).await;
 }
 
+/// Serves the pages of a support bundle until `shutdown` is cancelled.
+pub(crate) async fn serve_bundle(
+    listener: TcpListener,
+    contents: BundleContents,
+    shutdown: CancellationToken,
+) {
+    let listening =
+        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: false };
+    pilothouse_listen::serve(listening, routes_of_bundle(contents), shutdown).await;
+}
+
+fn routes_of_bundle(contents: BundleContents) -> Router {
+    let guard = RequestGuard::new(false, &[]);
+    page::bundle_routes(contents).layer(from_fn_with_state(Arc::new(guard), protect))
+}
+
 fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {
     let routes: Router = Router::new()
-        .route("/", get(page))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
         .route("/readyz/plugins", get(plugins_ready))
@@ -81,6 +98,7 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
         .route("/debug/informers", get(informers))
         .route("/debug/host", get(async || axum::Json(host_facts::process())))
         .merge(control::routes())
+        .merge(page::routes())
         .with_state(state);
     let routes = match authorizer {
         Some(authorizer) => routes.layer(from_fn_with_state(Arc::new(authorizer), require_permission)),
@@ -90,13 +108,16 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
     routes.layer(from_fn_with_state(Arc::new(guard), protect))
 }
 
+/// What pages may load and do: style, script and icon are files of this host, and nothing in a page's text is one of them.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
 /// Response headers that stop browsers from exposing responses to, or embedding them in, pages of other sites.
-const SECURITY_HEADERS: [(HeaderName, HeaderValue); 3] = [
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
-    ),
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY)),
+    // The URL of a page contains the names of a plugin and a key.
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
@@ -109,12 +130,6 @@ async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next:
     };
     response.headers_mut().extend(SECURITY_HEADERS);
     response
-}
-
-async fn page(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Html<String> {
-    let answer = if query.key.is_empty() { None } else { Some(query.answer(&state.host).await) };
-    let answer = answer.map(|answer| answer.map_err(|(_, problem)| problem));
-    Html(page::render(&state.host.status(), &query, answer.as_ref()))
 }
 
 async fn ready(State(state): State<AppState>) -> Response {

@@ -66,8 +66,11 @@ async fn send(
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 12] = [
     "/",
+    "/page/style.css",
+    "/page/live.js",
+    "/page/icon.svg",
     "/healthz",
     "/readyz",
     "/readyz/plugins",
@@ -139,11 +142,12 @@ async fn methods_that_modify_are_rejected_with_405() {
 }
 
 /// The requests that change something.
-const CHANGES: [&str; 4] = [
+const CHANGES: [&str; 5] = [
     "/api/plugins/p/requeue?key=n%2Fa",
     "/api/plugins/p/pause",
     "/api/plugins/p/resume",
     "/api/plugins/p/rollback?digest=0123ab",
+    "/api/plugins/p/promote",
 ];
 
 #[tokio::test]
@@ -204,8 +208,77 @@ async fn questions_about_keys_are_bounded_and_guarded() {
         }
         assert_eq!(send(&routes, Method::POST, &path, &[LOCAL]).await.0, 405, "{path}");
     }
-    let (status, _) = send(&routes, Method::GET, &format!("/?plugin=p&key={long}"), &[LOCAL]).await;
-    assert_eq!(status, 200, "the page shows the problem");
+    for (path, code, part) in [
+        (format!("/plugins/p/keys/{long}"), 400, "key has more than 317 bytes"),
+        (format!("/?plugin=p&key={long}"), 400, "no object has such a key"),
+        ("/plugins/p/keys/%3Cb%3E".to_owned(), 404, "<h1>&lt;b&gt;</h1>"),
+        ("/plugins/%3Cb%3E".to_owned(), 404, "<h1>&lt;b&gt;</h1>"),
+    ] {
+        let (status, body) = send(&routes, Method::GET, &path, &[LOCAL]).await;
+        assert_eq!((status, body.contains(part)), (code, true), "{path}: {body}");
+        assert_eq!(send(&routes, Method::POST, &path, &[LOCAL]).await.0, 405, "{path}");
+        let forged = [LOCAL, ("sec-fetch-site", "cross-site")];
+        assert_eq!(send(&routes, Method::GET, &path, &forged).await.0, 403, "{path}");
+    }
+}
+
+async fn response(routes: &Router, path: &str) -> Response {
+    let request = Request::get(path).header(LOCAL.0, LOCAL.1).body(Body::empty()).expect("a request");
+    let Ok(response) = routes.clone().oneshot(request).await;
+    response
+}
+
+#[tokio::test]
+async fn a_question_in_the_form_of_a_plugin_leads_to_the_page_of_the_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    for (path, location) in [
+        ("/?plugin=p&key=shop%2Fa&watch=", "/plugins/p/keys/shop/a"),
+        ("/?plugin=p&key=+a%0D%0A&watch=foos", "/plugins/p/keys/a?watch=foos"),
+        ("/?plugin=p&key=", "/plugins/p"),
+        ("/?plugin=%2F%2Fevil.example&key=a", "/plugins/%2F%2Fevil.example/keys/a"),
+    ] {
+        let response = response(&routes, path).await;
+        assert_eq!(
+            (response.status(), &response.headers()["location"]),
+            (StatusCode::SEE_OTHER, &HeaderValue::from_static(location))
+        );
+    }
+}
+
+#[tokio::test]
+async fn pages_may_load_and_run_only_files_of_this_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    for path in ["/", "/plugins/p", "/page/live.js", "/api/plugins"] {
+        let response = response(&routes, path).await;
+        let policy = response.headers()["content-security-policy"].to_str().expect("text");
+        assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(response.headers()["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(response.headers()["referrer-policy"], "no-referrer", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_pages_that_are_brought_up_to_date_is_bounded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    let mut streams = Vec::new();
+    let refused = loop {
+        let response = response(&routes, "/page/events?plugin=p").await;
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        streams.push(response.into_body());
+        assert!(streams.len() <= MAX_CONNECTIONS / 2, "there is no limit");
+    };
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut stream = streams.pop().expect("a stream");
+    let event = stream.frame().await.expect("an event").expect("no error").into_data().expect("data");
+    assert!(event.starts_with(b"data: ") && event.ends_with(b"\n\n"), "{event:?}");
+    drop(stream);
+    assert_eq!(response(&routes, "/page/events").await.status(), StatusCode::OK, "a closed one makes room");
 }
 
 #[test]
@@ -320,6 +393,9 @@ mod with_authorization {
             "/api/logs",
             "/debug/informers",
             "/debug/host",
+            "/plugins/p",
+            "/plugins/p/keys/shop/a",
+            "/page/live.js",
         ] {
             let is_allowed = async |token: &str| {
                 let (status, body) = get(&routes, path, token).await;

@@ -10,8 +10,11 @@ use tokio::time::{Instant, sleep};
 pub(crate) fn pilothouse(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pilothouse"));
     // A developer's own settings must not influence the tests.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PILOTHOUSE_"))
-    {
+    let is_setting = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        name.starts_with("PILOTHOUSE_") || name.starts_with("OTEL_")
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(name)) {
         command.env_remove(name);
     }
     command.env_remove("KUBECONFIG").stdin(Stdio::null()).current_dir(folder);

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::binary::{assert_fails, assert_succeeds, pilothouse, wait_for};
 use crate::check::write_plugin;
-use crate::host::Dev;
+use crate::host::{Dev, get};
 
 /// Returns the texts in a bundle by their paths.
 fn unpack(path: &Path) -> BTreeMap<String, String> {
@@ -114,4 +115,35 @@ async fn the_bundle_of_a_running_host_has_its_status_metrics_and_logs() {
     let host: Value = serde_json::from_str(&files["host.json"]).expect("JSON");
     assert_eq!(host["arguments"][1], "dev");
     assert!(files["metrics/2.txt"].contains("pilothouse_plugin_state"));
+    assert_opens_in_the_status_page(folder.path(), "b.tar.gz").await;
+}
+
+/// Asserts that `show` serves the overview and the page of the plugin, and nothing that only a host has.
+async fn assert_opens_in_the_status_page(folder: &Path, bundle: &str) {
+    let mut child =
+        pilothouse(folder).args(["show", bundle]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("the address");
+    let url = line.trim().strip_prefix("status page  ").expect("the address");
+    let page = async |path: &str| get(&format!("{url}{path}")).await.expect("a response").body;
+    let overview = page("/").await;
+    assert!(overview.contains("<a href=\"/plugins/plugin\">plugin</a>"), "{overview}");
+    let plugin = page("/plugins/plugin").await;
+    for part in ["<span class=\"state running\">running</span>", "No key is pending.", "The last "] {
+        assert!(plugin.contains(part), "{part}: {plugin}");
+    }
+    assert!(!plugin.contains("<script") && !plugin.contains("/api/plugins"), "{plugin}");
+    assert!(page("/plugins/plugin/keys/shop/none").await.contains("does not explain this key"));
+    assert!(page("/page/style.css").await.contains("color-scheme"));
+    child.kill().expect("it runs until it is stopped");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_file_that_is_no_bundle_is_not_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("text.tar.gz"), "no archive").expect("written");
+    assert_fails(folder.path(), &["show", "text.tar.gz"], 1, &["text.tar.gz: it is no complete bundle"]);
+    assert_fails(folder.path(), &["show", "absent.tar.gz"], 2, &["absent.tar.gz", "`pilothouse bundle`"]);
 }

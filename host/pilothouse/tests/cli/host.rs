@@ -55,13 +55,7 @@ impl<'a> Dev<'a> {
     pub(crate) async fn get(&self, path: &str) -> Option<Response> {
         let stdout = fs::read_to_string(self.folder.join("stdout")).unwrap_or_default();
         let url = stdout.lines().find_map(|line| line.strip_prefix("status      "))?;
-        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-        let uri = format!("{}{path}", url.trim_end_matches('/')).parse().expect("a URL");
-        let response = client.get(uri).await.ok()?;
-        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-        let content_type = content_type.unwrap_or_default().to_owned();
-        let body = response.into_body().collect().await.expect("a body").to_bytes();
-        Some(Response { content_type, body: String::from_utf8_lossy(&body).into_owned() })
+        get(&format!("{}{path}", url.trim_end_matches('/'))).await
     }
 
     /// Returns the JSON document at a path of the status server, or `None` as [`get`](Self::get) does.
@@ -69,4 +63,14 @@ impl<'a> Dev<'a> {
         let response = self.get(path).await?;
         Some(serde_json::from_str(&response.body).expect("JSON"))
     }
+}
+
+/// Sends a GET request. Returns `None` if nobody accepts the connection.
+pub(crate) async fn get(url: &str) -> Option<Response> {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let response = client.get(url.parse().expect("a URL")).await.ok()?;
+    let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    Some(Response { content_type, body: String::from_utf8_lossy(&body).into_owned() })
 }

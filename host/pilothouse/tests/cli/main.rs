@@ -20,3 +20,4 @@ mod scenarios;
 mod size;
 mod snapshot;
 mod surfaces;
+mod traces;

@@ -91,6 +91,7 @@ fn the_members_of_yaml_files_match_their_snapshot() {
         (" grants.writes[]", "grants: {writes: [{unknown: 1}]}"),
         (" limits", "limits: {unknown: 1}"),
         (" rollout", "rollout: {unknown: 1}"),
+        (" rollout.canary", "rollout: {canary: {unknown: 1}}"),
     ] {
         write("plugin.yaml", sidecar);
         let output = run(folder.path(), &["check", "plugin.wasm"]);
@@ -99,8 +100,10 @@ fn the_members_of_yaml_files_match_their_snapshot() {
     for (place, config) in [
         ("", "unknown: 1"),
         (" cache", "cache: {unknown: 1}"),
+        (" tracing", "tracing: {unknown: 1}"),
         (" plugins[]", "plugins: [{unknown: 1}]"),
         (" registries", "registries: {unknown: 1}"),
+        (" pluginResource", "pluginResource: {unknown: 1}"),
     ] {
         write("config.yaml", config);
         let output = run(folder.path(), &["run", "--config", "config.yaml"]);
@@ -218,6 +221,11 @@ async fn the_status_servers_documents_match_their_snapshots() {
     let mut paths = String::new();
     let paths_of_the_port = [
         "/",
+        "/plugins/plugin",
+        "/plugins/plugin/keys/shop/none",
+        "/page/style.css",
+        "/page/live.js",
+        "/page/icon.svg",
         "/healthz",
         "/readyz",
         "/readyz/plugins",

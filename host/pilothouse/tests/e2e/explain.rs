@@ -91,8 +91,8 @@ async fn each_cause_has_its_code() {
     }
     let (code, _) = host.get("/").await;
     assert_eq!(code, 200);
-    let (_, page) = host.get(&format!("/?plugin=picky&key={namespace}/done")).await;
-    assert!(page.contains("PredicateFalse: "), "{page}");
+    let (_, page) = host.get(&format!("/plugins/picky/keys/{namespace}/done")).await;
+    assert!(page.contains("<strong>PredicateFalse</strong>: "), "{page}");
 
     // A change while the plugin is paused waits.
     assert!(host.pilothouse(&["pause", "conformance"]).status.success());

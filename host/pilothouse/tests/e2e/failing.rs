@@ -78,5 +78,5 @@ async fn a_removed_plugin_is_listed_as_removed_and_not_as_a_problem() {
     let status = String::from_utf8(host.pilothouse(&["status"]).stdout).expect("text");
     assert!(status.contains(" removed ") && !status.contains("its file was removed"), "{status}");
     let (_, page) = host.get("/").await;
-    assert!(!page.contains("class=\"error\""), "{page}");
+    assert!(page.contains("removed</span>") && !page.contains("class=\"problem\""), "{page}");
 }

@@ -69,6 +69,45 @@ async fn status_endpoints_show_the_plugins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pages_show_what_is_known_of_a_plugin_and_its_keys() {
+    let host = Host::start().await;
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
+    host.wait_for_generation("conformance", 1).await;
+    host.server.create_script("retrying", "retry:not yet").await;
+    let namespace = &host.server.namespace;
+    let link = format!("<a href=\"/plugins/conformance/keys/{namespace}/retrying?watch=");
+    let page = host
+        .wait("the key with its last error", || async {
+            let (_, page) = host.get("/plugins/conformance").await;
+            (page.contains(&link) && page.contains("not yet")).then_some(page)
+        })
+        .await;
+    for part in [
+        "<span class=\"state found\">found</span>",
+        "<span class=\"state running\">running</span>",
+        "in sync",
+        "configmaps",
+        "Requests that the descriptor asks for",
+        "<th scope=\"row\">retries</th>",
+        "pilothouse logs conformance",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // A reconcile of the key may be running at the first request.
+    let page = host
+        .wait("the explanation of the key", || async {
+            let (_, page) = host.get(&format!("/plugins/conformance/keys/{namespace}/retrying")).await;
+            page.contains("<strong>RetryPending</strong>").then_some(page)
+        })
+        .await;
+    assert!(page.contains("reconciled ("), "the journal: {page}");
+    let (_, overview) = host.get("/").await;
+    assert!(overview.contains("<a href=\"/plugins/conformance\">conformance</a>"), "{overview}");
+    let (status, page) = host.get("/plugins/nobody").await;
+    assert!(status == 404 && page.contains("no such plugin"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn informers_are_visible_in_metrics_and_debug_endpoint() {
     let host = Host::start().await;
     host.install_plugin("conformance", &Guest::Conformance.wasm());

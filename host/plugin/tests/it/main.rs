@@ -85,6 +85,7 @@ fn request(name: &str) -> Request {
         attempt: 0,
         extra: vec![("colour".to_owned(), "blue".to_owned())],
         event_at: None,
+        host_context: None,
     }
 }
 

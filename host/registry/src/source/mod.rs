@@ -3,6 +3,7 @@
 //! Each plugin has a task of its own. A failure is reported about its plugin, and changes nothing: the last version that was verified stays in
 //! the folder. At the start, the folder is filled from the cache, without a registry.
 
+mod added;
 mod config;
 mod plugin;
 
@@ -24,6 +25,8 @@ use crate::error::{Problem, RegistryError};
 use crate::reference::Reference;
 use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
+pub use added::AddedPlugins;
+use added::RunningPlugins;
 pub use config::{OnViolation, PluginEntry, RegistrySettings};
 use plugin::SourcedPlugin;
 
@@ -36,6 +39,12 @@ const AFTER_PANIC: Duration = Duration::from_secs(60);
 pub trait SourceObserver: Send + Sync {
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
+    /// An attempt has ended, or the folder was filled from the cache.
+    fn reported(&self, _plugin: &str, _report: &SourceReport) {}
+    /// An added plugin was removed, and so were its files.
+    fn removed(&self, plugin: &str) {
+        self.set_problem(plugin, None);
+    }
     /// An attempt to bring the plugin up to date has ended.
     fn pulled(&self, plugin: &str, result: Result<(), Problem>);
     /// The signatures of a version of the plugin were judged by the policy.
@@ -46,10 +55,22 @@ pub trait SourceObserver: Send + Sync {
     fn files_changed(&self);
 }
 
+/// What is known of a plugin after an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceReport {
+    /// The digest of the manifest whose plugin is in the folder.
+    pub staged: Option<Digest>,
+    /// Why that plugin may be loaded.
+    pub decision: Option<crate::signature::Decision>,
+    /// Why the plugin could not be brought up to date.
+    pub failure: Option<RegistryError>,
+}
+
 /// The plugins of one host that come from registries.
 pub struct PluginSource {
     shared: Arc<Shared>,
     plugins: Vec<SourcedPlugin>,
+    added: AddedPlugins,
 }
 
 /// What all plugins share.
@@ -87,7 +108,13 @@ impl PluginSource {
             }
         }
         let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, &shared)).collect();
-        Ok(Self { shared, plugins })
+        Ok(Self { shared, plugins, added: AddedPlugins::default() })
+    }
+
+    /// Returns the handle that adds plugins to those of the configuration.
+    #[must_use]
+    pub fn added(&self) -> AddedPlugins {
+        self.added.clone()
     }
 
     /// Keeps the plugins up to date until shutdown. `random` returns numbers in 0..1.
@@ -96,9 +123,10 @@ impl PluginSource {
         for plugin in self.plugins {
             tasks.spawn(supervise(plugin, Arc::clone(&self.shared), random));
         }
+        let added = RunningPlugins::new(self.shared, random);
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = async { while tasks.join_next().await.is_some() {} } => shutdown.cancelled().await,
+            () = added.follow(&self.added) => {}
         }
         tasks.shutdown().await;
     }
@@ -132,6 +160,11 @@ impl Shared {
 
     pub(super) fn limits(&self) -> Limits {
         self.settings.limits()
+    }
+
+    /// Forgets what a plugin uses, which is pruned when another plugin changes.
+    pub(super) fn use_nothing(&self, plugin: &str) {
+        self.used.lock().remove(plugin);
     }
 
     /// Reads the policy, which may have changed.

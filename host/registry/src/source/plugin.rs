@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::Shared;
 use super::config::{OnViolation, PluginEntry};
+use super::{Shared, SourceReport};
 use crate::client::ManifestDocument;
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
@@ -25,8 +26,13 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
 /// A plugin and its state.
 #[derive(Clone)]
 pub(super) struct SourcedPlugin {
-    entry: PluginEntry,
+    entry: Arc<PluginEntry>,
     staged: Option<StagedVersion>,
+    /// Why the staged version may be loaded.
+    decision: Option<Decision>,
+    /// Whether the plugin's tasks may change its files and report. Locked while they do: a thread that stages a version continues although
+    /// its task was aborted.
+    active: Arc<Mutex<bool>>,
 }
 
 /// The version in the folder.
@@ -44,16 +50,57 @@ impl SourcedPlugin {
 
     /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it.
     pub(super) fn restore(entry: PluginEntry, shared: &Shared) -> Self {
-        let mut plugin = Self { entry, staged: None };
-        match plugin.restored(shared) {
-            Ok(Some(staged)) => plugin.staged = Some(staged),
+        let active = Arc::new(Mutex::new(true));
+        let mut plugin = Self { entry: Arc::new(entry), staged: None, decision: None, active };
+        let restored = plugin.restored(shared);
+        let failure = restored.as_ref().err().cloned();
+        match restored {
+            Ok(Some((staged, decision))) => {
+                (plugin.staged, plugin.decision) = (Some(staged), Some(decision));
+            }
             Ok(None) => plugin.unstage(shared, "it is being pulled".to_owned()),
             Err(error) => plugin.unstage(shared, error.to_string()),
         }
+        shared.observer.reported(plugin.name(), &plugin.source_report(failure.as_ref()));
         plugin
     }
 
-    fn restored(&self, shared: &Shared) -> Result<Option<StagedVersion>, RegistryError> {
+    pub(super) fn entry(&self) -> &PluginEntry {
+        &self.entry
+    }
+
+    /// Keeps the plugin's tasks from changing its files and from reporting. Waits for one that does so now.
+    pub(super) fn retire(&self) {
+        *self.active.lock() = false;
+    }
+
+    /// Retires the plugin, and removes its files. Blocks.
+    pub(super) fn remove(&self, shared: &Shared) {
+        self.retire();
+        shared.use_nothing(self.name());
+        let removed = self.remove_files(shared).and_then(|()| shared.cache.remove_record(self.name()));
+        match removed {
+            Ok(()) => shared.observer.removed(self.name()),
+            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+        }
+        shared.observer.files_changed();
+    }
+
+    /// Runs work that changes files or reports, unless the plugin was retired.
+    fn while_active<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let active = self.active.lock();
+        active.then(work)
+    }
+
+    fn source_report(&self, failure: Option<&RegistryError>) -> SourceReport {
+        SourceReport {
+            staged: self.staged.map(|staged| staged.manifest),
+            decision: self.decision.clone(),
+            failure: failure.cloned(),
+        }
+    }
+
+    fn restored(&self, shared: &Shared) -> Result<Option<(StagedVersion, Decision)>, RegistryError> {
         let reference: Reference = self.entry.image.parse()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
         if reference.digest().is_some_and(|pinned| pinned != manifest) {
@@ -64,9 +111,10 @@ impl SourcedPlugin {
             return Ok(None);
         };
         let policy = shared.policy()?;
-        self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
+        let decision = self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
         self.stage(shared, &cached, &name)?;
-        Ok(Some(StagedVersion { manifest, policy: policy.as_ref().map(SignaturePolicy::fingerprint) }))
+        let policy = policy.as_ref().map(SignaturePolicy::fingerprint);
+        Ok(Some((StagedVersion { manifest, policy }, decision)))
     }
 
     /// Looks at the registry again and again, and reports what happens.
@@ -75,7 +123,7 @@ impl SourcedPlugin {
             Ok(poll) => poll,
             Err(error) => {
                 // Only another configuration can help.
-                shared.observer.pulled(self.name(), Err(error.problem()));
+                self.while_active(|| shared.observer.pulled(self.name(), Err(error.problem())));
                 self.report(&shared, Some(&error));
                 return;
             }
@@ -88,7 +136,7 @@ impl SourcedPlugin {
                 Err(RegistryError::new(Problem::Timeout, text))
             });
             let result = attempt.as_ref().copied().map_err(RegistryError::problem);
-            shared.observer.pulled(self.name(), result);
+            self.while_active(|| shared.observer.pulled(self.name(), result));
             self.report(&shared, attempt.as_ref().err());
             let outcome = match attempt {
                 Ok(()) => Outcome::Current,
@@ -142,15 +190,18 @@ impl SourcedPlugin {
         let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
         let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
         let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
-        blocking(move || {
+        let decided = decision.clone();
+        let put_into_folder = move || -> Result<(), RegistryError> {
             store_signatures(&shared.cache, manifest, &signatures)?;
             this.stage(&shared, &plugin, &reference.to_string())?;
             shared.cache.put_record(this.name(), &reference.name(), manifest)?;
-            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decision));
+            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decided));
             Ok(())
-        })
-        .await?;
+        };
+        let this = self.clone();
+        blocking(move || this.while_active(put_into_folder).unwrap_or(Ok(()))).await?;
         self.staged = Some(StagedVersion { manifest, policy: fingerprint });
+        self.decision = Some(decision);
         Ok(())
     }
 
@@ -164,14 +215,15 @@ impl SourcedPlugin {
         let fingerprint = policy.map(SignaturePolicy::fingerprint);
         let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
         match self.verify_cached(shared, reference, staged.manifest, policy) {
-            Ok(_) => {
+            Ok(decision) => {
                 self.staged = Some(StagedVersion { policy: fingerprint, ..staged });
+                self.decision = Some(decision);
                 None
             }
             Err(error) => {
                 if shared.settings.on_violation == OnViolation::Stop {
-                    self.unstage(shared, error.to_string());
-                    self.staged = None;
+                    self.while_active(|| self.unstage(shared, error.to_string()));
+                    (self.staged, self.decision) = (None, None);
                 }
                 // The registry may have signatures that the cache does not have.
                 Some(error.to_string())
@@ -209,7 +261,7 @@ impl SourcedPlugin {
         let judged = verify(policy, reference, document, signatures);
         if policy.is_some() {
             let result = judged.as_ref().map(|_| ()).map_err(RegistryError::problem);
-            shared.observer.verified(self.name(), result);
+            self.while_active(|| shared.observer.verified(self.name(), result));
         }
         judged
     }
@@ -229,11 +281,7 @@ impl SourcedPlugin {
 
     /// Removes the plugin from the folder, so that it does not run.
     fn unstage(&self, shared: &Shared, problem: String) {
-        let removed = shared
-            .cache
-            .remove_plugin_file(&format!("{}.wasm", self.name()))
-            .and_then(|()| shared.cache.remove_plugin_file(&format!("{}.yaml", self.name())));
-        let problem = match removed {
+        let problem = match self.remove_files(shared) {
             Ok(()) => problem,
             Err(error) => format!("{problem}; {error}"),
         };
@@ -241,12 +289,20 @@ impl SourcedPlugin {
         shared.observer.files_changed();
     }
 
+    fn remove_files(&self, shared: &Shared) -> Result<(), RegistryError> {
+        shared.cache.remove_plugin_file(&format!("{}.wasm", self.name()))?;
+        shared.cache.remove_plugin_file(&format!("{}.yaml", self.name()))
+    }
+
     fn report(&self, shared: &Shared, error: Option<&RegistryError>) {
         let text = error.map(|error| match self.staged {
             Some(staged) => format!("{error}; the version {} runs on", staged.manifest),
             None => error.to_string(),
         });
-        shared.observer.set_problem(self.name(), text);
+        self.while_active(|| {
+            shared.observer.set_problem(self.name(), text);
+            shared.observer.reported(self.name(), &self.source_report(error));
+        });
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client against a registry that misbehaves in every way that is known.
 
+mod added;
 mod fake_registry;
 mod pulls;
 mod signatures;

@@ -62,6 +62,31 @@ const RUNTIME_CLASS: &[Column] = &[NAME, Column::text("Handler", |row| row.text(
 const WEBHOOKS: &[Column] =
     &[NAME, Column::integer("Webhooks", |row| count(row.list("/webhooks").len()).into()), AGE];
 
+const ADMISSION_POLICY: &[Column] = &[
+    NAME,
+    Column::text("Validations", |row| count(row.list("/spec/validations").len()).into()),
+    Column::text("ParamKind", |row| match row.text("/spec/paramKind/kind") {
+        "" => "<unset>".into(),
+        kind => format!("{}/{kind}", row.text("/spec/paramKind/apiVersion")).into(),
+    }),
+    AGE,
+];
+
+const ADMISSION_POLICY_BINDING: &[Column] = &[
+    NAME,
+    Column::text("PolicyName", |row| row.text("/spec/policyName").into()),
+    Column::text("ParamRef", |row| {
+        let reference = |name: &str| row.text(&format!("/spec/paramRef/{name}"));
+        match (reference("namespace"), reference("name")) {
+            (_, "") if row.object.pointer("/spec/paramRef/selector").is_some() => "*".into(),
+            (_, "") => "<unset>".into(),
+            ("", name) => name.into(),
+            (namespace, name) => format!("{namespace}/{name}").into(),
+        }
+    }),
+    AGE,
+];
+
 const API_SERVICE: &[Column] = &[
     NAME,
     Column::text("Service", |row| match row.text("/spec/service/name") {
@@ -132,6 +157,8 @@ pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
             "admissionregistration.k8s.io",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
         ) => WEBHOOKS,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => ADMISSION_POLICY,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => ADMISSION_POLICY_BINDING,
         ("apiregistration.k8s.io", "APIService") => API_SERVICE,
         _ => DEFAULT_COLUMNS,
     }

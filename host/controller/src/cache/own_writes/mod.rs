@@ -47,8 +47,10 @@ pub(crate) trait CacheStateReader: Send + Sync {
 pub(crate) struct PluginWrites {
     /// Boxed, because a node of the map has room for eleven keys, and most plugins have one or two.
     by_resource: Arc<Mutex<BTreeMap<Box<ResourceType>, Arc<OwnWrites>>>>,
-    /// The views of the running version.
+    /// The views of the running version; for the writes of a canary, those of the canary.
     views: Arc<Mutex<Weak<Views>>>,
+    /// For the writes of a canary, the views of the version beside it, which resolve its last writes once it has ended.
+    other_views: Option<Arc<Mutex<Weak<Views>>>>,
     memory: HostMemory,
 }
 
@@ -129,14 +131,21 @@ impl PluginWrites {
             .unwrap_or_default()
     }
 
-    /// Sets the views of the running version.
+    /// Returns the same overlays for the writes of a canary, which have views of their own. The indexes of the version beside it receive these
+    /// writes from the watches, so neither version waits for the other's index functions.
+    pub(crate) fn for_canary(&self) -> Self {
+        Self { views: Arc::default(), other_views: Some(Arc::clone(&self.views)), ..self.clone() }
+    }
+
+    /// Sets the views of the running version, or of the canary.
     pub(crate) fn set_views(&self, views: &Arc<Views>) {
         *self.views.lock() = Arc::downgrade(views);
     }
 
-    /// Returns the views of the running version; `None` if the plugin does not run.
+    /// Returns the views of the running version, or of the canary while that runs; `None` if the plugin does not run.
     pub(crate) fn views(&self) -> Option<Arc<Views>> {
-        self.views.lock().upgrade()
+        let own = self.views.lock().upgrade();
+        own.or_else(|| self.other_views.as_ref()?.lock().upgrade())
     }
 
     fn existing(&self, resource: &ResourceType) -> Option<Arc<OwnWrites>> {

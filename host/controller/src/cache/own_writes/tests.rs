@@ -3,6 +3,7 @@
 use pilothouse_model::Object;
 
 use super::*;
+use crate::cache::views::model_tests::model_server;
 
 /// A cache whose state a test sets.
 #[derive(Default)]
@@ -242,4 +243,22 @@ async fn writes_are_charged_until_they_are_forgotten() {
     assert!(memory.used() > 0);
     drop(writes);
     assert_eq!(memory.used(), 0);
+}
+
+#[test]
+fn the_writes_of_a_canary_use_its_views_and_after_its_end_those_of_the_other_version() {
+    let writes = PluginWrites::default();
+    let canary = writes.for_canary();
+    let [of_stable, of_canary] = [0; 2].map(|_| Arc::new(Views::default()));
+    assert!(canary.views().is_none());
+    writes.set_views(&of_stable);
+    canary.set_views(&of_canary);
+    let is_views = |found: Option<Arc<Views>>, expected: &Arc<Views>| {
+        found.is_some_and(|found| Arc::ptr_eq(&found, expected))
+    };
+    assert!(is_views(writes.views(), &of_stable) && is_views(canary.views(), &of_canary));
+    drop(of_canary);
+    assert!(is_views(canary.views(), &of_stable));
+    let resource = model_server::resource();
+    assert!(Arc::ptr_eq(&writes.for_resource(&resource), &canary.for_resource(&resource)), "one overlay");
 }

@@ -16,11 +16,10 @@ use serde_json::value::RawValue;
 use target::{Manifest, Request, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
-use super::{APPLY_PATCH, ApiClient, Discovery, Payload, query};
+use super::{APPLY_PATCH, ApiClient, Caller, Discovery, Payload, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
 use crate::config::descriptor::Rule;
-use crate::runtime::queue::Item;
 
 /// The live client of one version of one plugin.
 pub(crate) struct LiveClient {
@@ -84,6 +83,7 @@ impl LiveClient {
 
     pub(crate) async fn get(
         &self,
+        caller: Caller<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         subresource: &str,
@@ -91,12 +91,13 @@ impl LiveClient {
         let request = Request { verb: "get", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, subresource)?;
-        let body = self.read(&resource, &path).await?;
+        let body = self.read(caller, &resource, &path).await?;
         parse_object(&body, &resource)
     }
 
     pub(crate) async fn list(
         &self,
+        caller: Caller<'_>,
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
@@ -110,7 +111,7 @@ impl LiveClient {
                 ("limit", &limit),
                 ("continue", &options.cursor),
             ]);
-        let body = self.read(&resource, &path).await?;
+        let body = self.read(caller, &resource, &path).await?;
         let unreadable = |error: &dyn std::fmt::Display| {
             ApiError::Unavailable(format!("the API server's list of {resource} cannot be read: {error}"))
         };
@@ -128,11 +129,11 @@ impl LiveClient {
         Ok(LivePage { items, next: list.metadata.continue_token })
     }
 
-    /// Creates an object on behalf of `item`, the key that is being reconciled. The same applies to the other
+    /// Creates an object on behalf of the caller, whose key is held until the outcome is known. The same applies to the other
     /// writes.
     pub(crate) async fn create(
         &self,
-        item: Option<&Item>,
+        caller: Caller<'_>,
         manifest: String,
         subresource: &str,
     ) -> Result<WriteOutcome, ApiError> {
@@ -146,12 +147,12 @@ impl LiveClient {
         let payload = Payload::json(manifest);
         let subresource = !subresource.is_empty();
         let write = Write { method: Method::POST, path, payload, resource, key, subresource };
-        self.writer.send(item, write).await
+        self.writer.send(caller, write).await
     }
 
     pub(crate) async fn update(
         &self,
-        item: Option<&Item>,
+        caller: Caller<'_>,
         manifest: String,
         subresource: &str,
     ) -> Result<WriteOutcome, ApiError> {
@@ -161,12 +162,12 @@ impl LiveClient {
         let payload = Payload::json(manifest);
         let subresource = !subresource.is_empty();
         let write = Write { method: Method::PUT, path, payload, resource, key, subresource };
-        self.writer.send(item, write).await
+        self.writer.send(caller, write).await
     }
 
     pub(crate) async fn patch(
         &self,
-        item: Option<&Item>,
+        caller: Caller<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         patch: Patch,
@@ -189,12 +190,12 @@ impl LiveClient {
         let payload = Payload { content_type, body: patch.body.into() };
         let (key, subresource) = (key.clone(), !subresource.is_empty());
         let write = Write { method: Method::PATCH, path, payload, resource, key, subresource };
-        self.writer.send(item, write).await
+        self.writer.send(caller, write).await
     }
 
     pub(crate) async fn delete(
         &self,
-        item: Option<&Item>,
+        caller: Caller<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         options: &DeleteOptions,
@@ -223,11 +224,25 @@ impl LiveClient {
         let payload = Payload::json(body.to_string());
         let (key, subresource) = (key.clone(), false);
         let write = Write { method: Method::DELETE, path, payload, resource, key, subresource };
-        self.writer.send(item, write).await
+        self.writer.send(caller, write).await
     }
 
-    async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
-        let response = self.server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
+    async fn read(&self, caller: Caller<'_>, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
+        let span = caller.trace.map(|trace| {
+            let mut span = trace.request("k8s.read", &Method::GET);
+            span.text("url.path", path.split('?').next().unwrap_or_default());
+            span.text("pilothouse.resource", &resource.to_string());
+            span
+        });
+        let traced = span.as_ref().map(|span| self.server.for_span(span));
+        let server = traced.as_ref().unwrap_or(&self.server);
+        let response = server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
+        if let Some(span) = span {
+            match &response {
+                Ok(_) => span.finish(Some(200), None),
+                Err(error) => span.finish(error.code(), error.code().is_none().then_some("no_response")),
+            }
+        }
         response.map_err(|error| {
             if error.is_unknown_resource() {
                 self.discovery.invalidate(&resource.group, &resource.version);

@@ -61,8 +61,8 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
         for is_update in [false, true] {
             let manifest = manifest("ConfigMap", &metadata);
             let answer = match is_update {
-                false => client.create(None, manifest, "").await,
-                true => client.update(None, manifest, "").await,
+                false => client.create(Caller::default(), manifest, "").await,
+                true => client.update(Caller::default(), manifest, "").await,
             };
             let Err(ApiError::Invalid(causes)) = answer else { panic!("{metadata}: {:?}", answer.err()) };
             assert_eq!((causes.len(), causes[0].field.as_str()), (1, "metadata.namespace"));
@@ -73,7 +73,7 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
     got.lock().clear();
 
     let create = async |kind, metadata: serde_json::Value| {
-        drop(client.create(None, manifest(kind, &metadata), "").await);
+        drop(client.create(Caller::default(), manifest(kind, &metadata), "").await);
     };
     create("ConfigMap", json!({"name": "a", "namespace": "n"})).await;
     create("ConfigMap", json!({"generateName": "a-", "namespace": "n"})).await;
@@ -107,20 +107,35 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
         "apps/v1\nx",
     ] {
         let target = target(api_version, "ConfigMap");
-        assert_eq!(fields(client.get(&target, &key, "").await.expect_err(api_version)), "apiVersion");
+        assert_eq!(
+            fields(client.get(Caller::default(), &target, &key, "").await.expect_err(api_version)),
+            "apiVersion"
+        );
         let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
-        assert_eq!(fields(client.create(None, manifest, "").await.expect_err(api_version)), "apiVersion");
+        assert_eq!(
+            fields(client.create(Caller::default(), manifest, "").await.expect_err(api_version)),
+            "apiVersion"
+        );
     }
     let map = target("v1", "ConfigMap");
-    assert_eq!(fields(client.get(&target("v1", "Config/Map"), &key, "").await.expect_err("kind")), "kind");
-    assert_eq!(fields(client.get(&map, &key, "../b").await.expect_err("subresource")), "subresource");
+    assert_eq!(
+        fields(client.get(Caller::default(), &target("v1", "Config/Map"), &key, "").await.expect_err("kind")),
+        "kind"
+    );
+    assert_eq!(
+        fields(client.get(Caller::default(), &map, &key, "../b").await.expect_err("subresource")),
+        "subresource"
+    );
     for (namespace, name, field) in
         [("a/b", "a", "metadata.namespace"), ("n", "..", "metadata.name"), ("n", "a/log", "metadata.name")]
     {
         let key = ObjectKey::new(namespace, name);
         let options =
             DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
-        assert_eq!(fields(client.delete(None, &map, &key, &options).await.expect_err(name)), field);
+        assert_eq!(
+            fields(client.delete(Caller::default(), &map, &key, &options).await.expect_err(name)),
+            field
+        );
     }
     let list = ListOptions {
         namespace: "../..".into(),
@@ -129,7 +144,10 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
         limit: 1,
         cursor: String::new(),
     };
-    assert_eq!(fields(client.list(&map, &list).await.expect_err("namespace")), "metadata.namespace");
+    assert_eq!(
+        fields(client.list(Caller::default(), &map, &list).await.expect_err("namespace")),
+        "metadata.namespace"
+    );
     assert!(got.lock().iter().all(|sent| sent == "GET /api/v1"), "{:?}", got.lock());
 }
 
@@ -167,11 +185,11 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
             ..client
         };
         let target = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
-        let denied = client.get(&target, &key, "").await.expect_err("denied");
+        let denied = client.get(Caller::default(), &target, &key, "").await.expect_err("denied");
         let ApiError::Denied(missing) = denied else { panic!("{denied}") };
         assert_eq!(missing.resources, ["configmaps"]);
         let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
-        assert!(matches!(client.create(None, manifest, "").await, Err(ApiError::Denied(_))));
+        assert!(matches!(client.create(Caller::default(), manifest, "").await, Err(ApiError::Denied(_))));
         let lines = client.writer.log().all().after(0, None);
         assert_eq!(lines.len(), 2, "a line for the get and one for the create: {lines:?}");
         assert!(lines.iter().all(|line| line.message.starts_with(logged)), "{lines:?}");
@@ -187,7 +205,7 @@ async fn each_missing_rule_is_logged_once_and_at_most_16_of_them() {
     for round in 1..=2 {
         for kind in 0..20 {
             let target = ObjectType { api_version: "v1".into(), kind: format!("Kind{kind}") };
-            let denied = client.get(&target, &key, "").await.expect_err("denied");
+            let denied = client.get(Caller::default(), &target, &key, "").await.expect_err("denied");
             assert!(matches!(denied, ApiError::Denied(_)), "round {round}: {denied}");
         }
     }
@@ -218,21 +236,30 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
     };
     let is_invalid = |error: ApiError| matches!(&error, ApiError::Invalid(causes) if causes[0].field == "metadata.namespace");
     let within = ObjectKey::new("shop", "a");
-    assert!(is_invalid(client.get(&nodes, &within, "").await.expect_err("get")));
-    assert!(is_invalid(client.get(&nodes, &within, "status").await.expect_err("get status")));
-    assert!(is_invalid(client.list(&nodes, &list("shop")).await.expect_err("list")));
-    assert!(is_invalid(client.delete(None, &nodes, &within, &delete).await.expect_err("delete")));
-    assert!(is_invalid(client.patch(None, &nodes, &within, patch(), "").await.expect_err("patch")));
+    assert!(is_invalid(client.get(Caller::default(), &nodes, &within, "").await.expect_err("get")));
+    assert!(is_invalid(
+        client.get(Caller::default(), &nodes, &within, "status").await.expect_err("get status")
+    ));
+    assert!(is_invalid(client.list(Caller::default(), &nodes, &list("shop")).await.expect_err("list")));
+    assert!(is_invalid(
+        client.delete(Caller::default(), &nodes, &within, &delete).await.expect_err("delete")
+    ));
+    assert!(is_invalid(
+        client.patch(Caller::default(), &nodes, &within, patch(), "").await.expect_err("patch")
+    ));
     let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
-    assert!(is_invalid(client.create(None, node(), "").await.expect_err("create")));
-    assert!(is_invalid(client.update(None, node(), "").await.expect_err("update")));
+    assert!(is_invalid(client.create(Caller::default(), node(), "").await.expect_err("create")));
+    assert!(is_invalid(client.update(Caller::default(), node(), "").await.expect_err("update")));
     let cluster = ObjectKey::cluster("a");
-    assert!(matches!(client.get(&nodes, &cluster, "").await, Err(ApiError::Denied(_))));
-    assert!(matches!(client.list(&nodes, &list("")).await, Err(ApiError::Denied(_))));
+    assert!(matches!(client.get(Caller::default(), &nodes, &cluster, "").await, Err(ApiError::Denied(_))));
+    assert!(matches!(client.list(Caller::default(), &nodes, &list("")).await, Err(ApiError::Denied(_))));
     let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
-    assert!(matches!(client.list(&maps, &list("")).await, Err(ApiError::Denied(_))), "all namespaces");
+    assert!(
+        matches!(client.list(Caller::default(), &maps, &list("")).await, Err(ApiError::Denied(_))),
+        "all namespaces"
+    );
     assert_eq!(*got.lock(), ["GET /api/v1"]);
-    let answer = client.delete(None, &maps, &within, &delete).await;
+    let answer = client.delete(Caller::default(), &maps, &within, &delete).await;
     assert!(answer.is_ok(), "{:?}", answer.err());
 }
 
@@ -249,7 +276,9 @@ async fn a_revoked_grant_affects_an_existing_client() {
     };
     let client = LiveClient { grants: Grants::new(vec![rule], current_grants.clone()), ..client };
     let create = async || {
-        client.create(None, manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "").await
+        client
+            .create(Caller::default(), manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "")
+            .await
     };
     assert!(create().await.is_ok());
     let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
@@ -273,7 +302,7 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
     let apply = async |manager: Option<&str>| {
         let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
         let patch = Patch { patch_type, body: "{}".into() };
-        client.patch(None, &maps, &ObjectKey::new("n", "a"), patch, "").await
+        client.patch(Caller::default(), &maps, &ObjectKey::new("n", "a"), patch, "").await
     };
     let long = format!("live/{}", "x".repeat(124));
     for other in ["pilothouse-crds", "kubectl", "liver", "live-2", "Live", "live/\n", "other/live", &long] {
@@ -312,7 +341,7 @@ async fn a_token_request_is_sent_to_its_service_account() {
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     let create = async |manifest: serde_json::Value, subresource: &str| {
-        client.create(None, manifest.to_string(), subresource).await
+        client.create(Caller::default(), manifest.to_string(), subresource).await
     };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
     assert!(matches!(create(account, "").await, Ok(WriteOutcome::Object(..))));
@@ -338,7 +367,7 @@ async fn an_eviction_is_sent_to_its_pod() {
     let (client, got) = fixture();
     let eviction =
         json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
-    assert!(client.create(None, eviction.to_string(), "eviction").await.is_ok());
+    assert!(client.create(Caller::default(), eviction.to_string(), "eviction").await.is_ok());
     let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
     assert_eq!(*got.lock(), sent);
 }

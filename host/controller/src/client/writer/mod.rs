@@ -4,6 +4,7 @@
 //! its own, which continues without them and holds the key meanwhile. The outcome stays unknown, and the key is released, if the API server
 //! denies the get, if no running version watches the resource, or if the name was generated (`generateName`): the response had the name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,12 +17,14 @@ use tokio::time::{sleep, timeout};
 use crate::client::fence::Fence;
 use crate::client::in_flight::InFlightRequest;
 use crate::client::{
-    ApiClient, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update,
+    ApiClient, Caller, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object,
+    parse_update,
 };
 use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::GuestServices;
 use crate::logs::PluginLog;
 use crate::runtime::queue::Item;
+use crate::trace::{OpenSpan, ReconcileTrace};
 
 /// Timeout of a response. API servers abort a request after 60 s.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(65);
@@ -61,11 +64,12 @@ impl Writer {
         &self.guest.log
     }
 
-    /// Sends a write on behalf of `item`. Returns its outcome once the plugin's own reads show it.
+    /// Sends a write on behalf of a reconcile. Returns its outcome once the plugin's own reads show it.
     ///
     /// # Cancellation safety
     /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
-    pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<WriteOutcome, ApiError> {
+    pub(crate) async fn send(&self, caller: Caller<'_>, write: Write) -> Result<WriteOutcome, ApiError> {
+        let Caller { item, trace } = caller;
         let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
         let (result_sender, result) = oneshot::channel();
         let task = WriteTask {
@@ -74,6 +78,7 @@ impl Writer {
             fence: self.fence.clone(),
             guest: self.guest.clone(),
             item: item.cloned(),
+            trace: trace.cloned(),
             _charge: self.guest.host_memory.charge(HostMemoryKind::OwnWrites, write.payload.body.len()),
             write,
             _flight: flight,
@@ -92,6 +97,7 @@ struct WriteTask {
     fence: Fence,
     guest: GuestServices,
     item: Option<Item>,
+    trace: Option<Arc<ReconcileTrace>>,
     write: Write,
     /// Holds the key until the task has ended.
     _flight: Option<InFlightRequest>,
@@ -107,6 +113,19 @@ enum RequestResult {
     OtherKind(WriteOutcome),
     /// It is not known whether the write was carried out, or what the resulting object is.
     Unknown(ApiError),
+}
+
+impl RequestResult {
+    /// Returns the HTTP status, 0 without a response, and the resource version of the result, "" if there is none.
+    fn code_and_version(&self, method: &Method) -> (u16, &str) {
+        match self {
+            Self::Answered(Ok(written)) | Self::OtherKind(written) => {
+                (if *method == Method::POST { 201 } else { 200 }, written.resource_version())
+            }
+            Self::Answered(Err(error)) => (error.status().unwrap_or_default(), ""),
+            Self::Unknown(_) => (0, ""),
+        }
+    }
 }
 
 /// The result of a live get.
@@ -134,8 +153,12 @@ impl WriteTask {
         // Taken before the write is sent: a response without a UID is about this object, or about one that is
         // unknown here.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
-        let result = self.request(&uid).await;
+        let span = self.begin_span();
+        let result = self.request(&uid, span.as_ref()).await;
         self.record_in_journal(&result);
+        if let Some(span) = span {
+            end_span(span, &result, &self.write.method);
+        }
         match result {
             RequestResult::Answered(Ok(response @ WriteOutcome::Response(..))) => {
                 let _ = result_sender.send(Ok(response));
@@ -163,9 +186,11 @@ impl WriteTask {
         }
     }
 
-    async fn request(&self, uid: &str) -> RequestResult {
+    async fn request(&self, uid: &str, span: Option<&OpenSpan>) -> RequestResult {
         let Write { method, path, payload, resource, key, .. } = &self.write;
-        let request = self.server.request(method.clone(), path, Some(payload.clone()));
+        let traced = span.map(|span| self.server.for_span(span));
+        let server = traced.as_ref().unwrap_or(&self.server);
+        let request = server.request(method.clone(), path, Some(payload.clone()));
         match timeout(RESPONSE_TIMEOUT, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
             Ok(Err(error)) if error.leaves_outcome_open() => RequestResult::Unknown(error.into_api_error()),
@@ -180,6 +205,15 @@ impl WriteTask {
                 RESPONSE_TIMEOUT.as_secs()
             ))),
         }
+    }
+
+    /// Begins the span of the write, if the reconcile is traced.
+    fn begin_span(&self) -> Option<OpenSpan> {
+        let Write { method, path, resource, .. } = &self.write;
+        let mut span = self.trace.as_ref()?.request("k8s.write", method);
+        span.text("url.path", path.split('?').next().unwrap_or_default());
+        span.text("pilothouse.resource", &resource.to_string());
+        Some(span)
     }
 
     fn read(&self, body: &Bytes, uid: &str) -> RequestResult {
@@ -272,13 +306,7 @@ impl WriteTask {
             Method::DELETE => WriteVerb::Delete,
             _ => WriteVerb::Patch,
         };
-        let (code, version) = match result {
-            RequestResult::Answered(Ok(written)) | RequestResult::OtherKind(written) => {
-                (if *method == Method::POST { 201 } else { 200 }, written.resource_version())
-            }
-            RequestResult::Answered(Err(error)) => (error.status().unwrap_or_default(), ""),
-            RequestResult::Unknown(_) => (0, ""),
-        };
+        let (code, version) = result.code_and_version(method);
         let is_own_key = self.write.key == *key;
         let version = version.parse().unwrap_or_default();
         self.guest.journal.record_write(watch, key, WriteRecord { verb, code, version, is_own_key });
@@ -299,6 +327,21 @@ impl WriteTask {
             ),
             &[("key", key), ("reconciling", &reconciling)],
         );
+    }
+}
+
+/// Ends the span of a write, and remembers it if the write has produced a version that watches deliver.
+fn end_span(mut span: OpenSpan, result: &RequestResult, method: &Method) {
+    if let RequestResult::Answered(Ok(written)) = result {
+        span.record_written(written);
+    }
+    let (code, version) = result.code_and_version(method);
+    if let Ok(version) = version.parse::<i64>() {
+        span.number("pilothouse.resource_version", version);
+    }
+    match code {
+        0 => span.finish(None, Some("no_response")),
+        code => span.finish(Some(code), None),
     }
 }
 

@@ -147,7 +147,7 @@ impl Fixture {
     async fn reconcile(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.guest.queue.add(item(), Reason::Created, Priority::Normal);
         let (held, _) = self.guest.queue.get().await.expect("the key");
-        let answer = self.writer().send(Some(&item()), write).await;
+        let answer = self.writer().send(Caller { item: Some(&item()), trace: None }, write).await;
         self.guest.queue.add(item(), Reason::Retry, Priority::Normal);
         drop(held);
         answer
@@ -260,8 +260,9 @@ async fn cut_off(fixture: &Fixture) {
     fixture.guest.queue.add(item(), Reason::Created, Priority::Normal);
     let (held, _) = fixture.guest.queue.get().await.expect("the key");
     let writer = fixture.writer();
-    let call: JoinHandle<_> =
-        tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
+    let call: JoinHandle<_> = tokio::spawn(async move {
+        writer.send(Caller { item: Some(&item()), trace: None }, write(Method::PUT)).await
+    });
     while fixture.got().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -367,4 +368,45 @@ async fn a_response_without_an_object_is_passed_on_and_not_looked_up() {
         );
         assert_eq!(fixture.guest.metrics.unknown_writes.get(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_spans_of_writes_have_the_outcome_and_the_version() {
+    let answers = vec![Answers(200, map(7)), Answers(409, status("Conflict")), Cuts];
+    let fixture = Fixture::new(None, answers, Vec::new());
+    let metrics = crate::metrics::Metrics::register(&mut Default::default());
+    let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
+    let (tracer, mut spans) = crate::trace::Tracer::new(&options, &metrics);
+    let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
+    let caller = Caller { item: None, trace: Some(&trace) };
+    assert!(fixture.writer().send(caller, write(Method::PUT)).await.is_ok());
+    assert!(fixture.writer().send(caller, write(Method::PUT)).await.is_err());
+    let mut unnamed = write(Method::POST);
+    unnamed.key = ObjectKey::new("n", "");
+    assert!(fixture.writer().send(caller, unnamed).await.is_err());
+    let (item, outcome) = (item(), Ok(pilothouse_plugin::Outcome::Done));
+    let ended = crate::trace::EndedReconcile {
+        plugin: "p",
+        item: &item,
+        reasons: &[],
+        attempt: 0,
+        started: Instant::now(),
+        time: Duration::ZERO,
+        outcome: &outcome,
+    };
+    trace.end(&ended, None).expect("an exported trace");
+    let exported = spans.try_recv().expect("the spans");
+    let writes: Vec<_> = exported.iter().filter(|span| span.name == "k8s.write").collect();
+    let has = |write: usize, name: &str, value: &str| {
+        let of_name = writes[write].attributes.iter().filter(|attribute| attribute.name == name);
+        let values: Vec<_> = of_name.map(|attribute| format!("{:?}", attribute.value)).collect();
+        assert_eq!(values, [value], "{name} of {:?}", writes[write]);
+    };
+    has(0, "http.response.status_code", "Number(200)");
+    has(0, "pilothouse.resource_version", "Number(7)");
+    has(0, "url.path", "Text(\"/api/v1/namespaces/n/configmaps/a\")");
+    has(1, "http.response.status_code", "Number(409)");
+    has(1, "error.type", "Text(\"409\")");
+    has(2, "error.type", "Text(\"no_response\")");
+    assert_eq!(writes.iter().map(|write| write.is_error).collect::<Vec<_>>(), [false, true, true]);
 }

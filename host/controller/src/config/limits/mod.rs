@@ -8,8 +8,8 @@ use pilothouse_plugin::{HostMemory, InstanceLimits};
 
 pub use limit_values::{RequestedLimits, SidecarLimits};
 pub use table::{LIMITS, Limit};
-pub use units::Unit;
-pub(crate) use units::{duration as parse_duration, format_quantity};
+pub(crate) use units::format_quantity;
+pub use units::{Unit, duration as parse_duration};
 
 /// The limits of a plugin, which its instances and versions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

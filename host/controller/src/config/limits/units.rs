@@ -100,7 +100,8 @@ fn quantity(text: &str) -> Option<u64> {
 }
 
 /// Parses a duration as Go writes it: numbers with units, such as `1m30s`.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
     while !rest.is_empty() {

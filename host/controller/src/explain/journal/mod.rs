@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use record::{DETAIL_BITS, KINDS};
 pub(crate) use record::{
     EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, WriteRecord, WriteVerb, reason_bits,
-    watch_tag,
+    reason_name, watch_tag,
 };
 
 /// The number of records of each kind for one key.

@@ -34,6 +34,8 @@ pub(crate) struct ReconcileRecord {
     /// The reasons as bits, in the order of [`REASONS`].
     pub(crate) reasons: u8,
     pub(crate) outcome: ReconcileOutcome,
+    /// The number of its exported trace, from 1 to 2²⁰; 0 if there is none.
+    pub(crate) trace: u32,
 }
 
 /// How a reconcile ended.
@@ -104,6 +106,20 @@ pub(crate) fn watch_tag(name: &str) -> u16 {
     u16::try_from(folded).unwrap_or_default()
 }
 
+/// Returns the public name of a reason.
+pub(crate) fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Created => "created",
+        Reason::Updated => "updated",
+        Reason::Deleted => "deleted",
+        Reason::Resync => "resync",
+        Reason::Requeue => "requeue",
+        Reason::Retry => "retry",
+        Reason::Startup => "startup",
+        Reason::Other => "other",
+    }
+}
+
 /// Returns a set of reasons as bits.
 pub(crate) fn reason_bits(reasons: &[Reason]) -> u8 {
     let bit = |reason: &Reason| REASONS.iter().position(|known| known == reason).map_or(0, |at| 1_u8 << at);
@@ -118,6 +134,17 @@ impl ReconcileOutcome {
             Err(Failure::Terminal(_)) => Self::Terminal,
             Err(Failure::Fault(_)) => Self::Fault,
             Err(_) => Self::Retry,
+        }
+    }
+
+    /// Returns the public name.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::RequeueAfter => "requeueAfter",
+            Self::Retry => "retry",
+            Self::Terminal => "terminal",
+            Self::Fault => "fault",
         }
     }
 }
@@ -140,10 +167,10 @@ impl Record {
                 let change = position(&REASONS, &change);
                 (version, change | (u32::from(is_queued) << 3) | (u32::from(watch) << 8))
             }
-            Self::Reconcile(ReconcileRecord { microseconds, attempt, reasons, outcome }) => {
+            Self::Reconcile(ReconcileRecord { microseconds, attempt, reasons, outcome, trace }) => {
                 let payload =
                     u64::from(microseconds) | (u64::from(attempt) << 32) | (u64::from(reasons) << 48);
-                (payload, position(&OUTCOMES, &outcome))
+                (payload, position(&OUTCOMES, &outcome) | (trace << 3))
             }
             Self::Write(WriteRecord { verb, code, version, is_own_key }) => {
                 let detail = position(&VERBS, &verb) | (u32::from(is_own_key) << 2) | (u32::from(code) << 8);
@@ -166,7 +193,8 @@ impl Record {
                 microseconds: u32::try_from(payload & 0xffff_ffff).ok()?,
                 attempt: u16::try_from((payload >> 32) & 0xffff).ok()?,
                 reasons: u8::try_from(payload >> 48).ok()?,
-                outcome: *OUTCOMES.get(detail as usize)?,
+                outcome: *OUTCOMES.get((detail & 7) as usize)?,
+                trace: detail >> 3,
             })),
             _ => Some(Self::Write(WriteRecord {
                 verb: VERBS[(detail & 3) as usize],
@@ -202,7 +230,10 @@ mod tests {
         }
         for outcome in OUTCOMES {
             let (microseconds, attempt, reasons) = (u32::MAX, u16::MAX, u8::MAX);
-            records.push(Record::Reconcile(ReconcileRecord { microseconds, attempt, reasons, outcome }));
+            for trace in [0, 1, 1 << 20] {
+                let record = ReconcileRecord { microseconds, attempt, reasons, outcome, trace };
+                records.push(Record::Reconcile(record));
+            }
         }
         for verb in VERBS {
             records.push(Record::Write(WriteRecord { verb, code: 599, version: 7, is_own_key: true }));
@@ -213,7 +244,7 @@ mod tests {
             assert!(detail < 1 << DETAIL_BITS, "{record:?}");
             assert_eq!(Record::unpack(record.kind(), payload, detail), Some(record));
         }
-        assert_eq!(Record::unpack(2, 0, 99), None);
+        assert_eq!(Record::unpack(2, 0, 7), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn changed(version: &str) -> Notification {
 }
 
 fn reconcile(attempt: u16) -> ReconcileRecord {
-    ReconcileRecord { microseconds: 1500, attempt, reasons: 1, outcome: ReconcileOutcome::Done }
+    ReconcileRecord { microseconds: 1500, attempt, reasons: 1, outcome: ReconcileOutcome::Done, trace: 0 }
 }
 
 fn records(journal: &Journal, name: &str) -> Vec<Record> {

@@ -275,21 +275,21 @@ impl PluginLog {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| display(printable(value)))
         };
         let (watch, key, index) = (of("watch"), of("key"), of("index"));
-        let (attempt, reconciling) = (of("attempt"), of("reconciling"));
+        let (attempt, reconciling, trace_id) = (of("attempt"), of("reconciling"), of("trace_id"));
         macro_rules! event {
             ($target:literal) => {
                 match level {
                     LogLevel::Debug => {
-                        tracing::debug!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::debug!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Info => {
-                        tracing::info!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::info!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Warn => {
-                        tracing::warn!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::warn!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                     LogLevel::Error => {
-                        tracing::error!(target: $target, plugin, watch, key, index, attempt, reconciling, "{text}");
+                        tracing::error!(target: $target, plugin, watch, key, index, attempt, reconciling, trace_id, "{text}");
                     }
                 }
             };

@@ -6,6 +6,10 @@
 //! | a version fails in its probation | that of the last version that has proved itself, until the file has other content |
 //! | `pilothouse rollback` | the version that was asked for, until the file has other content |
 //! | only the sidecar changed, or the host was restarted | the same as before |
+//!
+//! `canary` has what happens if the sidecar wants a new version to run beside the running one.
+
+mod canary;
 
 use std::time::Duration;
 
@@ -16,6 +20,8 @@ use tokio::time::Instant;
 use super::decision::{Counts, Decision};
 use super::known_version::{KnownVersion, short};
 use super::probation::{Probation, Sample};
+pub(super) use canary::CanaryState;
+pub(crate) use canary::{CanaryStart, Plan};
 
 /// The number of versions that can run, the running one included.
 pub(super) const MAX_VERSIONS: usize = 3;
@@ -30,6 +36,10 @@ pub(super) struct RolloutState {
     pub(super) running: Option<Running>,
     pub(super) held_back: Option<HeldBack>,
     pub(super) probation: Option<Probation>,
+    /// The version that runs beside the running one.
+    pub(super) canary: Option<CanaryState>,
+    /// SHA-256 of the file, if its version is to run as a canary.
+    canary_file: Option<String>,
     /// Another version is to run.
     request: Option<Request>,
     /// Whether the sidecar of the running version has a probation.
@@ -90,6 +100,8 @@ pub(crate) struct Installation {
     pub(crate) counts: Counts,
     /// Whether the version before was backing off.
     pub(crate) previous_backs_off: bool,
+    /// Whether the version of the file is to run beside it, as a canary.
+    pub(crate) awaits_canary: bool,
 }
 
 /// What follows from an installation.
@@ -147,30 +159,40 @@ impl RolloutState {
         held_back.map(|held_back| held_back.runs.clone())
     }
 
-    /// Returns the version with this digest, of which the start suffices; without a digest, the newest one that is older than the running
-    /// one and was not taken back.
+    /// Returns the version with this digest, of which the start suffices; without a digest, the newest one that is older than the running one
+    /// and was not taken back. Beside a canary, that is the running version.
     pub(super) fn target(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
-        let running = self.running.as_ref().map(|running| running.version.digest.as_str());
+        let running = self.running.as_ref().map(|running| &running.version);
+        let is_running =
+            |version: &KnownVersion| running.is_some_and(|running| running.digest == version.digest);
         let Some(prefix) = digest else {
-            let position = self.versions.iter().position(|version| Some(version.digest.as_str()) == running);
+            if self.has_canary() {
+                return running.cloned().ok_or(NoTarget::NotRunning);
+            }
+            let position = self.versions.iter().position(is_running);
             let older = self.versions.get(position.ok_or(NoTarget::NotRunning)? + 1..).unwrap_or_default();
             let is_held_back = |version: &&KnownVersion| {
                 self.held_back.as_ref().is_some_and(|held_back| held_back.digest == version.digest)
             };
             return older.iter().find(|version| !is_held_back(version)).cloned().ok_or(NoTarget::NoOlder);
         };
+        let mut known = self.versions.clone();
         // The version of the file can run although its code may not be kept any more.
-        let in_file = self.held_back.as_ref().map(|held_back| KnownVersion::new(&held_back.digest, 0, ""));
         let in_file =
-            in_file.filter(|version| !self.versions.iter().any(|known| known.digest == version.digest));
-        let mut found = self
-            .versions
-            .iter()
-            .chain(&in_file)
+            self.held_back.as_ref().map(|held_back| &held_back.digest).or(self.canary_file.as_ref());
+        let in_file = in_file.map(|digest| KnownVersion::new(digest, 0, ""));
+        let canary = self.canary.as_ref().map(|canary| canary.version.clone());
+        for version in canary.into_iter().chain(in_file) {
+            if !known.iter().any(|other| other.digest == version.digest) {
+                known.push(version);
+            }
+        }
+        let mut found = known
+            .into_iter()
             .filter(|version| prefix.len() >= MIN_PREFIX && version.digest.starts_with(prefix));
         match (found.next(), found.next()) {
-            (Some(version), None) if Some(version.digest.as_str()) == running => Err(NoTarget::Runs),
-            (Some(version), None) => Ok(version.clone()),
+            (Some(version), None) if is_running(&version) && !self.has_canary() => Err(NoTarget::Runs),
+            (Some(version), None) => Ok(version),
             _ => Err(NoTarget::Unknown(self.versions.clone())),
         }
     }
@@ -185,12 +207,16 @@ impl RolloutState {
     /// checked again.
     pub(super) fn file_changed(&mut self) {
         self.request = None;
+        self.supersede_canary();
     }
 
     /// Gives the decision up, because the version cannot be loaded. The running version stays, and is not checked again.
     pub(super) fn give_up(&mut self) {
         if self.request.take().is_some() {
             self.probation = None;
+            if let Some(canary) = &mut self.canary {
+                canary.probation = None;
+            }
         }
     }
 
@@ -199,8 +225,9 @@ impl RolloutState {
         self.request.as_ref().map(|request| &request.run)
     }
 
-    /// The files lead to the version that runs already.
+    /// The files lead to the version that runs already, without a canary.
     pub(super) fn unchanged(&mut self, file_digest: &str) {
+        self.canary = None;
         let Some(running) = self.running.as_ref().map(|running| running.version.digest.clone()) else {
             return;
         };
@@ -220,13 +247,23 @@ impl RolloutState {
         };
         self.running = Some(running);
         self.has_probation = new.probation.is_some();
+        if new.awaits_canary {
+            // A canary that the swap has ended begins again, and its probation continues then.
+            return Installed::default();
+        }
         let request = self.take_request(&version.digest);
+        let canary = self.canary.take().filter(|canary| canary.version.digest == version.digest);
         let mut installed = Installed::default();
         if version.digest == *file_digest {
             self.held_back = None;
             self.versions.retain(|known| known.digest != version.digest);
             self.versions.insert(0, version.clone());
-            installed.probation = self.put_on_probation(new, before, now);
+            if canary.is_some() && request.is_some() {
+                // It was promoted, so somebody has decided about it.
+                self.probation = None;
+            } else {
+                installed.probation = self.put_on_probation(new, before, now);
+            }
         } else {
             self.probation = None;
             let is_known = |held_back: &HeldBack| {
@@ -349,5 +386,7 @@ fn held_back(new: &Installation, request: Option<Request>, time: Timestamp) -> H
     }
 }
 
+#[cfg(test)]
+mod canary_tests;
 #[cfg(test)]
 mod tests;

@@ -41,6 +41,7 @@ impl Plugin {
             probation: self.probation,
             counts: self.counters,
             previous_backs_off: self.previous_backs_off,
+            awaits_canary: false,
         };
         self.state.installed(&installation, self.now, Timestamp::UNIX_EPOCH)
     }
@@ -263,6 +264,7 @@ fn a_choice_made_during_a_swap_is_not_lost() {
         probation: None,
         counts: Counts::default(),
         previous_backs_off: false,
+        awaits_canary: false,
     };
     plugin.state.installed(&installation, plugin.now, Timestamp::UNIX_EPOCH);
     assert_eq!((plugin.running(), plugin.state.requested()), ("3", Some(&version("1"))));

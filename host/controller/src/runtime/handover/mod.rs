@@ -16,13 +16,16 @@ use crate::load::version::{Version, WatchRoute};
 /// resource is left.
 pub(crate) type RenamedWatches = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 
-/// Transfers work from `old` to `new`, which is installed but has not been dispatched to. Nothing may be dispatched to either meanwhile.
+/// Transfers work from the versions `old`, of which the second is a canary, to `new`, which is installed but has not been dispatched to. If
+/// `new` is one of `old`, it has been, and the other one ends. Nothing may be dispatched to any of them meanwhile.
 ///
-/// An object that `old` covered and `new` does not is a deleted object to the plugin, as is one that leaves a selector. It is dispatched as
-/// a deletion by the triggers of the new version.
-pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
-    let renamed = renamed_watches(old, new);
-    for (watch, names) in renamed.iter().filter(|(watch, _)| old.views.is_target(watch)) {
+/// An object that one of `old` covered and `new` does not is a deleted object to the plugin, as is one that leaves a selector. It is
+/// dispatched as a deletion by the triggers of the new version.
+pub(super) fn hand_over(old: &[&Version], new: &Version, guest: &GuestServices) {
+    // A canary has the target watches of the version beside it.
+    let Some(first) = old.first() else { return };
+    let renamed = renamed_watches(first, new);
+    for (watch, names) in renamed.iter().filter(|(watch, _)| first.views.is_target(watch)) {
         match names.is_empty() {
             true => guest.log.state(
                 LogLevel::Warn,
@@ -40,7 +43,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
     let dropped = || {
         let is_dropped =
             |route: &&WatchRoute| !new.routes.iter().any(|other| shares_subscription(route, other));
-        old.routes.iter().filter(is_dropped)
+        old.iter().flat_map(|old| &old.routes).filter(is_dropped)
     };
     if dropped().next().is_none() {
         return;
@@ -50,7 +53,8 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
         .routes
         .iter()
         .map(|route| {
-            let is_new = !old.routes.iter().any(|other| shares_subscription(route, other));
+            let mut known = old.iter().flat_map(|old| &old.routes);
+            let is_new = !known.any(|other| shares_subscription(route, other));
             is_new.then(|| route.subscribed.hold_pending())
         })
         .collect();

@@ -82,7 +82,7 @@ async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
     wide.deliver(&server, 1).await;
     narrow.deliver(&server, 3).await;
     let new = version(&guest, "maps", &narrow).await;
-    hand_over(&old, &new, &guest);
+    hand_over(&[&old], &new, &guest);
     assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])]);
 }
 
@@ -97,7 +97,7 @@ async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
     let old = version(&guest, "maps", &wide).await;
     let _dispatched = old.routes[0].subscribed.take_all();
     let new = version(&guest, "maps", &narrow).await;
-    hand_over(&old, &new, &guest);
+    hand_over(&[&old], &new, &guest);
     assert_eq!(
         queued(&guest),
         [("maps n/b".to_owned(), vec![Reason::Deleted])],
@@ -114,7 +114,7 @@ async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addi
     narrow.deliver(&server, 1).await;
     let (old, new) = (version(&guest, "maps", &wide).await, version(&guest, "maps", &narrow).await);
     let _dispatched = old.routes[0].subscribed.take_all();
-    hand_over(&old, &new, &guest);
+    hand_over(&[&old], &new, &guest);
     server.delete(0);
     narrow.deliver(&server, 1).await;
     let (subscribed, views) = (&new.routes[0].subscribed, &new.views);
@@ -142,7 +142,7 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
         trigger: None,
         _delivery_hold: None,
     });
-    hand_over(&old, &new, &guest);
+    hand_over(&[&old], &new, &guest);
     assert_eq!(queued(&guest), []);
     assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");
 }
@@ -155,16 +155,16 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     let mut views = Views::default();
     views.by_name.insert("two".into(), Box::new(view(&guest)));
     let second = Version::for_test(first.pool.clone(), Arc::new(views));
-    hand_over(&first, &second, &guest);
+    hand_over(&[&first], &second, &guest);
     let mut views = Views::default();
     views.by_name.insert("three".into(), Box::new(view(&guest)));
     let third = Version::for_test(first.pool.clone(), Arc::new(views));
-    hand_over(&second, &third, &guest);
+    hand_over(&[&second], &third, &guest);
     let three: Vec<Arc<str>> = vec!["three".into()];
     let renamed = third.renamed_watches.lock().clone();
     assert_eq!(renamed, RenamedWatches::from([("one".into(), three.clone()), ("two".into(), three)]));
     let last = Version::for_test(first.pool.clone(), Arc::default());
-    hand_over(&third, &last, &guest);
+    hand_over(&[&third], &last, &guest);
     assert_eq!(
         last.renamed_watches.lock().get("one"),
         Some(&Vec::new()),
@@ -187,4 +187,57 @@ async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
     let (held, reasons) = guest.queue.get().await.expect("the key");
     super::super::worker::requeue_renamed(&guest, held, reasons, &version);
     assert_eq!(queued(&guest), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_ends_or_is_replaced_leaves_its_backlog_and_deletes_nothing() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut first, mut second) = (TestWatch::open("").await, TestWatch::open("").await);
+    server.put(0, 0, 0);
+    server.put(1, 0, 0);
+    first.deliver(&server, 2).await;
+    second.deliver(&server, 2).await;
+    let stable = version(&guest, "maps", &first).await;
+    let canary = version(&guest, "maps", &second).await;
+    let _dispatched = (stable.routes[0].subscribed.take_all(), canary.routes[0].subscribed.take_all());
+    server.delete(1);
+    second.deliver(&server, 1).await;
+    // The canary ends.
+    hand_over(&[&stable, &canary], &stable, &guest);
+    let deleted = [("maps n/b".to_owned(), vec![Reason::Deleted])];
+    assert_eq!(queued(&guest), deleted, "only what the canary's subscription had not delivered yet");
+    // A version that takes over the subscription of the first replaces both.
+    first.deliver(&server, 1).await;
+    let new = version(&guest, "maps", &first).await;
+    hand_over(&[&stable, &canary], &new, &guest);
+    assert_eq!(queued(&guest), [], "the new version's subscription has the deletion in its backlog");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_initial_objects_of_a_canary_are_taken_and_later_changes_stay() {
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let mut watched = TestWatch::open("").await;
+    let initial = Notification::Added { object: server.put(0, 0, 0), initial: true };
+    let later = Notification::Added { object: server.put(1, 0, 0), initial: false };
+    watched.deliver(&server, 2).await;
+    let canary = version(&guest, "maps", &watched).await;
+    let subscribed = &canary.routes[0].subscribed;
+    let _pending = subscribed.take_all();
+    *subscribed.taken.lock() = Some(vec![initial, later]);
+    let taken = subscribed.take_initial();
+    assert!(
+        matches!(&taken[..], [Notification::Added { object, initial: true }] if *object.key() == key(0)),
+        "{taken:?}"
+    );
+    server.delete(0);
+    watched.deliver(&server, 1).await;
+    let changes = subscribed.take_all();
+    assert!(
+        matches!(
+            &changes[..],
+            [Notification::Added { object, initial: false }, Notification::Deleted { last, .. }]
+                if (object.key(), last.key()) == (&key(1), &key(0))
+        ),
+        "{changes:?}"
+    );
 }

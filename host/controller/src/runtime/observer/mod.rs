@@ -252,7 +252,7 @@ impl Observer {
             self.version.health.wait_until_allowed().await;
             // The read lock is held during the call, so that a swap waits for its end.
             let running = self.running.read().await;
-            if !running.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
+            if !running.stable.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
                 return false;
             }
             if let Some(pass) = self.version.health.try_acquire() {

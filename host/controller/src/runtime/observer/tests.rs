@@ -102,7 +102,7 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
     let version = Arc::new(version);
     Fixture {
         guest,
-        running: Arc::new(RwLock::new(Some(Arc::clone(&version)))),
+        running: Arc::new(RwLock::new(Arc::clone(&version).into())),
         version,
         history: DeliveryHistory::default(),
     }
@@ -205,7 +205,7 @@ async fn a_version_that_was_replaced_delivers_nothing() {
     let task = fixture.start();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(fixture.received(), Vec::<String>::new(), "nothing is delivered during a swap");
-    exclusive.take();
+    exclusive.stable.take();
     drop(exclusive);
     task.await.expect("it ends by itself");
     assert_eq!(fixture.received(), Vec::<String>::new());
@@ -221,6 +221,7 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
         attempt: 0,
         extra: Vec::new(),
         event_at: None,
+        host_context: None,
     };
     let request = Arc::new(request);
     assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_none());

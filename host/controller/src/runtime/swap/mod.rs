@@ -21,7 +21,8 @@ use std::time::Duration;
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
-use super::{DRAIN_TIMEOUT, RunningVersion};
+use super::DRAIN_TIMEOUT;
+use super::running::{Canary, RunningVersion, RunningVersions};
 use crate::cache::indexer::NoInstance;
 use crate::directory::PluginFiles;
 use crate::load::LoadProblem;
@@ -32,40 +33,49 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often catching up may time out before the load is retried later.
 const MAX_ROUNDS: u32 = 5;
 
-/// Exclusive access to the running version: none of its guest calls is under way. Dropping this lets the version continue.
-pub(super) struct ExclusiveVersion(OwnedRwLockWriteGuard<Option<Arc<Version>>>);
+/// Exclusive access to the running versions: none of their guest calls is under way. Dropping this lets them continue.
+pub(super) struct ExclusiveVersion(OwnedRwLockWriteGuard<RunningVersions>);
 
 impl ExclusiveVersion {
     /// Waits until no guest call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
     pub(super) async fn acquire(running: RunningVersion) -> Self {
         let exclusive = Self(running.write_owned().await);
-        if let Some(version) = exclusive.0.as_ref() {
-            version.fence.close();
-            if timeout(DRAIN_TIMEOUT, version.fence.drained()).await.is_err() {
-                tracing::warn!(
-                    version = version.descriptor.version,
-                    "a write of the previous version has had no response for {} s; the new version does not wait for it",
-                    DRAIN_TIMEOUT.as_secs()
-                );
+        exclusive.0.all().for_each(|version| version.fence.close());
+        let drained = async {
+            for version in exclusive.0.all() {
+                version.fence.drained().await;
             }
+        };
+        if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+            tracing::warn!(
+                version = exclusive.0.stable.as_ref().map(|version| version.descriptor.version.as_str()),
+                "a write of the previous version has had no response for {} s; the new version does not wait for it",
+                DRAIN_TIMEOUT.as_secs()
+            );
         }
         exclusive
     }
 
-    /// Replaces the running version, which is retired, and releases the lock.
+    /// Replaces the running versions, which are retired, and releases the lock.
     pub(super) fn replace(mut self, version: Arc<Version>) {
-        if let Some(old) = self.0.replace(version) {
-            old.retire();
+        let old = std::mem::replace(&mut *self.0, version.into());
+        old.all().for_each(|version| version.retire());
+    }
+
+    /// Replaces the canary, which is retired unless only its share changes, and releases the lock.
+    pub(super) fn set_canary(mut self, canary: Option<Arc<Canary>>) {
+        let old = std::mem::replace(&mut self.0.canary, canary);
+        let stays = |old: &Arc<Version>| self.0.all().any(|version| Arc::ptr_eq(version, old));
+        if let Some(old) = old.filter(|old| !stays(&old.version)) {
+            old.version.retire();
         }
     }
 }
 
 impl Drop for ExclusiveVersion {
     fn drop(&mut self) {
-        // The version that runs from now on: the new one, or still the old one.
-        if let Some(version) = self.0.as_ref() {
-            version.fence.open();
-        }
+        // The versions that run from now on, be they new or old.
+        self.0.all().for_each(|version| version.fence.open());
     }
 }
 

@@ -8,8 +8,9 @@ use super::*;
 use crate::cache::indexer::Indexer;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{ViewIndex, Views};
+use crate::config::canary_share::CanaryShare;
 use crate::guest_host::GuestServices;
-use crate::lifecycle::Health;
+use crate::lifecycle::{Health, RecentErrors};
 
 const INDEX: &str = "names";
 
@@ -125,7 +126,7 @@ async fn the_running_version_continues_when_the_last_index_calls_take_too_long()
 async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
     let fixture = fixture(InstanceLimits::default()).await;
     let old = Arc::new(fixture.swap.version);
-    *fixture.running.write().await = Some(Arc::clone(&old));
+    *fixture.running.write().await = Arc::clone(&old).into();
     let request = old.fence.enter().expect("the version runs");
     let mut acquiring = task::spawn(ExclusiveVersion::acquire(Arc::clone(&fixture.running)));
     assert!(acquiring.poll().is_pending(), "a request is under way");
@@ -141,4 +142,32 @@ async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
     let new = Arc::new(Version::for_test(old.pool.clone(), Arc::default()));
     exclusive.replace(Arc::clone(&new));
     assert!(old.fence.enter().is_none() && new.fence.enter().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_share_waits_for_both_versions_and_retires_only_a_canary_that_ends() {
+    let fixture = fixture(InstanceLimits::default()).await;
+    let stable = Arc::new(fixture.swap.version);
+    let canary = Arc::new(Version::for_test(stable.pool.clone(), Arc::default()));
+    let with_share = |percent| {
+        let (version, recent_errors) = (Arc::clone(&canary), RecentErrors::default());
+        Some(Arc::new(Canary { version, share: CanaryShare::Percent(percent), recent_errors }))
+    };
+    let running = Arc::clone(&fixture.running);
+    *running.write().await = Arc::clone(&stable).into();
+    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
+    let request = canary.fence.enter().expect("the canary runs");
+    let mut acquiring = task::spawn(ExclusiveVersion::acquire(Arc::clone(&running)));
+    assert!(acquiring.poll().is_pending(), "a request of the canary is under way");
+    assert!(stable.fence.enter().is_none() && canary.fence.enter().is_none());
+    drop(request);
+    acquiring.await.set_canary(with_share(50));
+    assert!(stable.fence.enter().is_some() && canary.fence.enter().is_some(), "both continue");
+    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(None);
+    assert!(stable.fence.enter().is_some() && canary.fence.enter().is_none(), "the canary has ended");
+    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
+    let new = Arc::new(Version::for_test(stable.pool.clone(), Arc::default()));
+    ExclusiveVersion::acquire(Arc::clone(&running)).await.replace(Arc::clone(&new));
+    assert!(stable.fence.enter().is_none() && canary.fence.enter().is_none() && new.fence.enter().is_some());
+    assert!(running.read().await.canary.is_none());
 }

@@ -21,6 +21,8 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         require_directory(&flags.plugins)?;
     }
     let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
+    #[cfg(feature = "traces")]
+    let traces = crate::traces::TraceSettings::resolve(&flags.traces, &Default::default())?;
     let engine = host_engine(flags.cache.cache_dir, flags.compiler)?;
     let startup = Arc::<StartupSteps>::default();
     let rebuilder = match flags.build {
@@ -34,6 +36,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         insecure_http: flags.insecure_http,
         version: &flags.version,
         hosts: &flags.hosts,
+        webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,
     });
     let address = listen::local_address(&api_listener)?;
@@ -68,6 +71,9 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         engine,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,
+        plugin_resource: None,
+        #[cfg(feature = "traces")]
+        traces,
         startup,
         metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,

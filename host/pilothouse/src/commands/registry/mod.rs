@@ -2,6 +2,7 @@
 
 mod access;
 mod metrics;
+mod objects;
 pub(crate) mod source;
 mod transfer;
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use pilothouse_controller::ProvidedPlugins;
 use pilothouse_registry::{
-    PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings, SourceObserver,
+    PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings, SourceObserver, SourceReport,
 };
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::RegistryMetrics;
+use super::objects::{StartedSource, forget, plugin_resource, show_report};
 use crate::CommandError;
+use crate::commands::plugin_resource::PluginResourceConfig;
 
 /// Shows in the host, its log and its metrics what becomes of the plugins.
 struct Observer {
@@ -28,6 +30,16 @@ impl SourceObserver for Observer {
                 None => tracing::info!(plugin, "it is up to date with its registry"),
             }
         }
+    }
+
+    fn reported(&self, plugin: &str, report: &SourceReport) {
+        self.metrics.add(plugin);
+        show_report(&self.provided, plugin, report);
+    }
+
+    fn removed(&self, plugin: &str) {
+        self.metrics.forget(plugin);
+        forget(&self.provided, plugin);
     }
 
     fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
@@ -55,13 +67,18 @@ impl SourceObserver for Observer {
 pub(crate) async fn start(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,
+    objects: &PluginResourceConfig,
     cache_dir: Option<PathBuf>,
     metrics: &mut Registry,
     shutdown: CancellationToken,
-) -> Result<Option<ProvidedPlugins>, CommandError> {
-    if plugins.is_empty() {
+) -> Result<Option<StartedSource>, CommandError> {
+    if plugins.is_empty() && !objects.enabled {
         return Ok(None);
     }
+    let namespaces = objects
+        .other_namespaces()
+        .map_err(|problem| CommandError::Usage(format!("--config: {problem}; write names of namespaces")))?;
+    let configured = plugins.iter().map(|plugin| plugin.name.clone()).collect();
     let cache = settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci"))).ok_or_else(|| {
         CommandError::Usage(
             "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
@@ -72,8 +89,10 @@ pub(crate) async fn start(
     let (source, provided) = opened
         .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
+    let added = source.added();
     tokio::spawn(source.run(shutdown, rand::random::<f64>));
-    Ok(Some(provided))
+    let plugin_resource = objects.enabled.then(|| plugin_resource(namespaces, configured, added));
+    Ok(Some(StartedSource { provided, plugin_resource }))
 }
 
 fn open(

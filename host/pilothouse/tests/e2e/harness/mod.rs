@@ -2,8 +2,10 @@
 
 mod api_server;
 mod cleanup;
+pub(crate) mod collector;
 mod guests;
 mod kubectl;
+mod registry;
 mod server;
 
 use std::fs::{self, File};
@@ -18,6 +20,7 @@ use tokio::sync::MutexGuard;
 
 pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
+pub(crate) use registry::Registry;
 pub(crate) use server::{Server, send};
 
 /// How long a test waits for one condition before it fails. Longer than the host waits for a compiler, which takes minutes for a Python
@@ -45,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) admin: Option<PathBuf>,
     /// Additional flags of the host.
     pub(crate) flags: Vec<&'static str>,
+    /// Additional environment variables of the host.
+    pub(crate) environment: Vec<(&'static str, String)>,
     /// Disables requeueing all objects after a reload, which would hide a lost key.
     pub(crate) no_requeue_on_reload: bool,
     /// Enables fault injection in the embedded server.
@@ -60,8 +65,11 @@ pub(crate) const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled")
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pilothouse"));
     // A developer's own settings must not influence the tests.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PILOTHOUSE_"))
-    {
+    let is_setting = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        name.starts_with("PILOTHOUSE_") || name.starts_with("OTEL_")
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(name)) {
         command.env_remove(name);
     }
     command.env_remove("KUBECONFIG").stdin(Stdio::null());
@@ -105,7 +113,7 @@ impl Host {
         if options.no_requeue_on_reload {
             command.arg("--test-no-requeue-on-reload");
         }
-        command.args(&options.flags);
+        command.args(&options.flags).envs(options.environment);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the host starts");
         let status_url = status_url(&mut child, folder.path());
         let server = Server::new(options.admin.unwrap_or(kubeconfig), is_external).await;

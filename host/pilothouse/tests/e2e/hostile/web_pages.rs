@@ -15,13 +15,23 @@ async fn the_status_server_rejects_requests_from_web_pages() {
         ("origin", "https://evil.example.com"),
         ("sec-fetch-site", "cross-site"),
     ] {
-        for path in ["/", "/api/plugins", "/api/logs", "/debug/informers", "/metrics"] {
+        for path in [
+            "/",
+            "/plugins/healthy",
+            "/plugins/healthy/keys/default/a",
+            "/page/live.js",
+            "/page/events",
+            "/api/plugins",
+            "/api/logs",
+            "/debug/informers",
+            "/metrics",
+        ] {
             let request =
                 Request::get(url(path)).header(header, value).body(String::new()).expect("a request");
             let status = send(request).await;
             assert!(status.is_client_error(), "{path} with {header}: {value}: {status}");
         }
-        for action in ["pause", "resume", "requeue?key=a", "rollback"] {
+        for action in ["pause", "resume", "requeue?key=a", "rollback", "promote"] {
             let url = url(&format!("/api/plugins/healthy/{action}"));
             let request = Request::post(url).header(header, value).body(String::new()).expect("a request");
             assert_eq!(send(request).await, StatusCode::FORBIDDEN, "{action} with {header}: {value}");

@@ -61,6 +61,7 @@ fn request(attempt: u32, argument: &str, name: &str) -> Request {
         attempt,
         extra: Vec::new(),
         event_at: None,
+        host_context: None,
     }
 }
 

@@ -11,7 +11,8 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
 use pilothouse_informer::{
-    IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions, Subscription,
+    IndexError, IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
+    Subscription,
 };
 use pilothouse_model::{FieldSelector, LabelSelector, Object, ObjectKey, Projection, ResourceType};
 use serde_json::{Value, json};
@@ -162,7 +163,11 @@ impl TestWatch {
         ];
         let mut indexes = BTreeMap::from([("computed".to_owned(), ViewIndex::Computed)]);
         for (name, function) in functions {
-            self.subscription.add_index(name, function.clone()).expect("a new name");
+            match self.subscription.add_index(name, function.clone()) {
+                // Another view of the same subscription has added it.
+                Ok(()) | Err(IndexError::Exists { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
             indexes
                 .insert(name.to_owned(), ViewIndex::Shared(SharedIndex { name: name.to_owned(), function }));
         }

@@ -93,6 +93,9 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         engine: engine.clone(),
         cache_compression: CacheCompression::default(),
         streaming_lists: true,
+        plugin_resource: None,
+        #[cfg(feature = "traces")]
+        traces: None,
         startup: Arc::default(),
         metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },

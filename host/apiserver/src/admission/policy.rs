@@ -1,0 +1,156 @@
+//! ValidatingAdmissionPolicies and their bindings, compiled.
+
+use pilothouse_cel::Expression;
+use serde_json::Value;
+
+use super::conditions::{Conditions, FailurePolicy};
+use super::criteria::Criteria;
+use super::expressions::{compile, members_of};
+
+/// The variables of all expressions of a policy but its match conditions.
+pub(crate) const POLICY_VARIABLES: &[&str] =
+    &["object", "oldObject", "request", "params", "namespaceObject", "variables"];
+/// The variables of a policy's match conditions.
+pub(crate) const CONDITION_VARIABLES: &[&str] =
+    &["object", "oldObject", "request", "params", "namespaceObject"];
+
+/// A policy.
+pub(crate) struct Policy {
+    pub(super) name: String,
+    pub(super) failure_policy: FailurePolicy,
+    /// What the policy checks, or why it cannot be evaluated.
+    pub(super) rules: Result<PolicyRules, String>,
+}
+
+/// What a policy checks.
+pub(super) struct PolicyRules {
+    pub criteria: Criteria,
+    /// `apiVersion` and `kind` of the parameters.
+    pub param_kind: Option<(String, String)>,
+    pub conditions: Conditions,
+    pub variables: Vec<Variable>,
+    pub validations: Vec<Validation>,
+}
+
+/// A variable of a policy.
+pub(super) struct Variable {
+    pub name: String,
+    pub text: String,
+    pub expression: Expression,
+    /// The positions of the variables that this one uses, which come before it.
+    pub uses: Vec<usize>,
+}
+
+/// A validation of a policy.
+pub(super) struct Validation {
+    pub text: String,
+    pub expression: Expression,
+    pub message: Option<String>,
+    pub message_expression: Option<Expression>,
+    pub reason: Option<String>,
+    /// The positions of the variables that its expressions use.
+    pub uses: Vec<usize>,
+}
+
+/// A binding of a policy.
+pub(crate) struct Binding {
+    pub(super) name: String,
+    /// The policy's name.
+    pub(super) policy: String,
+    /// The `paramRef`, null if there is none.
+    pub(super) param_ref: Value,
+    /// Further limits of what the policy is for, or why they cannot be read.
+    pub(super) criteria: Option<Result<Criteria, String>>,
+    pub(super) actions: Vec<Action>,
+}
+
+/// What a failed validation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Deny,
+    Warn,
+    Audit,
+}
+
+impl Policy {
+    /// Compiles a policy, which was validated when it was written.
+    pub(super) fn parse(policy: &Value) -> Self {
+        Self {
+            name: policy["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            failure_policy: FailurePolicy::parse(&policy["spec"]["failurePolicy"]),
+            rules: PolicyRules::parse(&policy["spec"]),
+        }
+    }
+}
+
+impl PolicyRules {
+    fn parse(spec: &Value) -> Result<Self, String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let param_kind = spec.get("paramKind").filter(|kind| kind.is_object());
+        let mut variables: Vec<Variable> = Vec::new();
+        for variable in spec["variables"].as_array().into_iter().flatten() {
+            let source = text(&variable["expression"]);
+            let expression = compile(&source, POLICY_VARIABLES)?;
+            let uses = used_variables(&[&expression], &variables);
+            variables.push(Variable { name: text(&variable["name"]), text: source, expression, uses });
+        }
+        let mut validations = Vec::new();
+        for validation in spec["validations"].as_array().into_iter().flatten() {
+            let source = text(&validation["expression"]);
+            let expression = compile(&source, POLICY_VARIABLES)?;
+            let optional = |name: &str| validation[name].as_str().filter(|text| !text.is_empty());
+            let message_expression =
+                optional("messageExpression").map(|text| compile(text, POLICY_VARIABLES)).transpose()?;
+            let mut expressions = vec![&expression];
+            expressions.extend(&message_expression);
+            let uses = used_variables(&expressions, &variables);
+            validations.push(Validation {
+                text: source,
+                message: optional("message").map(str::to_owned),
+                reason: optional("reason").map(str::to_owned),
+                uses,
+                expression,
+                message_expression,
+            });
+        }
+        Ok(Self {
+            criteria: Criteria::of_policy(&spec["matchConstraints"])?,
+            param_kind: param_kind.map(|kind| (text(&kind["apiVersion"]), text(&kind["kind"]))),
+            conditions: Conditions::parse(&spec["matchConditions"], CONDITION_VARIABLES)?,
+            variables,
+            validations,
+        })
+    }
+}
+
+/// Returns the positions of the variables that expressions select from `variables`.
+fn used_variables(expressions: &[&Expression], variables: &[Variable]) -> Vec<usize> {
+    let mut names = Vec::new();
+    for expression in expressions {
+        members_of(expression.root(), "variables", &mut names);
+    }
+    names.iter().filter_map(|name| variables.iter().rposition(|variable| variable.name == *name)).collect()
+}
+
+impl Binding {
+    /// Reads a binding, which was validated when it was written.
+    pub(super) fn parse(binding: &Value) -> Self {
+        let spec = &binding["spec"];
+        let actions = spec["validationActions"].as_array().into_iter().flatten();
+        let resources = spec.get("matchResources").filter(|resources| resources.is_object());
+        Self {
+            name: binding["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            policy: spec["policyName"].as_str().unwrap_or_default().to_owned(),
+            param_ref: spec["paramRef"].clone(),
+            criteria: resources.map(Criteria::of_policy),
+            actions: actions
+                .filter_map(|action| match action.as_str() {
+                    Some("Deny") => Some(Action::Deny),
+                    Some("Warn") => Some(Action::Warn),
+                    Some("Audit") => Some(Action::Audit),
+                    _ => None,
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What several validations share: the causes found so far, rules, selectors and expressions.
+
+use std::collections::BTreeSet;
+
+use pilothouse_model::LabelSelector;
+use serde_json::Value;
+
+use crate::admission::expressions::compile;
+use crate::schema::{MAX_PATTERNS_SIZE, field};
+use crate::status::Cause;
+
+/// The most match conditions of a webhook or a policy.
+const MAX_CONDITIONS: usize = 64;
+
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
+
+/// The causes found so far.
+#[derive(Default)]
+pub(super) struct Checker {
+    causes: Vec<Cause>,
+    /// The size of the compiled patterns of all expressions.
+    patterns_size: usize,
+}
+
+impl Checker {
+    pub(super) fn into_causes(self) -> Vec<Cause> {
+        self.causes
+    }
+
+    pub(super) fn add(&mut self, cause: Cause) {
+        self.causes.push(cause);
+    }
+
+    /// Reports an empty or absent text. Returns whether there is a text.
+    pub(super) fn required(&mut self, path: &str, value: &Value, detail: &str) -> bool {
+        let is_present = value.as_str().is_some_and(|text| !text.trim().is_empty());
+        if !is_present {
+            self.add(field::required(path, detail));
+        }
+        is_present
+    }
+
+    /// Reports a text that is present but not one of `supported`.
+    pub(super) fn one_of(&mut self, path: &str, value: &Value, supported: &[&str]) {
+        if value.as_str().is_some_and(|text| !supported.contains(&text)) {
+            self.add(field::not_supported(path, value, supported));
+        }
+    }
+
+    /// Reports a label selector that is malformed.
+    pub(super) fn selector(&mut self, path: &str, selector: &Value) {
+        if let Err(error) = LabelSelector::from_json(selector) {
+            self.add(field::invalid(path, selector, &error.to_string()));
+        }
+    }
+
+    /// Reports an expression that cannot be compiled.
+    pub(super) fn expression(&mut self, path: &str, expression: &Value, variables: &[&str]) {
+        match compile(expression.as_str().unwrap_or_default(), variables) {
+            Ok(compiled) => {
+                let before = self.patterns_size;
+                self.patterns_size += compiled.patterns_size();
+                if before <= MAX_PATTERNS_SIZE && self.patterns_size > MAX_PATTERNS_SIZE {
+                    let detail = format!(
+                        "the patterns of all expressions are too large together: compiled, they take more than \
+                         {MAX_PATTERNS_SIZE} bytes"
+                    );
+                    self.add(field::forbidden(path, &detail));
+                }
+            }
+            Err(problem) => self.add(field::invalid(path, expression, &problem)),
+        }
+    }
+
+    /// Checks `matchConditions`.
+    pub(super) fn conditions(&mut self, path: &str, conditions: &Value, variables: &[&str]) {
+        let conditions = items(conditions);
+        if conditions.len() > MAX_CONDITIONS {
+            self.add(field::too_many(path, conditions.len(), MAX_CONDITIONS as u64));
+            return;
+        }
+        let mut names = BTreeSet::new();
+        for (index, condition) in conditions.iter().enumerate() {
+            let path = field::index(path, index);
+            let expression = field::child(&path, "expression");
+            if self.required(&expression, &condition["expression"], "") {
+                self.expression(&expression, &condition["expression"], variables);
+            }
+            let name_path = field::child(&path, "name");
+            if self.required(&name_path, &condition["name"], "") {
+                let name = condition["name"].as_str().unwrap_or_default();
+                if !is_qualified_name(name) {
+                    self.add(field::invalid(&name_path, &condition["name"], QUALIFIED_NAME));
+                }
+                if !names.insert(name) {
+                    self.add(field::duplicate(&name_path, &condition["name"]));
+                }
+            }
+        }
+    }
+
+    /// Checks a list of rules.
+    pub(super) fn rules(&mut self, path: &str, rules: &Value) {
+        for (index, rule) in items(rules).iter().enumerate() {
+            self.rule(&field::index(path, index), rule);
+        }
+    }
+
+    fn rule(&mut self, path: &str, rule: &Value) {
+        let operations = items(&rule["operations"]);
+        self.list(path, "operations", &rule["operations"], "operations");
+        for (index, operation) in operations.iter().enumerate() {
+            let path = field::index(&field::child(path, "operations"), index);
+            self.one_of(&path, operation, &OPERATIONS);
+        }
+        self.list(path, "apiGroups", &rule["apiGroups"], "API groups");
+        self.list(path, "apiVersions", &rule["apiVersions"], "API versions");
+        for (index, version) in items(&rule["apiVersions"]).iter().enumerate() {
+            if version == "" {
+                self.add(field::required(&field::index(&field::child(path, "apiVersions"), index), ""));
+            }
+        }
+        self.resources(&field::child(path, "resources"), &rule["resources"]);
+        self.one_of(&field::child(path, "scope"), &rule["scope"], &SCOPES);
+    }
+
+    /// Reports a list that is empty, or has `*` and something else.
+    fn list(&mut self, parent: &str, name: &str, list: &Value, what: &str) {
+        let path = field::child(parent, name);
+        let entries = items(list);
+        if entries.is_empty() {
+            self.add(field::required(&path, ""));
+        } else if entries.len() > 1 && entries.iter().any(|entry| entry == "*") {
+            let detail = format!("if '*' is present, must not specify other {what}");
+            self.add(field::invalid(&path, list, &detail));
+        }
+    }
+
+    fn resources(&mut self, path: &str, resources: &Value) {
+        let entries = items(resources);
+        if entries.is_empty() {
+            self.add(field::required(path, ""));
+        }
+        let (mut whole_resources, mut whole_subresources) = (BTreeSet::new(), BTreeSet::new());
+        for (index, entry) in entries.iter().enumerate() {
+            let path = field::index(path, index);
+            let text = entry.as_str().unwrap_or_default();
+            if text.is_empty() {
+                self.add(field::required(&path, ""));
+                continue;
+            }
+            let Some((resource, subresource)) = text.split_once('/') else { continue };
+            if whole_subresources.contains(subresource) {
+                let detail = format!("if '*/{subresource}' is present, must not specify {text}");
+                self.add(field::invalid(&path, entry, &detail));
+            }
+            if whole_resources.contains(resource) {
+                let detail = format!("if '{resource}/*' is present, must not specify {text}");
+                self.add(field::invalid(&path, entry, &detail));
+            }
+            if subresource == "*" {
+                whole_resources.insert(resource);
+            }
+            if resource == "*" {
+                whole_subresources.insert(subresource);
+            }
+        }
+        let is_plain = |entry: &Value| entry.as_str().is_some_and(|text| text != "*" && !text.contains('/'));
+        if entries.len() > 1 && entries.iter().any(|entry| entry == "*/*") {
+            let detail = "if '*/*' is present, must not specify other resources";
+            self.add(field::invalid(path, resources, detail));
+        }
+        if entries.iter().any(|entry| entry == "*") && entries.iter().any(is_plain) {
+            let detail = "if '*' is present, must not specify other resources without subresources";
+            self.add(field::invalid(path, resources, detail));
+        }
+    }
+}
+
+const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                              with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                              validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+/// Whether a text is a qualified name, such as `name` or `example.com/name`.
+fn is_qualified_name(text: &str) -> bool {
+    let name = match text.split_once('/') {
+        Some((prefix, _)) if !pilothouse_model::names::is_dns_subdomain(prefix) => return false,
+        Some((_, name)) => name,
+        None => text,
+    };
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let bytes = name.as_bytes();
+    !bytes.is_empty()
+        && bytes.len() <= 63
+        && bytes.iter().all(|byte| is_inner(*byte))
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// Returns the items of a list; none if it is absent.
+pub(super) fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}

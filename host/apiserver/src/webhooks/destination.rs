@@ -1,0 +1,102 @@
+//! Where a webhook is: the `clientConfig` of a configuration.
+
+use std::sync::Arc;
+
+use http::Uri;
+use rustls::ClientConfig;
+use serde_json::Value;
+
+use super::tls;
+
+/// Where a webhook is, and which certificates its server may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(super) address: Address,
+    /// The TLS settings of `caBundle`; `None` for the system's certificate authorities.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// The address of a webhook.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Url(Uri),
+    Service { namespace: String, name: String, port: u16, path: String },
+}
+
+impl Destination {
+    /// Reads a `clientConfig` that was validated when it was written.
+    ///
+    /// # Errors
+    /// Why no webhook can be called with it.
+    pub(crate) fn parse(config: &Value) -> Result<Self, String> {
+        let service = &config["service"];
+        let address = match (config["url"].as_str(), service.is_object()) {
+            (Some(url), false) => Address::Url(parse_url(url)?),
+            (None, true) => {
+                let text = |name: &str| service[name].as_str().unwrap_or_default().to_owned();
+                let port = service["port"].as_u64().unwrap_or(443);
+                let path = text("path");
+                Address::Service {
+                    namespace: text("namespace"),
+                    name: text("name"),
+                    port: u16::try_from(port).map_err(|_| format!("{port} is not a port"))?,
+                    path: if path.starts_with('/') { path } else { format!("/{path}") },
+                }
+            }
+            _ => return Err("exactly one of url or service is required".to_owned()),
+        };
+        let tls = match config.get("caBundle").filter(|bundle| !bundle.is_null()) {
+            Some(bundle) => tls::with_bundle(bundle)?,
+            None => None,
+        };
+        Ok(Self { address, tls })
+    }
+
+    /// Returns the URL of requests, as error messages show it.
+    pub(super) fn url(&self) -> String {
+        match &self.address {
+            Address::Url(url) => url.to_string(),
+            Address::Service { namespace, name, port, path } => {
+                format!("https://{name}.{namespace}.svc:{port}{path}")
+            }
+        }
+    }
+}
+
+/// Parses the URL of a webhook; only https is allowed.
+fn parse_url(url: &str) -> Result<Uri, String> {
+    let parsed: Uri = url.parse().map_err(|error| format!("{url:?} is not a URL: {error}"))?;
+    match (parsed.scheme_str(), parsed.host()) {
+        (Some("https"), Some(_)) => Ok(parsed),
+        _ => Err(format!("{url:?} is not an https URL with a host")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn url_of_a_destination_follows_its_client_config() {
+        let url = |config: Value| Destination::parse(&config).map(|destination| destination.url());
+        assert_eq!(url(json!({"url": "https://a.b:9/c"})), Ok("https://a.b:9/c".to_owned()));
+        let service = json!({"service": {"namespace": "n", "name": "s", "path": "validate"}});
+        assert_eq!(url(service), Ok("https://s.n.svc:443/validate".to_owned()));
+        let service = json!({"service": {"namespace": "n", "name": "s", "port": 8443}});
+        assert_eq!(url(service), Ok("https://s.n.svc:8443/".to_owned()));
+    }
+
+    #[test]
+    fn client_config_without_an_https_url_is_refused() {
+        let both = json!({"url": "https://a", "service": {"namespace": "n", "name": "s"}});
+        for config in [json!({}), both, json!({"url": "http://a"}), json!({"url": "file:///etc/passwd"})] {
+            assert!(Destination::parse(&config).is_err(), "{config}");
+        }
+        assert!(
+            Destination::parse(&json!({"url": "https://a", "caBundle": "eA=="})).is_err(),
+            "no certificate"
+        );
+    }
+}

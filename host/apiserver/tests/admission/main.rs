@@ -1,0 +1,15 @@
+//! Admission through the REST API: webhooks behind TLS, and ValidatingAdmissionPolicies.
+
+#[path = "../api/mod.rs"]
+mod api;
+mod conversion;
+mod policies;
+mod server;
+mod webhooks;
+
+use serde_json::{Value, json};
+
+/// Returns a ConfigMap.
+fn config_map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}

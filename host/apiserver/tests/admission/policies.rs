@@ -1,0 +1,152 @@
+//! ValidatingAdmissionPolicies with bindings and parameters.
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, core};
+use crate::config_map;
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+
+/// Creates a policy for ConfigMaps named `a…`; `extra` has further fields of its spec.
+async fn create_policy(api: &Api, validations: &Value, extra: &Value) {
+    let mut policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            }]},
+            "matchConditions": [{"name": "named", "expression": "object.metadata.name.startsWith('a')"}],
+            "validations": validations,
+        },
+    });
+    for (name, value) in extra.as_object().into_iter().flatten() {
+        policy["spec"][name] = value.clone();
+    }
+    api.post(POLICIES, &policy).await.ok();
+}
+
+async fn bind(api: &Api, name: &str, spec: &Value) {
+    let mut binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name}, "spec": {"policyName": "p", "validationActions": ["Deny"]},
+    });
+    for (name, value) in spec.as_object().into_iter().flatten() {
+        binding["spec"][name] = value.clone();
+    }
+    api.post(BINDINGS, &binding).await.ok();
+}
+
+#[tokio::test]
+async fn policy_denies_what_its_validations_refuse() {
+    let api = Api::new();
+    let validations = json!([{
+        "expression": "!has(object.data) || variables.size < 2",
+        "messageExpression": "'has ' + string(variables.size) + ' entries in ' + namespaceObject.metadata.name",
+        "reason": "Forbidden",
+    }]);
+    let variables = json!({"variables": [{"name": "size", "expression": "size(object.data)"}]});
+    create_policy(&api, &validations, &variables).await;
+    let big = config_map("a", &json!({"x": "1", "y": "2"}));
+    api.post(&core("configmaps"), &big).await.ok();
+    api.delete(&core("configmaps/a"), &Value::Null).await.ok();
+    bind(&api, "b", &json!({})).await;
+    let denied = api.post(&core("configmaps"), &big).await.fails(403, "Forbidden");
+    let text = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: has 2 entries in default";
+    assert_eq!(denied["message"], format!("configmaps \"a\" is forbidden: {text}"));
+    assert_eq!(denied["details"]["causes"], json!([{"message": text}]));
+    api.post(&core("configmaps"), &config_map("a", &json!({"x": "1"}))).await.ok();
+    api.post(&core("configmaps"), &config_map("b", &json!({"x": "1", "y": "2"}))).await.ok();
+    let update = api.merge(&core("configmaps/a"), &json!({"data": {"y": "2"}})).await;
+    assert_eq!(update.code, 403, "{:#}", update.body);
+}
+
+#[tokio::test]
+async fn warn_and_audit_let_the_write_pass() {
+    let api = Api::new();
+    create_policy(&api, &json!([{"expression": "false", "message": "never"}]), &json!({})).await;
+    bind(&api, "b", &json!({"validationActions": ["Warn", "Audit"]})).await;
+    let created = api.post(&core("configmaps"), &config_map("a", &json!({}))).await;
+    assert_eq!(created.code, 201);
+    let warning = "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': never\"";
+    assert_eq!(created.warnings, [warning]);
+}
+
+#[tokio::test]
+async fn parameters_come_from_the_object_that_the_binding_names() {
+    let api = Api::new();
+    let validations = json!([{"expression": "size(object.data) <= int(params.metadata.labels.limit)", "message": "too many"}]);
+    let kind = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}});
+    create_policy(&api, &validations, &kind).await;
+    let reference = json!({"name": "limit", "namespace": "default", "parameterNotFoundAction": "Deny"});
+    bind(&api, "b", &json!({"paramRef": reference})).await;
+    let object = config_map("a", &json!({"x": "1", "y": "2"}));
+    let missing = api.post(&core("configmaps"), &object).await.fails(422, "Invalid");
+    let message = missing["message"].as_str().unwrap_or_default();
+    let problem =
+        "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert!(message.ends_with(problem), "{message}");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "limit", "labels": {"limit": "1"}}});
+    api.post(&core("secrets"), &secret).await.ok();
+    let denied = api.post(&core("configmaps"), &object).await.fails(422, "Invalid");
+    assert!(denied["message"].as_str().is_some_and(|text| text.ends_with("too many")), "{denied:#}");
+    api.merge(&core("secrets/limit"), &json!({"metadata": {"labels": {"limit": "2"}}})).await.ok();
+    api.post(&core("configmaps"), &object).await.ok();
+}
+
+#[tokio::test]
+async fn binding_limits_the_policy_to_its_namespaces() {
+    let api = Api::new();
+    create_policy(&api, &json!([{"expression": "false"}]), &json!({})).await;
+    let resources = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
+    bind(&api, "b", &json!({"matchResources": resources})).await;
+    let object = config_map("a", &json!({}));
+    api.post(&core("configmaps"), &object).await.ok();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}});
+    api.post("/api/v1/namespaces", &namespace).await.ok();
+    let denied = api.post("/api/v1/namespaces/n/configmaps", &object).await.fails(422, "Invalid");
+    let message = denied["message"].as_str().unwrap_or_default();
+    assert!(message.ends_with("denied request: failed expression: false"), "{message}");
+}
+
+#[tokio::test]
+async fn policy_that_does_not_compile_is_refused() {
+    let api = Api::new();
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"],
+            }]},
+            "validations": [{"expression": "object.spec.replicas <= limit"}],
+        },
+    });
+    let refused = api.post(POLICIES, &policy).await.fails(422, "Invalid");
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec.validations[0].expression");
+    assert!(
+        cause["message"].as_str().is_some_and(|text| text.contains("undeclared reference to 'limit'")),
+        "{cause:#}"
+    );
+}
+
+#[tokio::test]
+async fn kubectl_columns_show_what_policies_and_bindings_refer_to() {
+    let api = Api::new();
+    let kind = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}});
+    create_policy(&api, &json!([{"expression": "true"}]), &kind).await;
+    let reference = json!({"name": "limit", "namespace": "default", "parameterNotFoundAction": "Deny"});
+    bind(&api, "b", &json!({"paramRef": reference})).await;
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let (policies, _) = api.get_as(POLICIES, accept).await;
+    assert_eq!(
+        policies.body["rows"][0]["cells"].as_array().map(|cells| &cells[..3]),
+        Some(&[json!("p"), json!(1), json!("v1/Secret")][..])
+    );
+    let (bindings, _) = api.get_as(BINDINGS, accept).await;
+    assert_eq!(
+        bindings.body["rows"][0]["cells"].as_array().map(|cells| &cells[..3]),
+        Some(&[json!("b"), json!("p"), json!("default/limit")][..])
+    );
+}

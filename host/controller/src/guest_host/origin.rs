@@ -1,0 +1,45 @@
+//! The reconcile that a guest's call belongs to.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::Call;
+
+use crate::client::Caller;
+use crate::runtime::queue::Item;
+use crate::trace::ReconcileTrace;
+
+/// The reconcile that a request of a guest belongs to.
+pub(super) struct CallOrigin {
+    item: Option<Item>,
+    trace: Option<Arc<ReconcileTrace>>,
+}
+
+impl CallOrigin {
+    /// Returns the origin of a read.
+    pub(super) fn of_read(call: &Call) -> Self {
+        Self { item: None, trace: trace(call) }
+    }
+
+    /// Returns the origin of a write, which holds its key.
+    pub(super) fn of_write(call: &Call) -> Self {
+        let item = match call {
+            Call::Reconcile(request) => {
+                Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })
+            }
+            _ => None,
+        };
+        Self { item, trace: trace(call) }
+    }
+
+    pub(super) fn caller(&self) -> Caller<'_> {
+        Caller { item: self.item.as_ref(), trace: self.trace.as_ref() }
+    }
+}
+
+/// Returns the trace of the reconcile; `None` without tracing, and for other calls.
+pub(super) fn trace(call: &Call) -> Option<Arc<ReconcileTrace>> {
+    match call {
+        Call::Reconcile(request) => request.host_context.as_ref()?.get(),
+        _ => None,
+    }
+}

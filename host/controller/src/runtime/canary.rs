@@ -1,0 +1,310 @@
+//! Carries out what is decided about a canary: begins it, changes its share, judges it and ends it.
+//!
+//! The canary has a dispatcher and subscriptions of its own, so the watches of both versions queue keys. Begin, end and each change of the
+//! share happen while no guest call is under way, as a swap does. Every swap of the stable version ends the canary; the load that follows
+//! begins it again if it is still wanted.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use pilothouse_model::ObjectKey;
+use pilothouse_plugin::LogLevel;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::dispatch::{self, Dispatcher};
+use super::pending_version::PendingVersion;
+use super::running::Canary;
+use super::swap::ExclusiveVersion;
+use super::work_gate::WorkGate;
+use super::{PluginTask, handover, kind_changes};
+use crate::config::canary_share::CanaryShare;
+use crate::config::rollout_settings::format_duration;
+use crate::directory::PluginFiles;
+use crate::guest_host::GuestServices;
+use crate::lifecycle::{Input, RecentErrors};
+use crate::load::version::Version;
+use crate::rollout::decision::Decision;
+use crate::rollout::{CanaryStart, KnownVersion, Sample};
+
+/// The canary of a plugin's task, with what belongs to it.
+pub(super) struct CanaryTask {
+    pub(super) canary: Arc<Canary>,
+    dispatcher: Dispatcher,
+    /// Notified when the canary's health changes.
+    health_changes: watch::Receiver<()>,
+    /// Ends when a kind that the canary watches is served as another resource.
+    kind_changes: JoinSet<String>,
+}
+
+/// What happened to a canary.
+pub(super) enum CanaryEvent {
+    /// Some of its notifications were dispatched.
+    Dispatched,
+    /// It begins to back off, or has recovered.
+    HealthChanged,
+    /// A kind that it watches is served as another resource.
+    KindChanged(String),
+}
+
+impl CanaryTask {
+    /// Queues the keys of the notifications that were taken from a subscription, and returns the canary, which is about to end.
+    pub(super) fn finish(&mut self, guest: &GuestServices) -> Arc<Canary> {
+        self.dispatcher.finish_batch(guest);
+        Arc::clone(&self.canary)
+    }
+
+    /// Waits for the next event. Cancellation safe.
+    async fn next(&mut self, guest: &GuestServices) -> CanaryEvent {
+        tokio::select! {
+            biased;
+            Ok(()) = self.health_changes.changed() => CanaryEvent::HealthChanged,
+            Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
+                CanaryEvent::KindChanged(change)
+            }
+            () = self.dispatcher.next(guest) => CanaryEvent::Dispatched,
+        }
+    }
+}
+
+/// Waits for the next event of the canary, for ever without one. Cancellation safe.
+pub(super) async fn next_event(canary: &mut Option<Box<CanaryTask>>, guest: &GuestServices) -> CanaryEvent {
+    match canary {
+        // Boxed, because the future of the plugin's task, which contains this one, exists for as long as the plugin.
+        Some(canary) => Box::pin(canary.next(guest)).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl PluginTask {
+    /// Lets a version that was loaded as a canary reconcile its keys. An earlier canary ends. The queue keeps its keys.
+    pub(super) async fn begin_canary(
+        &mut self,
+        version: Box<Version>,
+        share: CanaryShare,
+        exclusive: ExclusiveVersion,
+    ) {
+        let Some(stable) = self.installed.clone() else { return };
+        if self.guest.rollout.is_held_back(&version.digest) {
+            // An operator has decided meanwhile.
+            return;
+        }
+        let version = Arc::<Version>::from(version);
+        let before = self.canary.take().map(|mut task| task.finish(&self.guest));
+        // Keys that are still queued under former names of target watches have the same names for both versions.
+        let renamed = stable.renamed_watches.lock().clone();
+        *version.renamed_watches.lock() = renamed;
+        if let Some(before) = &before {
+            handover::hand_over(&[&*stable, &*before.version], &stable, &self.guest);
+        }
+        for route in &version.routes {
+            // These objects are in the caches of both versions, so they are queued with the canary's keys, if at all.
+            let initial = route.subscribed.take_initial();
+            version.views.confirm_own_writes(&route.watch, &initial);
+        }
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.install(Arc::clone(&version), &self.guest);
+        let canary = Arc::new(Canary {
+            version: Arc::clone(&version),
+            share: share.clone(),
+            recent_errors: RecentErrors::default(),
+        });
+        let was_included = |key: &ObjectKey| before.as_ref().is_some_and(|before| before.share.includes(key));
+        self.requeue_moved(&stable, |key| share.includes(key) || was_included(key));
+        {
+            // Locked, so that an operator's pause or resume reaches the canary.
+            let paused = self.guest.paused.lock();
+            version.views.access.set_paused(*paused);
+            self.running_status.set_canary(Some(&canary));
+        }
+        exclusive.set_canary(Some(Arc::clone(&canary)));
+        *self.recovery.canary.lock() = Some(Arc::clone(&version));
+        self.gate.send_replace(WorkGate::new(stable.health.clone(), Some(version.health.clone())));
+        let mut kind_changes = JoinSet::new();
+        let (discovery, watched, guest) =
+            (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
+        kind_changes.spawn(async move {
+            let wait = || -> BoxFuture<'static, String> {
+                let (discovery, watched) = (discovery.clone(), Arc::clone(&watched));
+                Box::pin(kind_changes::wait_for_change(discovery, watched, guest.clone()))
+            };
+            guest.restart("kinds", wait).await
+        });
+        let health_changes = version.health.changes();
+        self.canary = Some(Box::new(CanaryTask { canary, dispatcher, health_changes, kind_changes }));
+        self.record_canary(&version, share).await;
+    }
+
+    async fn record_canary(&mut self, version: &Version, share: CanaryShare) {
+        self.lifecycle.apply(&Input::Unchanged);
+        self.guest.metrics.loaded.inc();
+        let known = known_version(version);
+        self.guest.log.state(
+            LogLevel::Info,
+            format_args!("{known} runs as a canary: it reconciles the keys of {share}"),
+        );
+        let (probation, counts) = (version.probation, self.guest.metrics.canary_reconciles());
+        let start = CanaryStart { version: known, share, probation, counts };
+        if let Some(period) = self.guest.rollout.canary_began(start) {
+            let period = format_duration(period);
+            let text =
+                format_args!("the canary is in probation for {period}; then it is promoted, unless it fails");
+            self.guest.log.state(LogLevel::Info, text);
+        }
+        self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+        self.schedule_check();
+    }
+
+    /// Gives the canary the keys of this share, or ends it. The version that gets keys reconciles their objects again.
+    pub(super) async fn change_canary(
+        &mut self,
+        share: Option<CanaryShare>,
+        pending: &mut PendingVersion,
+        files: Option<PluginFiles>,
+        exclusive: ExclusiveVersion,
+    ) {
+        let (Some(stable), Some(task)) = (self.installed.clone(), &mut self.canary) else { return };
+        let before = Arc::clone(&task.canary);
+        let Some(share) = share else {
+            task.finish(&self.guest);
+            handover::hand_over(&[&*stable, &*before.version], &stable, &self.guest);
+            self.requeue_moved(&stable, |key| before.share.includes(key));
+            self.clear_canary();
+            self.guest.set_limits(&stable.plugin_limits);
+            exclusive.set_canary(None);
+            self.gate.send_replace(WorkGate::new(stable.health.clone(), None));
+            let known = known_version(&stable);
+            self.guest
+                .log
+                .state(LogLevel::Info, format_args!("the canary has ended: {known} reconciles all keys"));
+            self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+            // A load may have been cancelled for this.
+            if let Some(files) = files {
+                self.start_loading(pending, files, &Input::Found);
+            }
+            return;
+        };
+        let canary = Arc::new(Canary {
+            version: Arc::clone(&before.version),
+            share: share.clone(),
+            recent_errors: before.recent_errors.clone(),
+        });
+        task.canary = Arc::clone(&canary);
+        self.running_status.set_canary(Some(&canary));
+        self.requeue_moved(&stable, |key| before.share.includes(key) != share.includes(key));
+        exclusive.set_canary(Some(canary));
+        self.guest.log.state(LogLevel::Info, format_args!("the canary reconciles the keys of {share} now"));
+        self.guest.rollout.set_share(share);
+    }
+
+    /// Forgets the canary, which is retired by whoever holds the lock of the versions.
+    pub(super) fn clear_canary(&mut self) {
+        self.canary = None;
+        self.recovery.canary.lock().take();
+        self.running_status.set_canary(None);
+    }
+
+    /// Queues the objects of the stable version's targets whose keys get another version, and makes their retries due.
+    fn requeue_moved(&self, stable: &Version, is_moved: impl Fn(&ObjectKey) -> bool) {
+        // A key may wait for a retry that the other version is responsible for.
+        self.guest.queue.reset_retries();
+        if self.options.requeue_all {
+            dispatch::requeue(stable, &self.guest, is_moved);
+        }
+    }
+
+    /// Handles the end of a load that leaves the running versions: the share of the canary may be another, or the canary may have to end.
+    pub(super) fn finish_canary_load(&self, pending: &mut PendingVersion, share: Option<CanaryShare>) {
+        self.lifecycle.apply(&Input::Unchanged);
+        let current = self.canary.as_ref().map(|task| &task.canary.share);
+        if current.is_some() && current != share.as_ref() {
+            pending.change_canary(share, Arc::clone(&self.running));
+        }
+    }
+
+    /// Handles an event of the canary.
+    pub(super) async fn handle_canary(
+        &mut self,
+        event: CanaryEvent,
+        pending: &mut PendingVersion,
+        files: Option<PluginFiles>,
+    ) {
+        match event {
+            CanaryEvent::Dispatched => {}
+            CanaryEvent::HealthChanged => {
+                if let Some(problem) = self.canary.as_ref().and_then(|task| task.canary.problem()) {
+                    self.guest.log.state(LogLevel::Warn, format_args!("the canary does no work: {problem}"));
+                }
+                self.check_canary(pending, files).await;
+            }
+            CanaryEvent::KindChanged(change) => {
+                if let Some(task) = &self.canary {
+                    self.reload_for_changed_kind(pending, files, &task.canary.version, &change);
+                }
+            }
+        }
+    }
+
+    /// Decides about the canary if it is in probation, and schedules the next check.
+    pub(super) async fn check_canary(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
+        let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary));
+        // A newer file or an operator's decision comes first.
+        if let (Some(canary), Some(files), false) = (canary, files, pending.is_some()) {
+            self.judge_canary(&canary, pending, files).await;
+        }
+        self.schedule_check();
+    }
+
+    async fn judge_canary(&mut self, canary: &Canary, pending: &mut PendingVersion, files: PluginFiles) {
+        let (version, metrics) = (&canary.version, &self.guest.metrics);
+        let sample = Sample {
+            counts: metrics.canary_reconciles(),
+            errors_in_a_row: canary.recent_errors.in_a_row(),
+            is_backing_off: version.health.backing_off().is_some(),
+            is_blocked: version.views.access.is_blocked(),
+        };
+        let known = known_version(version);
+        match self.guest.rollout.check_canary(&sample, metrics.reconciles()) {
+            None | Some(Decision::Wait) => {}
+            Some(Decision::Pass) => {
+                self.guest
+                    .log
+                    .state(LogLevel::Info, format_args!("the canary {known} has passed its probation"));
+                self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+                // Nothing is decided about a canary whose file has changed since.
+                if self.guest.rollout.requested().is_some() {
+                    self.start_loading(pending, files, &Input::Found);
+                }
+            }
+            Some(Decision::TakeBack(cause)) => {
+                self.guest.log.state(LogLevel::Warn, format_args!("taking the canary {known} back: {cause}"));
+                self.end_canary(pending).await;
+            }
+        }
+    }
+
+    /// Ends the canary that was taken back.
+    pub(super) async fn end_canary(&mut self, pending: &mut PendingVersion) {
+        if let (Some((reason, is_automatic)), Some(stable)) =
+            (self.guest.rollout.held_back_reason(), &self.installed)
+        {
+            self.report_rollback(&known_version(stable), &reason, is_automatic);
+        }
+        pending.cancel();
+        pending.change_canary(None, Arc::clone(&self.running));
+        // Before the canary has ended: a host that ends meanwhile must not begin it again.
+        self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+    }
+}
+
+impl Canary {
+    /// Returns why the canary does no work now; `None` if it works.
+    pub(super) fn problem(&self) -> Option<String> {
+        let version = &self.version;
+        version.views.access.reason().or_else(|| Some(version.health.backing_off()?.to_string()))
+    }
+}
+
+fn known_version(version: &Version) -> KnownVersion {
+    KnownVersion::new(&version.digest, version.pool.code().size(), &version.descriptor.version)
+}

@@ -1,0 +1,206 @@
+//! Reads a support bundle, for `show`. It may come from anybody: the size and number of its files are bounded, and what cannot be read is
+//! left out with a line that says so.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use flate2::read::GzDecoder;
+use pilothouse_controller::{Explanation, PluginKeys, PluginLogLine, PluginStatus};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The folder in the archive.
+const FOLDER: &str = "pilothouse-bundle";
+/// The maximum size of all files in bytes. JSON has more white space in a bundle than when it was collected.
+const MAX_UNPACKED: u64 = 1 << 30;
+/// The maximum size of a file that is read, in bytes.
+const MAX_FILE: u64 = 64 << 20;
+/// The maximum size of all files that are read, in bytes.
+const MAX_READ: u64 = 256 << 20;
+/// The maximum number of files.
+const MAX_FILES: usize = 10_000;
+
+/// What the pages show of a bundle.
+#[derive(Debug, Default)]
+pub(crate) struct BundleContents {
+    /// The plugins, in the order of the host.
+    pub(crate) plugins: Vec<PluginStatus>,
+    /// The pending keys by plugin.
+    pub(crate) keys: BTreeMap<String, PluginKeys>,
+    /// The explanations of stuck keys.
+    pub(crate) explanations: Vec<Explanation>,
+    /// The log lines by plugin, the oldest first.
+    pub(crate) log: BTreeMap<String, Vec<PluginLogLine>>,
+    /// What could not be read.
+    pub(crate) problems: Vec<String>,
+}
+
+impl BundleContents {
+    /// Reads a bundle.
+    ///
+    /// # Errors
+    /// Errors if it is no .tar.gz file, is incomplete or too large, or has no status of a host.
+    pub(crate) fn read(bundle: impl Read) -> Result<Self, String> {
+        Self::read_up_to(bundle, MAX_UNPACKED, MAX_FILE)
+    }
+
+    fn read_up_to(bundle: impl Read, max_unpacked: u64, max_file: u64) -> Result<Self, String> {
+        let mut archive = tar::Archive::new(GzDecoder::new(bundle).take(max_unpacked));
+        let mut contents = Self::default();
+        let mut room = MAX_READ;
+        let mut has_status = false;
+        for (number, entry) in archive.entries().map_err(|error| text_of(&error))?.enumerate() {
+            let mut entry = entry.map_err(|error| text_of(&error))?;
+            if number >= MAX_FILES {
+                return Err(format!("it has more than {MAX_FILES} files"));
+            }
+            let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            let path = path.strip_prefix(FOLDER).and_then(|path| path.strip_prefix('/')).unwrap_or_default();
+            if !is_shown(path) {
+                continue;
+            }
+            if entry.size() > max_file.min(room) {
+                contents.problems.push(format!("{path} is too large"));
+                continue;
+            }
+            room -= entry.size();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).map_err(|error| text_of(&error))?;
+            has_status |= path == "status.json";
+            contents.add(path, &text);
+        }
+        if has_status {
+            Ok(contents)
+        } else {
+            Err("it has no status.json, because no host ran when it was made".to_owned())
+        }
+    }
+
+    /// Adds a file.
+    fn add(&mut self, path: &str, text: &str) {
+        if path == "status.json" {
+            match parsed::<Value>(path, text) {
+                Ok(mut status) => {
+                    self.add_plugins(status.get_mut("plugins").map(Value::take).unwrap_or_default());
+                }
+                Err(problem) => self.problems.push(problem),
+            }
+        } else if path == "explain.ndjson" {
+            self.explanations = self.lines(path, text);
+        } else if path == "logs.ndjson" {
+            for line in self.lines::<PluginLogLine>(path, text) {
+                self.log.entry(line.plugin.clone()).or_default().push(line);
+            }
+        } else if let Some(name) = plugin_of_keys(path) {
+            match parsed(path, text) {
+                Ok(keys) => {
+                    self.keys.insert(name.to_owned(), keys);
+                }
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+    }
+
+    /// Adds the plugins that can be read. A redacted number is no number any more.
+    fn add_plugins(&mut self, plugins: Value) {
+        let Value::Array(plugins) = plugins else { return };
+        for plugin in plugins {
+            let name = plugin["name"].as_str().unwrap_or_default().to_owned();
+            match serde_json::from_value(plugin) {
+                Ok(plugin) => self.plugins.push(plugin),
+                Err(error) => self.problems.push(format!("status.json: plugin {name:?}: {error}")),
+            }
+        }
+    }
+
+    /// Parses each line, and reports the first that cannot be parsed.
+    fn lines<T: DeserializeOwned>(&mut self, path: &str, text: &str) -> Vec<T> {
+        let mut values = Vec::new();
+        let mut first_problem = None;
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            match parsed(path, line) {
+                Ok(value) => values.push(value),
+                Err(problem) => first_problem = first_problem.or(Some(problem)),
+            }
+        }
+        self.problems.extend(first_problem);
+        values
+    }
+}
+
+/// Whether the pages show the content of a file.
+fn is_shown(path: &str) -> bool {
+    matches!(path, "status.json" | "explain.ndjson" | "logs.ndjson") || plugin_of_keys(path).is_some()
+}
+
+/// Returns the plugin whose pending keys a file has.
+fn plugin_of_keys(path: &str) -> Option<&str> {
+    path.strip_prefix("keys/")?.strip_suffix(".json")
+}
+
+fn parsed<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))
+}
+
+fn text_of(error: &io::Error) -> String {
+    format!("it is no complete bundle, or is too large: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::archive::Archive;
+    use super::*;
+
+    fn bundle(files: &[(&str, String)]) -> Vec<u8> {
+        let mut archive = Archive::new(8 << 20, 0);
+        for (path, text) in files {
+            assert!(archive.append(path, text).expect("a valid path"), "{path}");
+        }
+        archive.finish("").expect("an archive")
+    }
+
+    fn plugin(name: &str) -> Value {
+        json!({
+            "name": name, "version": "1", "state": "running", "generation": 1, "error": "", "digest": "", "queueDepth": 0, "counters": {},
+        })
+    }
+
+    #[test]
+    fn what_can_be_read_is_shown_and_the_rest_is_reported() {
+        let line = json!({"sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "a", "level": "info", "message": "hello"});
+        let key =
+            json!({"watch": "foos", "key": "shop/a", "state": "ready", "milliseconds": 1, "attempts": 2});
+        let broken = json!({"name": "b", "generation": "[redacted]"});
+        let bytes = bundle(&[
+            ("status.json", json!({"plugins": [plugin("a"), broken, plugin("c")]}).to_string()),
+            ("keys/a.json", json!({"keys": [key], "pending": 1}).to_string()),
+            ("logs.ndjson", format!("{line}\nno JSON\n\n{line}\n")),
+            ("metrics/1.txt", "not read".to_owned()),
+        ]);
+        let contents = BundleContents::read(bytes.as_slice()).expect("a bundle");
+        let names: Vec<&str> = contents.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+        assert_eq!(names, ["a", "c"]);
+        assert_eq!((contents.log["a"].len(), contents.keys["a"].pending), (2, 1));
+        assert_eq!(contents.problems.len(), 2, "{:?}", contents.problems);
+        assert!(contents.problems[0].starts_with("status.json: plugin \"b\": "), "{:?}", contents.problems);
+        assert!(contents.problems[1].starts_with("logs.ndjson: "), "{:?}", contents.problems);
+    }
+
+    #[test]
+    fn what_is_no_bundle_or_too_large_is_refused() {
+        let refused = |bytes: &[u8]| BundleContents::read(bytes).expect_err("it is refused");
+        assert!(refused(b"no archive").contains("no complete bundle"));
+        assert!(refused(&bundle(&[])).contains("no host ran"));
+        for status in ["[]", "1", "\"plugins\"", "null", "{\"plugins\": {}}", "{\"plugins\": [1]}"] {
+            let contents = BundleContents::read(bundle(&[("status.json", status.to_owned())]).as_slice());
+            assert!(contents.expect("a bundle").plugins.is_empty(), "{status}");
+        }
+        let complete = bundle(&[("logs.ndjson", " ".repeat(4096)), ("status.json", "{}".to_owned())]);
+        assert!(refused(&complete[..complete.len() / 2]).contains("no complete bundle"));
+        let up_to = |unpacked, file| BundleContents::read_up_to(complete.as_slice(), unpacked, file);
+        assert!(up_to(2048, 1 << 20).is_err(), "the archive is too large");
+        assert_eq!(up_to(1 << 20, 2048).expect("a bundle").problems, ["logs.ndjson is too large"]);
+    }
+}
