@@ -3,7 +3,7 @@
 //! [`ApiServer`] behaves like kube-apiserver for the built-in kinds that controllers use and for custom resources:
 //! lists with paging and resource versions, watches with history, bookmarks and 410, the four kinds of patch, CRDs,
 //! discovery. Pass [`ApiServer::service`] to `kube::Client::new`, or let [`ApiServer::serve`] listen for kubectl.
-//! [`ApiServer::run_controllers`] starts a simulated controller manager.
+//! [`ApiServer::run_controllers`] starts the controllers of a cluster, a scheduler and simulated kubelets.
 //!
 //! A socket is served with TLS and requires the credentials of [`ApiServer::kubeconfig`]; requests within the process
 //! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All state is lost when the process ends.
@@ -61,6 +61,7 @@ mod webhooks;
 
 pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};
+pub use controllers::{ControllerOptions, Controllers, StageError, Stages, UnknownController};
 pub use pilothouse_listen::{CertificateError, ServeError};
 pub use request::Verb;
 pub use respond::ResponseBody;

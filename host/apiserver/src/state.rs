@@ -1,6 +1,7 @@
 //! The state that all requests and controllers of one server share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -19,6 +20,8 @@ pub(crate) struct State {
     /// Held while a new registry is built from the current one, so that concurrent CRD writes do not lose each
     /// other's changes.
     pub crd_changes: Mutex<()>,
+    /// Whether a controller finishes the deletion of CRDs, so that requests do not.
+    crds_finalized_later: AtomicBool,
     /// The table of Namespaces, which every creation of a namespaced object reads.
     pub namespaces: Arc<Table>,
     pub clock: Arc<dyn Clock>,
@@ -61,6 +64,7 @@ impl State {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
+            crds_finalized_later: AtomicBool::new(false),
             admission: AdmissionControl::new(&storage, Arc::clone(&client)),
             webhooks: client,
             access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
@@ -78,6 +82,16 @@ impl State {
     /// Replaces the registry. The caller holds `crd_changes`.
     pub(crate) fn set_registry(&self, registry: Registry) {
         *self.registry.write() = Arc::new(registry);
+    }
+
+    /// Whether a controller finishes the deletion of CRDs, so that requests do not.
+    pub(crate) fn crds_finalized_later(&self) -> bool {
+        self.crds_finalized_later.load(Ordering::Acquire)
+    }
+
+    /// Sets whether a controller finishes the deletion of CRDs.
+    pub(crate) fn set_crds_finalized_later(&self, later: bool) {
+        self.crds_finalized_later.store(later, Ordering::Release);
     }
 
     /// Returns the current time in the format of `metav1.Time`.

@@ -1,9 +1,9 @@
-//! The simulated controllers, in tokio's paused time.
+//! Garbage collection, namespaces, Pods, and the selection and timing of the built-in controllers, in tokio's paused time.
 
 mod api;
 
 use api::{Answer, Api, apps, core};
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{ApiServer, ControllerOptions, Controllers};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -167,13 +167,15 @@ async fn deployment_becomes_available_in_each_generation() {
         },
     });
     api.post(&apps("deployments"), &body).await.ok();
-    let observed = |generation: u64| {
-        move |answer: &Answer| answer.body["status"]["observedGeneration"] == json!(generation)
+    let is_available = |generation: u64, replicas: u64| {
+        move |answer: &Answer| {
+            let status = &answer.body["status"];
+            status["observedGeneration"] == generation && status["availableReplicas"] == replicas
+        }
     };
-    let first = api.until(&apps("deployments/d"), observed(1)).await.ok();
-    assert_eq!(first["status"]["availableReplicas"], 2);
+    api.until(&apps("deployments/d"), is_available(1, 2)).await.ok();
     api.merge(&apps("deployments/d"), &json!({"spec": {"replicas": 5}})).await.ok();
-    let second = api.until(&apps("deployments/d"), observed(2)).await.ok();
+    let second = api.until(&apps("deployments/d"), is_available(2, 5)).await.ok();
     assert_eq!(second["status"]["readyReplicas"], 5);
     let conditions = second["status"]["conditions"].as_array().expect("conditions");
     assert!(conditions.iter().any(|c| c["type"] == "Available" && c["status"] == "True"));
@@ -196,17 +198,35 @@ async fn simulated_kubelet_completes_the_deletion_of_a_scheduled_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_stay_pending_until_a_client_writes_their_status_and_workloads_create_none() {
+async fn pod_runs_on_the_simulated_node_unless_it_has_a_node_of_somebody_else() {
     let (api, _running) = start();
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let created = api.post(&core("pods"), &pod).await.ok();
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let created = api
+        .post(&core("pods"), &json!({"metadata": {"name": "p"}, "spec": {"containers": containers}}))
+        .await
+        .ok();
     assert_eq!(
         (&created["status"]["phase"], &created["spec"]["nodeName"]),
         (&json!("Pending"), &json!(null))
     );
-    let running = json!({"status": {"phase": "Running", "podIP": "10.0.0.7"}});
-    let updated = api.merge(&core("pods/p/status"), &running).await.ok();
-    assert_eq!(updated["status"]["phase"], "Running");
+    let other = json!({"metadata": {"name": "q"}, "spec": {"nodeName": "west", "containers": containers}});
+    api.post(&core("pods"), &other).await.ok();
+    let running = api.until(&core("pods/p"), |answer| answer.body["status"]["phase"] == "Running").await.ok();
+    assert_eq!(running["spec"]["nodeName"], "simulated-node");
+    assert_eq!(running["status"]["containerStatuses"][0]["ready"], true);
+    let waiting = api.get(&core("pods/q")).await.ok();
+    assert_eq!(waiting["status"]["phase"], "Pending", "a test plays the kubelet of this Node");
+    let written = json!({"status": {"phase": "Failed"}});
+    api.merge(&core("pods/q/status"), &written).await.ok();
+    api.delete(&core("pods/q"), &json!(null)).await.ok();
+    api.get(&core("pods/q")).await.fails(404, "NotFound");
+    api.delete(&core("pods/p"), &json!(null)).await.ok();
+    api.until(&core("pods/p"), gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_can_write_back_what_it_created() {
+    let (api, _running) = start();
     let body = json!({
         "metadata": {"name": "d"},
         "spec": {
@@ -214,11 +234,77 @@ async fn pods_stay_pending_until_a_client_writes_their_status_and_workloads_crea
             "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
         },
     });
-    api.post(&apps("deployments"), &body).await.ok();
+    let mut created = api.post(&apps("deployments"), &body).await.ok();
+    // As long as a slow client takes.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    created["metadata"]["labels"] = json!({"changed": "yes"});
+    api.put(&apps("deployments/d"), &created).await.ok();
     let is_ready = |answer: &Answer| answer.body["status"]["readyReplicas"] == 1;
-    api.until(&apps("deployments/d"), is_ready).await.ok();
-    let pods = api.get(&core("pods")).await.ok();
-    assert_eq!(api::names(&pods), ["p"]);
-    api.delete(&core("pods/p"), &json!(null)).await.ok();
-    api.get(&core("pods/p")).await.fails(404, "NotFound");
+    let settled = api.until(&apps("deployments/d"), is_ready).await.ok();
+    let managers = settled["metadata"]["managedFields"].as_array().expect("managers").iter();
+    let of_status: Vec<_> = managers.filter(|entry| !entry["fieldsV1"]["f:status"].is_null()).collect();
+    let [entry] = of_status.as_slice() else { panic!("{of_status:?}") };
+    assert_eq!(
+        (&entry["manager"], &entry["subresource"]),
+        (&json!("kube-controller-manager"), &json!("status"))
+    );
+    assert_eq!(entry["fieldsV1"].get("f:spec"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_controllers_the_server_is_a_bare_api_server() {
+    let server = ApiServer::builder().build();
+    let shutdown = CancellationToken::new();
+    let options = ControllerOptions::default().with_controllers(Controllers::none());
+    let _controllers = server.run_controllers_with(options, shutdown.clone());
+    let (api, _running) = (Api { server }, shutdown.drop_guard());
+    let owner = dependent(&api, "owner", &[]).await;
+    dependent(&api, "child", &[(&owner, true)]).await;
+    api.delete(&core("configmaps/owner"), &json!(null)).await.ok();
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    api.delete("/api/v1/namespaces/n", &json!(null)).await.ok();
+    let settled = api.server.revision();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(api.server.revision(), settled, "nothing runs");
+    api.get(&core("configmaps/child")).await.ok();
+    let mut namespace = api.get("/api/v1/namespaces/n").await.ok();
+    assert_eq!(namespace["status"]["phase"], "Terminating");
+    api.get("/api/v1/namespaces/n/serviceaccounts/default").await.fails(404, "NotFound");
+    assert_eq!(api::names(&api.get("/api/v1/nodes").await.ok()), [""; 0]);
+    namespace["spec"]["finalizers"] = json!([]);
+    api.put("/api/v1/namespaces/n/finalize", &namespace).await.ok();
+    api.get("/api/v1/namespaces/n").await.fails(404, "NotFound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_from_version_0_sees_the_deletion_of_a_crd() {
+    let (api, _running) = start();
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let crd = json!({
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    api.post(crds, &crd).await.ok();
+    api.delete(&format!("{crds}/foos.example.com"), &json!(null)).await.ok();
+    let mut watch = api.watch(&format!("{crds}?resourceVersion=0")).await;
+    assert_eq!(watch.next_summary().await, "ADDED foos.example.com");
+    assert_eq!(watch.next_summary().await, "DELETED foos.example.com");
+    api.get("/apis/example.com/v1/namespaces/default/foos").await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn every_server_has_the_service_of_its_api_and_the_administrators_role() {
+    let api = Api::new();
+    let service = api.get(&core("services/kubernetes")).await.ok();
+    assert_eq!(
+        (&service["spec"]["clusterIP"], &service["spec"]["ports"][0]["port"]),
+        (&json!("10.96.0.1"), &json!(443))
+    );
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let role = api.get(&format!("{rbac}/clusterroles/cluster-admin")).await.ok();
+    assert_eq!(role["rules"][0]["verbs"], json!(["*"]));
+    api.get(&format!("{rbac}/clusterrolebindings/cluster-admin")).await.ok();
 }

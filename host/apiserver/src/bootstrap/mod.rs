@@ -1,4 +1,5 @@
-//! The objects that exist before the first request: namespaces and, under RBAC, roles and bindings.
+//! The objects that exist before the first request: namespaces, the Service `kubernetes`, the role `cluster-admin` and,
+//! under RBAC, the other roles and bindings.
 
 mod roles;
 
@@ -11,14 +12,34 @@ use crate::state::State;
 /// The field manager of the initial objects.
 const MANAGER: &str = "kube-apiserver";
 
+/// The address of the Service `kubernetes`: the first one of those for Services.
+const KUBERNETES_ADDRESS: &str = "10.96.0.1";
+
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Creates the initial objects.
 pub(crate) fn create_initial_objects(state: &State) {
     create_namespaces(state);
+    create_kubernetes_service(state);
+    roles::create_cluster_admin(state);
     if state.access.is_enforced() {
         roles::create_roles_and_bindings(state);
+    }
+}
+
+/// Creates the Service under which Pods reach the API server.
+fn create_kubernetes_service(state: &State) {
+    let registry = state.registry();
+    let Some(services) = registry.endpoint("", "v1", "services") else { return };
+    let port = json!({"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"type": "ClusterIP", "clusterIP": KUBERNETES_ADDRESS, "ports": [port]},
+    });
+    if let Err(error) = create(state, services, Some("default"), service, &WriteOptions::internal(MANAGER)) {
+        tracing::error!(%error, "cannot create the Service kubernetes");
     }
 }
 

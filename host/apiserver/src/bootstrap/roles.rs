@@ -14,6 +14,7 @@ use crate::state::State;
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
+const CLUSTER_ADMIN: &str = "cluster-admin";
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
 const CREATE: &[&str] = &["create"];
@@ -183,19 +184,23 @@ const NON_RESOURCE_ROLES: [(&str, &[&str]); 2] = [
 ];
 
 /// The roles that groups are bound to.
-const BINDINGS: [(&str, &[&str]); 4] = [
-    ("cluster-admin", &[MASTERS]),
+const BINDINGS: [(&str, &[&str]); 3] = [
     ("system:discovery", &[AUTHENTICATED]),
     ("system:basic-user", &[AUTHENTICATED]),
     ("system:public-info-viewer", &[AUTHENTICATED, UNAUTHENTICATED]),
 ];
 
-/// Creates the default roles and bindings.
-pub(super) fn create_roles_and_bindings(state: &State) {
+/// Creates the role `cluster-admin` and its binding, which tools look for whether roles are enforced or not.
+pub(super) fn create_cluster_admin(state: &State) {
     let everything = json!([
         {"apiGroups": ALL, "resources": ALL, "verbs": ALL}, {"nonResourceURLs": ALL, "verbs": ALL},
     ]);
-    create_object(state, role("cluster-admin", None, &json!({"rules": everything})));
+    create_object(state, role(CLUSTER_ADMIN, None, &json!({"rules": everything})));
+    bind(state, CLUSTER_ADMIN, &[MASTERS]);
+}
+
+/// Creates the other default roles and bindings.
+pub(super) fn create_roles_and_bindings(state: &State) {
     for (name, rows) in AGGREGATED_ROLES {
         create_object(
             state,
@@ -220,14 +225,19 @@ pub(super) fn create_roles_and_bindings(state: &State) {
         );
     }
     for (name, groups) in BINDINGS {
-        let subjects: Vec<Value> =
-            groups.iter().map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group})).collect();
-        let reference = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": name});
-        let parts = json!({"roleRef": reference, "subjects": subjects});
-        create_object(state, object("ClusterRoleBinding", name, None, &parts));
+        bind(state, name, groups);
     }
     // Aggregated here, because the first request may arrive before the controllers run.
     while aggregation::aggregate(state) {}
+}
+
+/// Binds a role to groups.
+fn bind(state: &State, role: &str, groups: &[&str]) {
+    let subjects: Vec<Value> =
+        groups.iter().map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group})).collect();
+    let reference = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": role});
+    let parts = json!({"roleRef": reference, "subjects": subjects});
+    create_object(state, object("ClusterRoleBinding", role, None, &parts));
 }
 
 fn rules(rows: &[RuleRow]) -> Vec<Value> {

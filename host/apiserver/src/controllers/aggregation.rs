@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use pilothouse_model::LabelSelector;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::{Change, Controller, MANAGER};
+use super::queue::Queue;
+use super::{Controller, MANAGER, Observation};
 use crate::access::{GROUP, PolicyRule};
-use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::update::{self, UpdateTarget, update};
 use crate::state::State;
@@ -16,16 +17,23 @@ use crate::storage::StoredObject;
 /// Sets the rules of each ClusterRole with an `aggregationRule` to those of the roles that its selectors match.
 #[derive(Default)]
 pub(super) struct Aggregation {
-    changed: bool,
+    queue: Queue<()>,
 }
 
 impl Controller for Aggregation {
-    fn observe(&mut self, endpoint: &Arc<Endpoint>, _: Change<'_>) {
-        self.changed |= endpoint.group == GROUP && endpoint.resource.names.plural == "clusterroles";
+    fn observe(&mut self, observation: &Observation<'_>) {
+        let endpoint = observation.endpoint;
+        if endpoint.group == GROUP && endpoint.resource.names.plural == "clusterroles" {
+            self.queue.add((), observation.due);
+        }
     }
 
-    fn reconcile(&mut self, state: &State) {
-        if std::mem::take(&mut self.changed) {
+    fn next_due(&self) -> Option<Instant> {
+        self.queue.next_due()
+    }
+
+    fn run(&mut self, state: &State, now: Instant) {
+        if !self.queue.take_due(now, 1).is_empty() {
             aggregate(state);
         }
     }

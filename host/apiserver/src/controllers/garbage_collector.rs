@@ -3,12 +3,14 @@
 //! Owners are identified by UID. A reference to an owner whose kind is served but that does not exist under that UID is
 //! dangling, and an object with only dangling references is deleted.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::{Change, Controller, MANAGER};
+use super::queue::Queue;
+use super::{Change, Controller, MANAGER, Observation, STEP};
 use crate::meta;
 use crate::registry::{Endpoint, Registry};
 use crate::request::options::WriteOptions;
@@ -25,7 +27,7 @@ type Uid = Box<str>;
 pub(super) struct GarbageCollector {
     nodes: HashMap<Uid, Node>,
     dependents: HashMap<Uid, HashSet<Uid>>,
-    queue: BTreeSet<Uid>,
+    queue: Queue<Uid>,
     /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,
 }
@@ -49,25 +51,30 @@ struct Owners {
 }
 
 impl Controller for GarbageCollector {
-    fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
-        match change {
-            Change::Applied(object) => self.apply(endpoint, object),
-            Change::Deleted(object) => self.remove(object),
+    fn observe(&mut self, observation: &Observation<'_>) {
+        match observation.change {
+            Change::Applied(object) => self.apply(observation.endpoint, object, observation.due),
+            Change::Deleted(object) => self.remove(object, observation.due),
         }
     }
 
-    fn reconcile(&mut self, state: &State) {
+    fn next_due(&self) -> Option<Instant> {
+        self.queue.next_due()
+    }
+
+    fn run(&mut self, state: &State, now: Instant) {
         let registry = state.registry();
         if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
-            let owned = self.nodes.iter().filter(|(_, node)| !node.owners.is_empty());
-            self.queue.extend(owned.map(|(uid, _)| uid.clone()));
+            for (uid, _) in self.nodes.iter().filter(|(_, node)| !node.owners.is_empty()) {
+                self.queue.add(uid.clone(), now);
+            }
             self.registry = Some(Arc::clone(&registry));
         }
-        for uid in std::mem::take(&mut self.queue) {
+        for uid in self.queue.take_due(now, usize::MAX) {
             if let Err(error) = self.process(state, &registry, &uid) {
                 tracing::debug!(%error, %uid, "cannot collect an object");
                 if error.code == 409 {
-                    self.queue.insert(uid);
+                    self.queue.add(uid, now + STEP);
                 }
             }
         }
@@ -75,7 +82,7 @@ impl Controller for GarbageCollector {
 }
 
 impl GarbageCollector {
-    fn apply(&mut self, endpoint: &Arc<Endpoint>, object: &StoredObject) {
+    fn apply(&mut self, endpoint: &Arc<Endpoint>, object: &StoredObject, due: Instant) {
         let owners_before = self.nodes.get(&object.uid).map(|node| node.owners.clone());
         if owners_before.as_ref() != Some(&object.owners) {
             self.unlink(&object.uid, owners_before.as_deref().unwrap_or_default());
@@ -83,7 +90,9 @@ impl GarbageCollector {
                 self.dependents.entry(owner.uid.clone()).or_default().insert(object.uid.clone());
             }
             // Earlier owners may no longer be blocked by this object.
-            self.queue.extend(owners_before.iter().flatten().map(|owner| owner.uid.clone()));
+            for owner in owners_before.iter().flatten() {
+                self.queue.add(owner.uid.clone(), due);
+            }
         }
         let node = Node {
             endpoint: Arc::clone(endpoint),
@@ -95,16 +104,22 @@ impl GarbageCollector {
         let needs_processing = object.deleting
             && object.finalizers.iter().any(|name| &**name == FOREGROUND || &**name == ORPHAN);
         if needs_processing || (!object.owners.is_empty() && !object.deleting) {
-            self.queue.insert(object.uid.clone());
+            self.queue.add(object.uid.clone(), due);
         }
-        self.queue.extend(object.owners.iter().map(|owner| owner.uid.clone()).filter(|_| object.deleting));
+        for owner in object.owners.iter().filter(|_| object.deleting) {
+            self.queue.add(owner.uid.clone(), due);
+        }
     }
 
-    fn remove(&mut self, object: &StoredObject) {
+    fn remove(&mut self, object: &StoredObject, due: Instant) {
         let Some(node) = self.nodes.remove(&object.uid) else { return };
         self.unlink(&object.uid, &node.owners);
-        self.queue.extend(self.dependents.get(&object.uid).into_iter().flatten().cloned());
-        self.queue.extend(node.owners.iter().map(|owner| owner.uid.clone()));
+        for dependent in self.dependents.get(&object.uid).into_iter().flatten() {
+            self.queue.add(dependent.clone(), due);
+        }
+        for owner in &node.owners {
+            self.queue.add(owner.uid.clone(), due);
+        }
     }
 
     fn unlink(&mut self, uid: &str, owners: &[Owner]) {

@@ -1,28 +1,94 @@
-//! Simulated controllers of a cluster, as far as development and tests need them.
+//! The built-in controllers: those of kube-controller-manager that development and tests need, a scheduler, and simulated
+//! kubelets.
 //!
-//! All controllers run in one task, which reads changes from the tables, passes them to each controller, lets the controllers
-//! reconcile, and waits for the next change. They write through the same functions as requests.
+//! All controllers run in one task. It reads changes from the tables and passes them to each controller, which queues what a
+//! change concerns. A key is due [`STEP`] after the change, so that no controller writes in the same instant as a client.
+//! Without due keys the task sleeps. Controllers write through the same functions as requests.
+//!
+//! A controller of the objects of one kind is a function that decides what to do for one object ([`action::Plan`]); the
+//! frame in [`keyed`] queues, executes and retries.
 
+mod action;
 pub(crate) mod aggregation;
+mod claim;
+mod cluster;
+mod crds;
+mod cron_job;
+mod daemon_set;
+mod deployment;
+mod disruption;
+mod endpoints;
+mod events;
 mod feed;
 mod garbage_collector;
+mod job;
+mod keyed;
+mod kind;
 mod kubelet;
 mod namespaces;
+mod node;
+mod object;
+mod pod;
+mod queue;
 mod remaining_content;
+mod replica_set;
+mod revision;
+mod root_ca;
+mod scheduler;
+mod selection;
 mod service_accounts;
-mod workloads;
+mod stage;
+mod stateful_set;
+mod ttl;
+mod workload_status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::Endpoint;
 use crate::state::State;
 use crate::storage::StoredObject;
 use feed::Feed;
+use kind::Kind;
 
-/// The field manager of everything that the controllers write.
+pub use selection::{Controllers, UnknownController};
+pub use stage::{StageError, Stages};
+
+/// The field manager of everything that the controllers of the controller manager write.
 const MANAGER: &str = "kube-controller-manager";
+
+/// The time between a change and the reaction of a controller. A client that writes an object and then writes back the
+/// answer succeeds within it.
+const STEP: Duration = Duration::from_millis(30);
+
+/// The options of [`crate::ApiServer::run_controllers_with`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ControllerOptions {
+    /// Which controllers run.
+    pub controllers: Controllers,
+    /// How objects change that match a stage; by default, only the simulated kubelets change Pods.
+    pub stages: Stages,
+    /// The CA certificate that is published in every namespace, in PEM. Without it, none is published.
+    pub(crate) ca_certificate: Option<String>,
+}
+
+impl ControllerOptions {
+    /// Sets which controllers run; all by default.
+    #[must_use]
+    pub fn with_controllers(self, controllers: Controllers) -> Self {
+        Self { controllers, ..self }
+    }
+
+    /// Sets the stages of objects; none by default.
+    #[must_use]
+    pub fn with_stages(self, stages: Stages) -> Self {
+        Self { stages, ..self }
+    }
+}
 
 /// A change of an object.
 #[derive(Clone, Copy)]
@@ -33,49 +99,95 @@ enum Change<'a> {
     Deleted(&'a StoredObject),
 }
 
-/// A controller, which observes every change and then acts on the current state.
-trait Controller: Send {
-    /// Records what a change requires.
-    fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>);
-
-    /// Does what the observed changes require. Its writes are observed as changes in turn.
-    fn reconcile(&mut self, state: &State);
+/// A change, as controllers observe it.
+struct Observation<'a> {
+    endpoint: &'a Arc<Endpoint>,
+    /// The built-in kind; `None` for kinds that only the general controllers use.
+    kind: Option<Kind>,
+    change: Change<'a>,
+    /// The time at which controllers react.
+    due: Instant,
 }
 
-/// Runs all controllers until `shutdown` is cancelled.
-pub(crate) async fn run(state: Arc<State>, shutdown: CancellationToken) {
-    let mut controllers: Vec<Box<dyn Controller>> = vec![
-        Box::new(service_accounts::ServiceAccounts::default()),
-        Box::new(aggregation::Aggregation::default()),
-        Box::new(workloads::Workloads::default()),
-        Box::new(kubelet::Kubelet::default()),
-        Box::new(namespaces::Namespaces::default()),
-        Box::new(garbage_collector::GarbageCollector::default()),
-    ];
+impl<'a> Observation<'a> {
+    fn object(&self) -> &'a StoredObject {
+        match self.change {
+            Change::Applied(object) | Change::Deleted(object) => object,
+        }
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self.change, Change::Deleted(_))
+    }
+}
+
+/// A controller, which observes every change, and acts on the current state when something is due.
+trait Controller: Send {
+    /// Queues what a change requires.
+    fn observe(&mut self, observation: &Observation<'_>);
+
+    /// Returns the time at which the next queued item is due.
+    fn next_due(&self) -> Option<Instant>;
+
+    /// Does what is due. Its writes are observed as changes in turn.
+    fn run(&mut self, state: &State, now: Instant);
+}
+
+/// Returns a future that runs the selected controllers until `shutdown` is cancelled. The simulated Node exists already
+/// before the future runs.
+pub(crate) fn run(
+    state: Arc<State>,
+    options: &ControllerOptions,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let takeover = crds::Takeover::new(Arc::clone(&state));
+    if options.controllers.contains(node::NAME) {
+        node::create_simulated_node(&state);
+    }
+    let controllers = selection::instantiate(options);
+    async move {
+        run_loop(&state, controllers, &shutdown).await;
+        drop(takeover);
+    }
+}
+
+async fn run_loop(state: &State, mut controllers: Vec<Box<dyn Controller>>, shutdown: &CancellationToken) {
     let mut feed = Feed::default();
     let mut changed = state.storage.subscribe();
     loop {
         changed.borrow_and_update();
-        let any_change = feed.read(&state, &mut |endpoint, change| {
+        let due = Instant::now() + STEP;
+        let any_change = feed.read(state, &mut |endpoint, change| {
+            let observation = Observation { endpoint, kind: Kind::of(endpoint), change, due };
             for controller in &mut controllers {
-                controller.observe(endpoint, change);
+                controller.observe(&observation);
             }
         });
         for controller in &mut controllers {
-            controller.reconcile(&state);
+            controller.run(state, Instant::now());
+        }
+        // There may be more to do already, but other tasks need to run, too.
+        tokio::task::yield_now().await;
+        if shutdown.is_cancelled() {
+            return;
         }
         if any_change {
-            // There may be more changes already, but other tasks need to run, too.
-            tokio::task::yield_now().await;
-            if shutdown.is_cancelled() {
-                return;
-            }
             continue;
         }
+        let next_due = controllers.iter().filter_map(|controller| controller.next_due()).min();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             changed = changed.changed() => if changed.is_err() { return },
+            () = sleep_until(next_due) => {}
         }
+    }
+}
+
+/// Waits until `due`, forever if there is no due time.
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }

@@ -1,46 +1,66 @@
 //! The namespace controller, after `k8s.io/kubernetes/pkg/controller/namespace`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::queue::Queue;
 use super::remaining_content::RemainingContent;
-use super::{Change, Controller, MANAGER};
+use super::{Change, Controller, MANAGER, Observation};
 use crate::meta;
-use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
 use crate::rest::strategy;
 use crate::rest::update::{self, UpdateTarget};
 use crate::state::State;
 
+/// The interval between attempts to delete an object whose deletion failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Deletes the content of namespaces that are being deleted, and finalizes namespaces without content.
 #[derive(Default)]
 pub(super) struct Namespaces {
     terminating: BTreeSet<Box<str>>,
+    queue: Queue<Box<str>>,
 }
 
 impl Controller for Namespaces {
-    fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
-        if !strategy::is_namespace(endpoint) {
+    fn observe(&mut self, observation: &Observation<'_>) {
+        let object = observation.object();
+        if !strategy::is_namespace(observation.endpoint) {
+            // What remains in a terminating namespace has changed.
+            if self.terminating.contains(&object.namespace) {
+                self.queue.add(object.namespace.clone(), observation.due);
+            }
             return;
         }
-        match change {
+        match observation.change {
             Change::Applied(namespace) if namespace.deleting => {
-                self.terminating.insert(namespace.name.clone())
+                self.terminating.insert(namespace.name.clone());
+                self.queue.add(namespace.name.clone(), observation.due);
             }
             Change::Applied(namespace) | Change::Deleted(namespace) => {
-                self.terminating.remove(&namespace.name)
+                self.terminating.remove(&namespace.name);
+                self.queue.remove(&namespace.name);
             }
-        };
+        }
     }
 
-    fn reconcile(&mut self, state: &State) {
-        for namespace in &self.terminating {
-            let remaining = delete_content(state, namespace);
+    fn next_due(&self) -> Option<Instant> {
+        self.queue.next_due()
+    }
+
+    fn run(&mut self, state: &State, now: Instant) {
+        for namespace in self.queue.take_due(now, usize::MAX) {
+            let remaining = delete_content(state, &namespace);
             if remaining.is_empty() {
-                finalize(state, namespace);
+                finalize(state, &namespace);
             } else {
-                update_status(state, namespace, &remaining);
+                update_status(state, &namespace, &remaining);
+                if !remaining.failures.is_empty() {
+                    self.queue.add(namespace, now + RETRY_INTERVAL);
+                }
             }
         }
     }

@@ -1,12 +1,10 @@
 //! The controller of default service accounts.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::{Change, Controller, MANAGER};
-use crate::registry::Endpoint;
+use super::queue::Queue;
+use super::{Change, Controller, MANAGER, Observation};
 use crate::request::options::WriteOptions;
 use crate::rest::create::create;
 use crate::rest::strategy;
@@ -18,30 +16,39 @@ const NAME: &str = "default";
 #[derive(Default)]
 pub(super) struct ServiceAccounts {
     /// Namespaces whose account may be missing.
-    pending: BTreeSet<Box<str>>,
+    pending: Queue<Box<str>>,
 }
 
 impl Controller for ServiceAccounts {
-    fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
-        match change {
+    fn observe(&mut self, observation: &Observation<'_>) {
+        let endpoint = observation.endpoint;
+        match observation.change {
             Change::Applied(object) if strategy::is_namespace(endpoint) && !object.deleting => {
-                self.pending.insert(object.name.clone());
+                self.pending.add(object.name.clone(), observation.due);
             }
             Change::Deleted(object)
                 if endpoint.group.is_empty()
                     && endpoint.resource.names.plural == "serviceaccounts"
                     && &*object.name == NAME =>
             {
-                self.pending.insert(object.namespace.clone());
+                self.pending.add(object.namespace.clone(), observation.due);
             }
             _ => {}
         }
     }
 
-    fn reconcile(&mut self, state: &State) {
+    fn next_due(&self) -> Option<Instant> {
+        self.pending.next_due()
+    }
+
+    fn run(&mut self, state: &State, now: Instant) {
+        let pending = self.pending.take_due(now, usize::MAX);
+        if pending.is_empty() {
+            return;
+        }
         let registry = state.registry();
         let Some(accounts) = registry.endpoint("", "v1", "serviceaccounts") else { return };
-        for namespace in std::mem::take(&mut self.pending) {
+        for namespace in pending {
             if accounts.resource.table.get(&namespace, NAME).is_some() {
                 continue;
             }

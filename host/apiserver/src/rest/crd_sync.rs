@@ -29,12 +29,17 @@ pub(crate) fn after_write(state: &State, endpoint: &Endpoint, name: &str, dry_ru
     };
     match crd {
         None => retry_name_conflicts(state),
-        Some(crd) if crd["metadata"]["deletionTimestamp"].is_string() => {
-            delete_custom_resources(state, name);
-            finish_deletion(state, name);
+        Some(crd) if crd["metadata"]["deletionTimestamp"].is_string() && !state.crds_finalized_later() => {
+            finalize(state, name);
         }
         Some(_) => {}
     }
+}
+
+/// Deletes the custom resources of a CRD that is being deleted, and the CRD once it has none left.
+pub(crate) fn finalize(state: &State, name: &str) {
+    delete_custom_resources(state, name);
+    finish_deletion(state, name);
 }
 
 /// Finishes the deletion of a CRD after its last custom resource was deleted.

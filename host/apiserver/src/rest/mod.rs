@@ -10,6 +10,7 @@ mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
 mod internal;
+pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod patch;
 mod pod_actions;

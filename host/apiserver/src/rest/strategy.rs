@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{defaults, pods, services};
+use super::{defaults, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -80,6 +80,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["serviceAccountName"] = json!("default");
             value["spec"]["serviceAccount"] = json!("default");
         }
+        ("batch", "jobs") => jobs::generate_selector(value),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
     }

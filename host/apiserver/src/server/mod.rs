@@ -26,7 +26,7 @@ pub use kubeconfig::KubeconfigError;
 pub use request_log::{RequestCount, RequestLog};
 pub use service::ApiService;
 
-use crate::controllers;
+use crate::controllers::{self, ControllerOptions};
 use crate::status::Status;
 use crate::user::User;
 
@@ -100,13 +100,27 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Starts the simulated controllers: garbage collection, namespace deletion, default service accounts, the status
-    /// of workloads, and the termination of pods. They stop when `shutdown` is cancelled; the handle then completes.
+    /// Starts all built-in controllers: workloads, garbage collection, namespaces, service accounts, endpoints, a
+    /// scheduler and simulated kubelets. They stop when `shutdown` is cancelled; the handle then completes.
     ///
     /// Without them the server behaves like kube-apiserver without a controller manager: owner references have no
     /// effect, and a namespace that is being deleted stays.
     pub fn run_controllers(&self, shutdown: CancellationToken) -> JoinHandle<()> {
-        tokio::spawn(controllers::run(Arc::clone(&self.inner.state), shutdown))
+        self.run_controllers_with(ControllerOptions::default(), shutdown)
+    }
+
+    /// Starts the selected controllers, like [`Self::run_controllers`].
+    ///
+    /// Timers follow tokio's time, and times in objects follow the server's clock; [`crate::TokioClock`] keeps both
+    /// in step when time is paused.
+    pub fn run_controllers_with(
+        &self,
+        options: ControllerOptions,
+        shutdown: CancellationToken,
+    ) -> JoinHandle<()> {
+        let ca_certificate = self.inner.transport.generated_ca_certificate();
+        let options = ControllerOptions { ca_certificate, ..options };
+        tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
     }
 
     /// Returns the fault injection of this server.

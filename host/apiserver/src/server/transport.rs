@@ -56,6 +56,11 @@ impl Transport {
         Ok(self.authority()?.map(|authority| authority.pem().to_owned()))
     }
 
+    /// Returns the CA certificate in PEM if one was generated already.
+    pub(super) fn generated_ca_certificate(&self) -> Option<String> {
+        self.authority.lock().as_ref().map(|authority| authority.pem().to_owned())
+    }
+
     fn authority(&self) -> Result<Option<Arc<Authority>>, CertificateError> {
         if !self.is_tls {
             return Ok(None);

@@ -47,6 +47,8 @@ pub(crate) struct Owner {
     pub name: Box<str>,
     pub uid: Box<str>,
     pub blocks_deletion: bool,
+    /// Whether the owner is the one that controls the object.
+    pub controller: bool,
 }
 
 impl StoredObject {
@@ -112,6 +114,7 @@ impl Owner {
             name: boxed(&reference["name"]),
             uid: boxed(&reference["uid"]),
             blocks_deletion: reference["blockOwnerDeletion"] == Value::Bool(true),
+            controller: reference["controller"] == Value::Bool(true),
         }
     }
 }

@@ -77,6 +77,24 @@ impl Table {
         (contents.objects(namespace), self.revision.current())
     }
 
+    /// Returns the objects of all namespaces, or of one, that meet a condition. The table is locked meanwhile, so the
+    /// condition must be quick and must not use the table.
+    pub(crate) fn select(
+        &self,
+        namespace: Option<&str>,
+        is_selected: impl Fn(&StoredObject) -> bool,
+    ) -> Vec<Arc<StoredObject>> {
+        let contents = self.contents.read();
+        let keep = |object: &&Arc<StoredObject>| is_selected(object);
+        match namespace {
+            Some(namespace) => {
+                let objects = contents.namespaces.get(namespace).into_iter().flat_map(BTreeMap::values);
+                objects.filter(keep).cloned().collect()
+            }
+            None => contents.namespaces.values().flat_map(BTreeMap::values).filter(keep).cloned().collect(),
+        }
+    }
+
     /// Returns the objects as they were at `revision`, reconstructed from the current state and the history.
     pub(crate) fn list_at(
         &self,

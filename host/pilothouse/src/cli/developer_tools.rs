@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, KubernetesVersion, TestFaults, Webhooks};
+use super::embedded_server::{Authorization, ControllerFlags, KubernetesVersion, TestFaults, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -78,6 +78,8 @@ pub(crate) struct Dev {
     pub(crate) version: KubernetesVersion,
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
+    #[command(flatten)]
+    pub(crate) controllers: ControllerFlags,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
     /// Compiler of plugins.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use pilothouse_apiserver::Controllers;
 
 use super::{AllowedHosts, listen_address};
 
@@ -45,6 +46,8 @@ pub(crate) struct Apiserver {
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
+    pub(crate) controllers: ControllerFlags,
+    #[command(flatten)]
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
@@ -68,6 +71,17 @@ pub(crate) struct KubernetesVersion {
 fn parse_minor_version(text: &str) -> Result<u16, String> {
     let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
     minor.ok_or_else(|| "expected a version such as 1.36".to_owned())
+}
+
+/// The flags of the built-in controllers.
+#[derive(Debug, Args)]
+pub(crate) struct ControllerFlags {
+    /// Built-in controllers to run: `default`, `none`, or names separated by commas. `*,-NAME` leaves one out.
+    #[arg(long, env = "PILOTHOUSE_CONTROLLERS", default_value = "default", value_name = "LIST")]
+    pub(crate) controllers: Controllers,
+    /// File with stages: how Pods and other objects change, and when, instead of becoming ready at once.
+    #[arg(long, env = "PILOTHOUSE_STAGES", value_name = "FILE")]
+    pub(crate) stages: Option<PathBuf>,
 }
 
 /// Whether the embedded API server calls webhooks.

@@ -3,18 +3,19 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{ApiServer, ControllerOptions, StageError, Stages};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::listen;
 use crate::cli::AllowedHosts;
-use crate::cli::embedded_server::{Apiserver, Authorization, KubernetesVersion, TestFaults};
+use crate::cli::embedded_server::{Apiserver, Authorization, ControllerFlags, KubernetesVersion, TestFaults};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
+    let controllers = controller_options(flags.controllers)?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;
     let server = build(&ApiServerFlags {
@@ -26,7 +27,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         faults: &flags.faults,
     });
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
-    let serving = start(&server, listener, &shutdown);
+    let serving = start(&server, listener, controllers, &shutdown);
     output::print_line(format_args!("API server  {}", server.url(address)));
     output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     shutdown.cancelled().await;
@@ -62,15 +63,29 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
         .build()
 }
 
-/// Starts serving on the listener, and starts the simulated controllers.
+/// Returns the options of the built-in controllers.
+///
+/// # Errors
+/// Errors if the file of stages cannot be read.
+pub(crate) fn controller_options(flags: ControllerFlags) -> Result<ControllerOptions, CommandError> {
+    let options = ControllerOptions::default().with_controllers(flags.controllers);
+    let Some(file) = flags.stages else { return Ok(options) };
+    let usage = |problem: String| CommandError::Usage(format!("--stages {}: {problem}", file.display()));
+    let text = std::fs::read_to_string(&file).map_err(|error| usage(error.to_string()))?;
+    let stages: Stages = text.parse().map_err(|error: StageError| usage(error.to_string()))?;
+    Ok(options.with_stages(stages))
+}
+
+/// Starts serving on the listener, and starts the built-in controllers.
 pub(crate) fn start(
     server: &ApiServer,
     listener: TcpListener,
+    controllers: ControllerOptions,
     shutdown: &CancellationToken,
 ) -> JoinHandle<()> {
     let (server, shutdown) = (server.clone(), shutdown.clone());
     tokio::spawn(async move {
-        let _controllers = server.run_controllers(shutdown.clone());
+        let _controllers = server.run_controllers_with(controllers, shutdown.clone());
         if let Err(error) = server.serve(listener, shutdown).await {
             tracing::error!("the embedded API server stopped: {error}");
         }

@@ -5,6 +5,7 @@
 //! `examples/target`. `tests/e2e/templates.rs` builds the templates of all languages.
 
 mod abi;
+mod apiserver;
 mod binary;
 mod build;
 mod bundle;

@@ -29,6 +29,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone(), &startup)?),
         None => None,
     };
+    let controllers = apiserver::controller_options(flags.controllers)?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let server = apiserver::build(&apiserver::ApiServerFlags {
@@ -41,7 +42,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     });
     let address = listen::local_address(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
-    let serving = apiserver::start(&server, api_listener, &shutdown);
+    let serving = apiserver::start(&server, api_listener, controllers, &shutdown);
     output::print_line(format_args!("API server  {}", server.url(address)));
     output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     output::print_line(format_args!("plugins     {}", flags.plugins.display()));

@@ -1,0 +1,22 @@
+//! The flags of `pilothouse apiserver`.
+
+use std::fs;
+
+use crate::binary::assert_fails;
+
+#[test]
+fn unknown_controller_is_refused_with_the_known_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = ["there is no controller \"deploymant\"", "deployment-controller", "--controllers"];
+    assert_fails(folder.path(), &["apiserver", "--controllers", "job,deploymant"], 2, &refused);
+}
+
+#[test]
+fn file_of_stages_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_fails(folder.path(), &["apiserver", "--stages", "none.yaml"], 2, &["--stages none.yaml"]);
+    let stage = "apiVersion: pilothouse.dev/v1alpha1\nkind: Stage\nmetadata: {name: a}\nspec: {resourceRef: {kind: Foo}}\n";
+    fs::write(folder.path().join("s.yaml"), stage).expect("written");
+    let refused = ["--stages s.yaml", "stage \"a\": resourceRef: Foo of v1 has no stages"];
+    assert_fails(folder.path(), &["apiserver", "--stages", "s.yaml"], 2, &refused);
+}
