@@ -386,3 +386,49 @@ async fn a_field_that_the_storage_version_lacks_is_not_stored() {
     assert_eq!(read["spec"], json!({"replicas": 1}), "the served version has no such field");
     assert_eq!(api.get(&format!("{FOOS}/a")).await.ok()["spec"], json!({"replicas": 1, "old": "x"}));
 }
+
+#[tokio::test]
+async fn default_of_the_status_is_set_on_a_new_object() {
+    let api = Api::new();
+    let mut crd = crd();
+    let status = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"];
+    status["default"] = json!({"replicas": 7});
+    api.post(CRDS, &crd).await.ok();
+    let mut sent = foo("a", &json!({}));
+    sent["status"] = json!({"replicas": 1});
+    let created = api.post(FOOS, &sent).await.ok();
+    assert_eq!(created["status"], json!({"replicas": 7}));
+    assert!(!created["metadata"]["managedFields"].to_string().contains("f:status"), "{created}");
+}
+
+#[tokio::test]
+async fn crd_without_a_served_version_is_accepted_and_its_objects_end_with_it() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let mut unserved = api.get(&format!("{CRDS}/foos.example.com")).await.ok();
+    for index in [0, 1] {
+        unserved["spec"]["versions"][index]["served"] = json!(false);
+    }
+    api.put(&format!("{CRDS}/foos.example.com"), &unserved).await.ok();
+    api.get(FOOS).await.fails(404, "NotFound");
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    api.post(CRDS, &crd()).await.ok();
+    assert_eq!(names(&api.get(FOOS).await.ok()), [""; 0]);
+}
+
+#[tokio::test]
+async fn crd_of_a_protected_group_has_the_condition_of_its_approval() {
+    let api = Api::new();
+    let mut protected = crd();
+    protected["metadata"]["name"] = json!("foos.example.k8s.io");
+    protected["spec"]["group"] = json!("example.k8s.io");
+    let refused = api.post(CRDS, &protected).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "metadata.annotations[api-approved.kubernetes.io]");
+    protected["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, for a test"});
+    let created = api.post(CRDS, &protected).await.ok();
+    let condition = &created["status"]["conditions"][2];
+    assert_eq!(
+        (&condition["type"], &condition["status"], &condition["reason"]),
+        (&json!("KubernetesAPIApprovalPolicyConformant"), &json!("False"), &json!("UnapprovedAnnotation"))
+    );
+}

@@ -239,7 +239,7 @@ async fn kubectl_deletes_namespaces_and_reads_server_information() {
     kubectl.ok("delete namespace n --timeout=300s").await;
     assert!(kubectl.fails("-n n create configmap b", "").await.contains("namespaces \"n\" not found"));
     assert_eq!(kubectl.ok("auth can-i create pods").await.trim(), "yes");
-    assert!(kubectl.ok("version").await.contains("Server Version: v1.32"));
+    assert!(kubectl.ok("version").await.contains("Server Version: v1.36"));
     assert!(kubectl.ok("api-resources").await.contains("deployments"));
     assert!(kubectl.ok("explain pod.spec.containers").await.contains("FIELD: containers"));
     assert!(kubectl.ok("get --raw /readyz").await.contains("ok"));

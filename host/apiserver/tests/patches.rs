@@ -123,3 +123,28 @@ async fn concurrent_patches_without_a_version_all_succeed() {
     let data = api.get(&core("configmaps/a")).await.ok()["data"].clone();
     assert_eq!(data.as_object().map(serde_json::Map::len), Some(50));
 }
+
+#[tokio::test]
+async fn apply_to_scale_sets_and_owns_the_replicas() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment()).await.ok();
+    let scale = |replicas: u32| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": replicas}});
+    let path = apps("deployments/d/scale?fieldManager=one&force=true");
+    let applied = api.apply(&path, &scale(4)).await.ok();
+    assert_eq!((&applied["kind"], &applied["spec"]["replicas"]), (&json!("Scale"), &json!(4)));
+    let scaled = api.get(&apps("deployments/d")).await.ok();
+    assert_eq!(scaled["spec"]["replicas"], 4);
+    let managers = scaled["metadata"]["managedFields"].as_array().expect("managers");
+    let one = managers.iter().find(|entry| entry["manager"] == "one").expect("an entry");
+    assert_eq!(
+        (&one["subresource"], &one["fieldsV1"]),
+        (&json!("scale"), &json!({"f:spec": {"f:replicas": {}}}))
+    );
+    let conflict = api.apply(&apps("deployments/d/scale?fieldManager=two"), &scale(5)).await;
+    assert_eq!(conflict.fails(409, "Conflict")["details"]["causes"][0]["field"], ".spec.replicas");
+    api.apply(&path, &scale(4)).await.ok();
+    let missing = apps("deployments/none/scale?fieldManager=one");
+    let mut other = scale(1);
+    other["metadata"]["name"] = json!("none");
+    api.apply(&missing, &other).await.fails(404, "NotFound");
+}

@@ -5,7 +5,9 @@ mod api;
 use api::{Api, apps, core, version};
 use bytes::Bytes;
 use http::Method;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 fn deployment(name: &str, replicas: u32) -> Value {
     json!({
@@ -384,4 +386,109 @@ async fn token_request_issues_a_jwt_for_the_service_account() {
     api.post(&path, &json!({"spec": {"expirationSeconds": 1}})).await.fails(422, "Invalid");
     api.post(&core("serviceaccounts/b/token"), &asked).await.fails(404, "NotFound");
     api.get(&path).await.fails(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
+async fn duplicate_members_of_json_are_rejected_or_warned_about() {
+    let api = Api::new();
+    let send = async |name: &str, validation: &str| {
+        let body =
+            format!(r#"{{"metadata": {{"name": "{name}"}}, "data": {{"a": "1", "a": "2"}}, "other": 1}}"#);
+        let path = core(&format!("configmaps?fieldValidation={validation}"));
+        api.send(Method::POST, &path, "application/json", body.into()).await
+    };
+    let refused = send("a", "Strict").await.fails(400, "BadRequest");
+    assert_eq!(
+        refused["message"],
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \
+         \"data.a\", unknown field \"other\""
+    );
+    let warned = send("b", "Warn").await;
+    assert_eq!(
+        warned.warnings,
+        [r#"299 - "duplicate field \"data.a\"""#, r#"299 - "unknown field \"other\"""#]
+    );
+    assert_eq!(warned.ok()["data"]["a"], "2");
+    assert_eq!(send("c", "Ignore").await.warnings, [""; 0]);
+}
+
+#[tokio::test]
+async fn yaml_is_served_to_clients_that_prefer_it() {
+    let api = Api::new();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"k": "yes"}})).await.ok();
+    let read = async |path: &str| {
+        let request = http::Request::get(path).header("accept", "application/yaml");
+        let request = request.body(Full::<Bytes>::default()).expect("a request");
+        let Ok(response) = api.server.service().oneshot(request).await;
+        let code = response.status().as_u16();
+        let kind = response.headers()["content-type"].to_str().expect("text").to_owned();
+        let Ok(body) = response.into_body().collect().await;
+        let value: Value = serde_saphyr::from_slice(&body.to_bytes()).expect("YAML");
+        (code, kind, value)
+    };
+    let (code, kind, value) = read(&core("configmaps/a")).await;
+    assert_eq!((code, kind.as_str(), &value["data"]["k"]), (200, "application/yaml", &json!("yes")));
+    let (_, _, list) = read(&core("configmaps")).await;
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+    let (code, _, status) = read(&core("configmaps/none")).await;
+    assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
+    let (code, _, _) = read(&core("configmaps?watch=true")).await;
+    assert_eq!(code, 406);
+}
+
+#[tokio::test]
+async fn addresses_and_node_ports_of_services_are_unique() {
+    let api = Api::new();
+    let service = |name: &str, spec: Value| {
+        let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            service["spec"][field] = value.clone();
+        }
+        service
+    };
+    let a = api.post(&core("services"), &service("a", json!({"type": "NodePort"}))).await.ok();
+    let (ip, port) = (a["spec"]["clusterIP"].clone(), a["spec"]["ports"][0]["nodePort"].clone());
+    let b = api.post(&core("services"), &service("b", json!({"type": "NodePort"}))).await.ok();
+    assert!(b["spec"]["clusterIP"] != ip && b["spec"]["ports"][0]["nodePort"] != port);
+    let taken =
+        api.post(&core("services"), &service("c", json!({"clusterIP": ip}))).await.fails(422, "Invalid");
+    assert_eq!(taken["details"]["causes"][0]["field"], "spec.clusterIPs");
+    let ports = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+    let taken = api.post(&core("services"), &service("c", ports)).await.fails(422, "Invalid");
+    assert_eq!(taken["details"]["causes"][0]["field"], "spec.ports[0].nodePort");
+    let updated = api.put(&core("services/a"), &service("a", json!({"type": "NodePort"}))).await.ok();
+    assert_eq!((&updated["spec"]["clusterIP"], &updated["spec"]["ports"][0]["nodePort"]), (&ip, &port));
+    let moved = service("a", json!({"clusterIP": "10.96.9.9"}));
+    api.merge(&core("services/a"), &moved).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn status_update_of_a_built_in_kind_changes_annotations() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment("d", 1)).await.ok();
+    let metadata = json!({"annotations": {"a": "b"}, "labels": {"no": "x"}});
+    let patch = json!({"metadata": metadata, "status": {"replicas": 1}});
+    let written = api.merge(&apps("deployments/d/status"), &patch).await.ok();
+    assert_eq!(written["metadata"]["annotations"], json!({"a": "b"}));
+    assert_eq!(written["metadata"].get("labels"), None);
+    assert!(written["metadata"]["managedFields"].is_array());
+}
+
+#[tokio::test]
+async fn workloads_need_containers_and_cron_jobs_a_valid_schedule() {
+    let api = Api::new();
+    let mut bare = deployment("d", 1);
+    bare["spec"]["template"].as_object_mut().expect("a template").remove("spec");
+    let refused = api.post(&apps("deployments"), &bare).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.template.spec.containers");
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({
+        "metadata": {"name": "j"}, "spec": {"schedule": "bad", "jobTemplate": {"spec": {"template": template}}},
+    });
+    let path = "/apis/batch/v1/namespaces/default/cronjobs";
+    let refused = api.post(path, &job).await.fails(422, "Invalid");
+    assert_eq!(
+        refused["message"],
+        "CronJob.batch \"j\" is invalid: spec.schedule: Invalid value: \"bad\": expected exactly 5 fields, found 1: [bad]"
+    );
 }

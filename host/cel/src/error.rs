@@ -46,9 +46,15 @@ pub enum EvaluationError {
     /// The operator does not take values of these types.
     #[error("invalid operand types for {0}")]
     Types(&'static str),
-    /// A number overflows, or is divided by zero.
-    #[error("a number overflows, or is divided by zero")]
+    /// A number overflows.
+    #[error("a number overflows")]
     Arithmetic,
+    /// A number is divided by zero.
+    #[error("a number is divided by zero")]
+    Division,
+    /// The remainder of a division by zero.
+    #[error("the remainder of a division by zero")]
+    Remainder,
     /// The function does not exist, or does not take these arguments.
     #[error("the function {0}() refuses its arguments")]
     Function(String),

@@ -133,6 +133,8 @@ pub(crate) fn arithmetic(
         ExecutionError::UnsupportedBinaryOperator(..) | ExecutionError::NoSuchOverload => {
             EvaluationError::Types(operator)
         }
+        ExecutionError::DivisionByZero(_) => EvaluationError::Division,
+        ExecutionError::RemainderByZero(_) => EvaluationError::Remainder,
         _ => EvaluationError::Arithmetic,
     })
 }

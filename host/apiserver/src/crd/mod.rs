@@ -3,6 +3,7 @@
 //! kube-apiserver spreads this over several controllers, each of which updates the CRD. Here the names are accepted and
 //! the custom resource is served before the response to the CRD's creation is sent.
 
+mod approval;
 mod conversion;
 pub(crate) mod endpoints;
 mod prepare;

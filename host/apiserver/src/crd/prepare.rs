@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::CLEANUP_FINALIZER;
+use super::{CLEANUP_FINALIZER, approval};
 use crate::meta;
 use crate::state::State;
 
@@ -29,7 +29,7 @@ pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: 
     crd["status"] = json!({
         "acceptedNames": accepted,
         "storedVersions": stored_versions(crd, &old_status),
-        "conditions": conditions(conflict, &old_status, now),
+        "conditions": conditions(crd, conflict, &old_status, now),
     });
     if crd["status"]["acceptedNames"].is_null() {
         crd["status"]["acceptedNames"] = json!({"kind": "", "plural": ""});
@@ -86,8 +86,8 @@ fn stored_versions(crd: &Value, old_status: &Value) -> Value {
     Value::Array(stored)
 }
 
-/// Returns the conditions, `NamesAccepted` and `Established` updated. An established CRD stays established.
-fn conditions(conflict: Option<(&'static str, String)>, old_status: &Value, now: &str) -> Value {
+/// Returns the conditions, with `NamesAccepted`, `Established` and that of the approval updated. An established CRD stays established.
+fn conditions(crd: &Value, conflict: Option<(&'static str, String)>, old_status: &Value, now: &str) -> Value {
     let established = old_status["conditions"]
         .as_array()
         .into_iter()
@@ -119,6 +119,9 @@ fn conditions(conflict: Option<(&'static str, String)>, old_status: &Value, now:
     let mut conditions = old_status["conditions"].as_array().cloned().unwrap_or_default();
     for (ty, status, reason, message) in updates {
         set_condition(&mut conditions, ty, status, reason, &message, now);
+    }
+    if let Some((status, reason, message)) = approval::condition(crd) {
+        set_condition(&mut conditions, approval::CONDITION, status, reason, &message, now);
     }
     Value::Array(conditions)
 }

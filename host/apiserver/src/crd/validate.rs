@@ -3,7 +3,7 @@
 use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
-use super::conversion;
+use super::{approval, conversion};
 use crate::meta;
 use crate::schema::{MAX_PATTERNS_SIZE, MAX_RULES_LENGTH, Schema, field, rules_length};
 use crate::status::Cause;
@@ -35,7 +35,7 @@ pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     validate_names(spec, &mut causes);
     validate_versions(spec, &mut causes);
     conversion::validate(&spec["conversion"], &mut causes);
-    validate_protected_group(crd, &group, &mut causes);
+    approval::validate(crd, old, &mut causes);
     if let Some(old) = old {
         validate_update(crd, old, &mut causes);
     }
@@ -102,10 +102,6 @@ fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
         let detail = "must have exactly one version marked as storage version";
         causes.push(field::invalid("spec.versions", &spec["versions"], detail));
     }
-    if !versions.iter().any(|version| version["served"] == true) {
-        let detail = "must have at least one version marked as served";
-        causes.push(field::invalid("spec.versions", &spec["versions"], detail));
-    }
 }
 
 /// Checks the schemas of all versions, whose rules and patterns are bounded together.
@@ -156,21 +152,6 @@ fn validate_scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
         let detail = "should be a json path under either .status or .spec";
         let path = format!("{at}.subresources.scale.labelSelectorPath");
         causes.push(field::invalid(&path, &scale["labelSelectorPath"], detail));
-    }
-}
-
-/// Requires the approval annotation of CRDs in the groups of the Kubernetes project: k8s.io, kubernetes.io and their
-/// subdomains.
-fn validate_protected_group(crd: &Value, group: &str, causes: &mut Vec<Cause>) {
-    const APPROVED: &str = "api-approved.kubernetes.io";
-    let protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')));
-    let approval = crd["metadata"]["annotations"][APPROVED].as_str().unwrap_or_default();
-    if protected && approval.is_empty() {
-        let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
-                      https://github.com/kubernetes/enhancements/pull/1111";
-        causes.push(field::required("metadata.annotations[api-approved.kubernetes.io]", detail));
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Subresource<'a> {
 
 /// Returns the subresources of an endpoint.
 pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
-    let of_kind = |name, verbs| Subresource {
+    let of_kind = |name, verbs: &'static [&'static str]| Subresource {
         name,
         group: &endpoint.group,
         version: &endpoint.version,
@@ -25,6 +25,13 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
         verbs,
     };
     let mut subresources = Vec::new();
+    if endpoint.is_core("pods") {
+        subresources.push(Subresource { kind: "Binding", ..of_kind("binding", &["create"]) });
+        subresources.push(of_kind("ephemeralcontainers", &["get", "patch", "update"]));
+        let eviction = of_kind("eviction", &["create"]);
+        subresources.push(Subresource { group: "policy", kind: "Eviction", ..eviction });
+        subresources.push(of_kind("resize", &["get", "patch", "update"]));
+    }
     if endpoint.require_subresource("finalize").is_ok() {
         subresources.push(of_kind("finalize", &["update"]));
     }

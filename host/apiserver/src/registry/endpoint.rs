@@ -141,6 +141,7 @@ impl Endpoint {
             "scale" => self.scale.is_some(),
             "finalize" => self.is_core("namespaces"),
             "token" => self.is_core("serviceaccounts"),
+            "binding" | "ephemeralcontainers" | "eviction" | "resize" => self.is_core("pods"),
             _ => false,
         };
         if served { Ok(()) } else { Err(Status::no_such_resource()) }

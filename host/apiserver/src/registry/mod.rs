@@ -85,6 +85,12 @@ impl Registry {
         self.group_version(group, version)?.endpoints.get(plural)
     }
 
+    /// Returns whether any version of a resource is served.
+    pub(crate) fn serves(&self, group: &str, plural: &str) -> bool {
+        let mut versions = self.groups.get(group).into_iter().flat_map(|group| &group.versions);
+        versions.any(|version| version.endpoints.contains_key(plural))
+    }
+
     /// Returns the endpoint of a kind, as owner references and role references name it.
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Endpoint>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -44,6 +44,11 @@ impl MediaRange<'_> {
         self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
+    /// Whether the media range is YAML.
+    fn is_yaml(&self) -> bool {
+        self.kind == "application/yaml"
+    }
+
     /// Whether the media range includes JSON.
     pub(crate) fn takes_json(&self) -> bool {
         matches!(self.kind, "application/json" | "application/*" | "*/*")
@@ -69,7 +74,7 @@ fn parse_form(accept: &str) -> Result<Form, Status> {
     if ranges.is_empty() {
         return Ok(Form::Plain);
     }
-    let served = ranges.iter().filter(|range| range.takes_json()).find_map(|range| {
+    let served = ranges.iter().filter(|range| range.takes_json() || range.is_yaml()).find_map(|range| {
         let version = range.parameter("v");
         match range.parameter("as") {
             "" => Some(Form::Plain),
@@ -78,7 +83,15 @@ fn parse_form(accept: &str) -> Result<Form, Status> {
             _ => None,
         }
     });
-    served.ok_or_else(|| Status::not_acceptable(&["application/json"]))
+    served.ok_or_else(|| Status::not_acceptable(&["application/json", "application/yaml"]))
+}
+
+/// Whether the client prefers YAML to JSON.
+pub(crate) fn prefers_yaml(accept: &str) -> bool {
+    ranges(accept)
+        .into_iter()
+        .find(|range| range.takes_json() || range.is_yaml())
+        .is_some_and(|range| range.is_yaml())
 }
 
 #[cfg(test)]
@@ -97,6 +110,15 @@ mod tests {
             parse_form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
             Ok(Form::Metadata)
         );
+    }
+
+    #[test]
+    fn yaml_is_preferred_if_it_comes_before_json() {
+        assert!(prefers_yaml("application/yaml"));
+        assert!(prefers_yaml("text/html, application/yaml, application/json"));
+        assert!(!prefers_yaml("application/json, application/yaml"));
+        assert!(!prefers_yaml(""));
+        assert_eq!(parse_form("application/yaml;as=Table;v=v1;g=meta.k8s.io"), Ok(Form::Table));
     }
 
     #[test]

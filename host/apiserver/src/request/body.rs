@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::Value;
 
-use super::Request;
+use super::{Request, duplicates};
 use crate::registry::Endpoint;
 use crate::schema::decode_protobuf;
 use crate::status::Status;
@@ -35,10 +35,27 @@ pub(crate) fn decode(request: &Request) -> Result<Value, Status> {
 
 /// Parses JSON; the error contains line and column.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
-    serde_json::from_slice(body).map_err(|error| {
-        let problem = if body.is_empty() { "the body is empty".to_owned() } else { error.to_string() };
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
-    })
+    serde_json::from_slice(body).map_err(|error| json_error(body, &error))
+}
+
+fn json_error(body: &[u8], error: &serde_json::Error) -> Status {
+    let problem = if body.is_empty() { "the body is empty".to_owned() } else { error.to_string() };
+    Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
+}
+
+/// Decodes an object as [`decode_object`] does. Returns the paths of the members that occur more than once, too, if the
+/// body is JSON.
+pub(crate) fn decode_object_strictly(
+    request: &Request,
+    endpoint: &Endpoint,
+) -> Result<(Value, Vec<String>), Status> {
+    if content_type(request) != "application/json" {
+        return Ok((decode_object(request, endpoint)?, Vec::new()));
+    }
+    let (mut value, duplicates) =
+        duplicates::parse(&request.body).map_err(|error| json_error(&request.body, &error))?;
+    check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
+    Ok((value, duplicates))
 }
 
 /// Parses one YAML document; the error contains line and column.

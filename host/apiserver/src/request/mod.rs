@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod body;
+mod duplicates;
 pub(crate) mod options;
 pub(crate) mod path;
 mod selection;

@@ -2,6 +2,7 @@
 
 mod body;
 mod listing;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 
@@ -120,6 +121,14 @@ fn metadata_only(mut object: Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take(),
     })
+}
+
+/// Returns the response with the `Status` of a request that has no other result.
+pub(crate) fn success(code: StatusCode) -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16(),
+    });
+    json_value(code, &status)
 }
 
 /// Returns the response with the `Status` of a completed deletion.

@@ -21,16 +21,41 @@ pub(crate) fn decode(
     let unknown: Vec<String> =
         schema.prune(value).into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     if validation == FieldValidation::Strict && !unknown.is_empty() {
-        let problem = format!("strict decoding error: {}", unknown.join(", "));
-        let (kind, version) = (endpoint.kind(), &endpoint.version);
-        return Err(Status::bad_request(if schema.is_built_in() {
-            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
-        } else {
-            problem
-        }));
+        return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
+}
+
+/// Rejects an object with duplicate members, or returns a warning for each, as `validation` demands.
+pub(crate) fn check_duplicates(
+    endpoint: &Endpoint,
+    value: &Value,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let mut problems: Vec<String> =
+        duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            problems.extend(endpoint.schema.iter().flat_map(|schema| schema.unknown_fields(value)));
+            Err(strict_error(endpoint, &problems))
+        }
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict | FieldValidation::Warn => Ok(problems),
+    }
+}
+
+/// Returns the error for unknown and duplicate fields.
+fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
+    let problem = format!("strict decoding error: {}", problems.join(", "));
+    let (kind, version) = (endpoint.kind(), &endpoint.version);
+    let is_built_in = endpoint.schema.as_ref().is_some_and(|schema| schema.is_built_in());
+    Status::bad_request(if is_built_in {
+        format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
+    } else {
+        problem
+    })
 }
 
 /// Decodes an object that admission changed. Its type remains that of the endpoint.

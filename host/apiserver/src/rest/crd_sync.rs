@@ -81,6 +81,12 @@ fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
                 // Closing the table ends the watches of the resource, which is no longer served.
                 previous.resource.table.close();
                 state.storage.drop_table(&previous.group, &previous.resource.names.plural);
+            } else if crd.is_none()
+                && let Some((plural, group)) = name.split_once('.')
+                && !registry.serves(group, plural)
+            {
+                // A CRD without a served version had no endpoint, but its objects must not outlive it.
+                state.storage.drop_table(group, plural);
             }
         }
     }

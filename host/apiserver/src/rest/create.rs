@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
-use super::{WriteResult, admit, crd_sync, strategy};
+use super::{WriteResult, admit, crd_sync, defaults, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -87,6 +87,7 @@ async fn create_tracked(
         if !tracked {
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
+        defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
         if admission.is_active() {
             let write = write_request(endpoint, namespace, &name, options);

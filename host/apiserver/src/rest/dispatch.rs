@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, create, patch, pods, review, scale, token};
+use super::{WriteResult, admit, create, patch, pod_actions, pods, review, scale, token};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -60,6 +60,7 @@ pub(crate) async fn resource(
     }
     let answer = match verb {
         _ if path.subresource.as_deref() == Some("token") => call.token().await,
+        _ if matches!(path.subresource.as_deref(), Some("binding" | "eviction")) => call.pod_action().await,
         Verb::Get => call.get().await,
         Verb::List => call.list().await,
         Verb::Watch => call.watch(),
@@ -152,10 +153,12 @@ impl Call<'_> {
 
     async fn create(&self) -> Result<Answer, Status> {
         let options = self.write_options("CreateOptions")?;
-        let value = body::decode_object(self.request, self.endpoint)?;
+        let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
+        let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
         let (namespace, admission) = (self.namespace(), &self.admission);
-        let written =
+        let mut written =
             create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await?;
+        drop(written.warnings.splice(..0, warnings));
         self.write_response(written).await
     }
 
@@ -175,7 +178,8 @@ impl Call<'_> {
             let written = self.write_update(target, &options, change).await?;
             return self.write_response(written).await;
         }
-        let mut value = body::decode_object(self.request, endpoint)?;
+        let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
+        let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
         self.check_identity(&mut value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
@@ -188,7 +192,8 @@ impl Call<'_> {
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
         let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
-        let written = self.write_update(target, &options, change).await?;
+        let mut written = self.write_update(target, &options, change).await?;
+        drop(written.warnings.splice(..0, warnings));
         self.write_response(written).await
     }
 
@@ -287,6 +292,20 @@ impl Call<'_> {
         let token_request = self.admit_posted(body::decode(self.request)?).await?;
         let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
+    }
+
+    /// Binds a Pod to a Node, or evicts it.
+    async fn pod_action(&self) -> Result<Answer, Status> {
+        if self.request.method != Method::POST {
+            return Err(Status::method_not_allowed(self.request.method.as_str()));
+        }
+        let options = self.write_options("CreateOptions")?;
+        let body = self.admit_posted(body::decode(self.request)?).await?;
+        match self.path.subresource.as_deref() {
+            Some("binding") => pod_actions::bind(self.state, self.endpoint, self.key(), body, &options)?,
+            _ => pod_actions::evict(self.state, self.endpoint, self.key(), body, &options)?,
+        }
+        Ok(respond::success(StatusCode::CREATED))
     }
 
     /// Lets admission change or refuse an object that is posted to a subresource, such as a TokenRequest. Returns the object.

@@ -6,15 +6,18 @@
 pub(crate) mod admit;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
+mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
 mod internal;
 pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod patch;
+mod pod_actions;
 pub(crate) mod pods;
 pub(crate) mod review;
 pub(crate) mod scale;
+mod services;
 pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod update;

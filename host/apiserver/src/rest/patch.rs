@@ -156,8 +156,9 @@ async fn apply_patch(
     let target = UpdateTarget::from_subresource(path.subresource.as_deref());
     let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
     if target == UpdateTarget::Scale {
-        let accepted: Vec<&str> = ACCEPTED.iter().copied().filter(|kind| !kind.contains("apply")).collect();
-        return Err(Status::unsupported_media_type("application/apply-patch+yaml", &accepted));
+        let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+        body::check_type(&mut config, endpoint, scale::API_VERSION, scale::KIND)?;
+        config = scale::applied_object(endpoint, paths, &config)?;
     }
     body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
     let given = meta::text(&config, "name").to_owned();

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::strategy::qos_class;
 use crate::registry::Endpoint;
 use crate::schema::field;
 use crate::status::{Cause, Status};
@@ -11,6 +12,9 @@ use crate::status::{Cause, Status};
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                        `spec.tolerations` (only additions to existing tolerations),\
                        `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// The field of the ephemeral containers.
+const EPHEMERAL: &str = "ephemeralContainers";
 
 /// The subresources that a kubelet serves.
 const CONTAINER_SUBRESOURCES: [&str; 4] = ["log", "exec", "attach", "portforward"];
@@ -57,6 +61,69 @@ pub(crate) fn validate_update(old: &Value, new: &Value) -> Vec<Cause> {
         causes.push(field::forbidden("spec", &detail));
     }
     causes
+}
+
+/// Copies the ephemeral containers, which `/ephemeralcontainers` changes and nothing else.
+pub(super) fn copy_ephemeral_containers(from: &Value, to: &mut Value) {
+    let Some(spec) = to["spec"].as_object_mut() else { return };
+    match from["spec"].get(EPHEMERAL) {
+        Some(list) => drop(spec.insert(EPHEMERAL.to_owned(), list.clone())),
+        None => drop(spec.remove(EPHEMERAL)),
+    }
+}
+
+/// Copies the resources of containers by name, which `/resize` changes and nothing else.
+pub(super) fn copy_resources(from: &Value, to: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        let targets = to["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for target in targets.into_iter().flatten() {
+            let source = items(&from["spec"][list]).iter().find(|source| source["name"] == target["name"]);
+            for field in ["resources", "resizePolicy"] {
+                if let Some(value) = source.and_then(|source| source.get(field)) {
+                    target[field] = value.clone();
+                }
+            }
+        }
+    }
+}
+
+/// Returns what is invalid in an update of a pod's ephemeral containers: they can only be added.
+pub(super) fn validate_ephemeral_containers(old: &Value, new: &Value) -> Vec<Cause> {
+    const PATH: &str = "spec.ephemeralContainers";
+    let (before, after) = (items(&old["spec"][EPHEMERAL]), items(&new["spec"][EPHEMERAL]));
+    let mut causes = Vec::new();
+    for container in before {
+        let name = container["name"].as_str().unwrap_or_default();
+        let problem = match after.iter().find(|other| other["name"] == name) {
+            None => "removed",
+            Some(other) if other != container => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {name:?} may not be {problem}\n");
+        causes.push(field::forbidden(PATH, &detail));
+    }
+    let mut names: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|list| items(&new["spec"][list]))
+        .map(|c| &c["name"])
+        .collect();
+    for (index, container) in after.iter().enumerate() {
+        let at = field::child(&field::index(PATH, index), "name");
+        if container["name"].as_str().is_none_or(str::is_empty) {
+            causes.push(field::required(&at, ""));
+        } else if names.contains(&&container["name"]) {
+            causes.push(field::duplicate(&at, &container["name"]));
+        }
+        names.push(&container["name"]);
+    }
+    causes
+}
+
+/// Returns what is invalid in a resize of a pod: its quality-of-service class cannot change.
+pub(super) fn validate_resize(old: &Value, new: &Value) -> Vec<Cause> {
+    let (before, after) = (qos_class(&old["spec"]), qos_class(&new["spec"]));
+    let detail = "Pod QOS Class may not change as a result of resizing";
+    if before == after { Vec::new() } else { vec![field::invalid("spec", &Value::from(after), detail)] }
 }
 
 /// Returns the immutable fields of the specification that changed.
@@ -189,6 +256,46 @@ mod tests {
         ] {
             assert_eq!(rejected_fields(&old, pointer, value), [field], "{pointer}");
         }
+    }
+
+    #[test]
+    fn ephemeral_containers_can_only_be_added() {
+        let with = |list: Value| {
+            let mut changed = pod();
+            copy_ephemeral_containers(
+                &json!({"spec": {"ephemeralContainers": list, "nodeName": "m"}}),
+                &mut changed,
+            );
+            changed
+        };
+        let one = with(json!([{"name": "debug", "image": "i"}]));
+        assert_eq!(one["spec"]["nodeName"], "n");
+        let messages = |old: &Value, new: &Value| -> Vec<String> {
+            validate_ephemeral_containers(old, new).into_iter().map(|cause| cause.message).collect()
+        };
+        assert_eq!(messages(&pod(), &one), [""; 0]);
+        let removed = "Forbidden: existing ephemeral containers \"debug\" may not be removed\n";
+        assert_eq!(messages(&one, &with(json!([]))), [removed]);
+        let changed = with(json!([{"name": "debug", "image": "j"}]));
+        assert!(messages(&one, &changed)[0].contains("may not be changed"));
+        assert_eq!(messages(&pod(), &with(json!([{"name": "c"}]))), ["Duplicate value: \"c\""]);
+    }
+
+    #[test]
+    fn resize_changes_resources_only_and_keeps_the_class() {
+        let resources = json!({"requests": {"cpu": "2"}});
+        let mut old = pod();
+        old["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+        let mut new = old.clone();
+        let wish = json!({"spec": {"containers": [{"name": "c", "image": "other", "resources": resources}]}});
+        copy_resources(&wish, &mut new);
+        assert_eq!(
+            new["spec"]["containers"][0],
+            json!({"name": "c", "image": "i:1", "resources": resources})
+        );
+        assert!(validate_resize(&old, &new).is_empty());
+        new["spec"]["containers"][0]["resources"] = json!({});
+        assert_eq!(validate_resize(&old, &new)[0].field, "spec");
     }
 
     #[test]

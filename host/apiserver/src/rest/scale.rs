@@ -40,8 +40,43 @@ pub(crate) fn set_replicas(
     object: &Value,
     scale: &Value,
 ) -> Result<Value, Status> {
+    let number = replicas(endpoint, meta::text(object, "name"), scale)?;
+    let mut object = object.clone();
+    set_path(&mut object, &paths.spec_replicas, number.into());
+    let version = meta::text(scale, "resourceVersion").to_owned();
+    let uid = meta::text(scale, "uid").to_owned();
+    let metadata = meta::metadata_mut(&mut object);
+    metadata.insert("resourceVersion".into(), version.into());
+    if !uid.is_empty() {
+        metadata.insert("uid".into(), uid.into());
+    }
+    Ok(object)
+}
+
+/// Returns the configuration of the object itself for an applied Scale: its metadata and its replicas.
+pub(crate) fn applied_object(
+    endpoint: &Endpoint,
+    paths: &ScalePaths,
+    scale: &Value,
+) -> Result<Value, Status> {
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion"] {
+        if let Some(value) = scale["metadata"].get(name) {
+            metadata.insert(name.into(), value.clone());
+        }
+    }
+    let mut config =
+        json!({"apiVersion": endpoint.api_version, "kind": endpoint.kind(), "metadata": metadata});
+    if !scale["spec"]["replicas"].is_null() {
+        let number = replicas(endpoint, meta::text(scale, "name"), scale)?;
+        set_path(&mut config, &paths.spec_replicas, number.into());
+    }
+    Ok(config)
+}
+
+/// Returns the replicas of a Scale: 0 if they are absent.
+fn replicas(endpoint: &Endpoint, name: &str, scale: &Value) -> Result<i64, Status> {
     let replicas = &scale["spec"]["replicas"];
-    let name = meta::text(object, "name");
     let number = match replicas {
         Value::Null => 0,
         other => other.as_i64().ok_or_else(|| {
@@ -53,23 +88,19 @@ pub(crate) fn set_replicas(
         let cause = field::invalid("spec.replicas", replicas, detail);
         return Err(Status::invalid(endpoint.resource_ref(), name, vec![cause]));
     }
-    let mut object = object.clone();
-    let mut field = &mut object;
-    for part in paths.spec_replicas.split('.') {
+    Ok(number)
+}
+
+/// Sets the field at a path such as `spec.replicas`.
+fn set_path(object: &mut Value, path: &str, value: Value) {
+    let mut field = object;
+    for part in path.split('.') {
         if !field.is_object() {
             *field = Value::Object(Map::new());
         }
         field = &mut field[part];
     }
-    *field = number.into();
-    let version = meta::text(scale, "resourceVersion").to_owned();
-    let uid = meta::text(scale, "uid").to_owned();
-    let metadata = meta::metadata_mut(&mut object);
-    metadata.insert("resourceVersion".into(), version.into());
-    if !uid.is_empty() {
-        metadata.insert("uid".into(), uid.into());
-    }
-    Ok(object)
+    *field = value;
 }
 
 fn selector(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> String {

@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{jobs, pods};
+use super::{defaults, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -62,13 +62,20 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             }
         }
     }
+    if endpoint.resource.custom.is_some()
+        && endpoint.has_status
+        && let Some(schema) = &endpoint.schema
+    {
+        // The status that the client sent is gone, but not the default of the status.
+        schema.apply_defaults(value);
+    }
     match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
         ("", "namespaces") => {
             value["spec"]["finalizers"] = json!(["kubernetes"]);
             label_with_name(value);
         }
         ("", "secrets") => encode_string_data(value),
-        ("", "services") => assign_cluster_ip(state, value),
+        ("", "services") => services::allocate(endpoint, value),
         ("", "pods") if value["spec"]["serviceAccountName"].is_null() => {
             value["spec"]["serviceAccountName"] = json!("default");
             value["spec"]["serviceAccount"] = json!("default");
@@ -92,17 +99,17 @@ pub(crate) fn prepare_update(
             new["spec"] = old["spec"].clone();
             label_with_name(new);
         }
-        ("", "pods") if target == UpdateTarget::Object => return pods::validate_update(old, new),
+        ("", "pods") if target == UpdateTarget::Object => {
+            defaults::on_pod_update(old, new);
+            return pods::validate_update(old, new);
+        }
+        ("", "pods") if target == UpdateTarget::EphemeralContainers => {
+            return pods::validate_ephemeral_containers(old, new);
+        }
+        ("", "pods") if target == UpdateTarget::Resize => return pods::validate_resize(old, new),
         ("", "secrets") => encode_string_data(new),
         ("", "services") if target == UpdateTarget::Object => {
-            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
-            {
-                let absent = new["spec"][field].as_str().is_none_or(str::is_empty)
-                    && new["spec"][field].as_array().is_none_or(Vec::is_empty);
-                if absent && let Some(before) = old["spec"].get(field) {
-                    new["spec"][field] = before.clone();
-                }
-            }
+            return services::prepare_update(endpoint, old, new);
         }
         ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());
@@ -114,9 +121,38 @@ pub(crate) fn prepare_update(
     Vec::new()
 }
 
+/// Returns the metadata after an update of the status. Only custom resources keep all of it; built-in kinds keep what
+/// their status strategy resets.
+pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &Value) -> Value {
+    let kept: &[&str] = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        _ if endpoint.resource.custom.is_some() => return old["metadata"].clone(),
+        ("apps", "deployments") => &["labels"],
+        ("", "pods") => &["ownerReferences"],
+        ("storage.k8s.io" | "admissionregistration.k8s.io", _) => {
+            &["labels", "annotations", "finalizers", "ownerReferences"]
+        }
+        _ => &[],
+    };
+    let mut metadata = new["metadata"].clone();
+    for field in kept.iter().chain(&["managedFields"]) {
+        match (metadata.as_object_mut(), old["metadata"].get(*field)) {
+            (Some(metadata), Some(value)) => drop(metadata.insert((*field).to_owned(), value.clone())),
+            (Some(metadata), None) => drop(metadata.remove(*field)),
+            (None, _) => {}
+        }
+    }
+    metadata
+}
+
 /// Returns what is invalid in a new object beyond its schema.
 pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
-    if is_crd(endpoint) { crd::validate(value, None) } else { validate_admission(value, endpoint) }
+    if is_crd(endpoint) {
+        crd::validate(value, None)
+    } else if endpoint.is_core("services") {
+        services::validate(endpoint, value, None)
+    } else {
+        validate_admission(value, endpoint)
+    }
 }
 
 /// Returns what is invalid in a webhook configuration, a policy or a binding.
@@ -169,30 +205,9 @@ fn encode_string_data(secret: &mut Value) {
     }
 }
 
-/// Assigns a cluster IP to a Service, unless it already has one or is of type ExternalName.
-fn assign_cluster_ip(state: &State, service: &mut Value) {
-    let spec = &mut service["spec"];
-    if spec["type"] == "ExternalName" {
-        return;
-    }
-    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
-        // From 10.96.0.0/12, kubeadm's default. The number of writes so far makes collisions rare.
-        let number = state.storage.revision() % 0xF_FFFE + 1;
-        spec["clusterIP"] =
-            format!("10.{}.{}.{}", 96 + (number >> 16), (number >> 8) & 0xFF, number & 0xFF).into();
-    }
-    spec["clusterIPs"] = json!([spec["clusterIP"]]);
-    if spec["ipFamilies"].is_null() {
-        spec["ipFamilies"] = json!(["IPv4"]);
-    }
-    if spec["ipFamilyPolicy"].is_null() {
-        spec["ipFamilyPolicy"] = json!("SingleStack");
-    }
-}
-
-/// Returns the quality-of-service class: `Guaranteed` if every container's limits equal its requests, `BestEffort` if
+/// Returns the quality-of-service class of a Pod: `Guaranteed` if every container's limits equal its requests, `BestEffort` if
 /// there are none, else `Burstable`.
-fn qos_class(spec: &Value) -> &'static str {
+pub(super) fn qos_class(spec: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
         .iter()
         .flat_map(|list| spec[list].as_array().into_iter().flatten())

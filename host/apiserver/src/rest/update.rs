@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
-use super::{WriteResult, admit, crd_sync, scale, strategy};
+use super::{WriteResult, admit, crd_sync, pods, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -27,6 +27,12 @@ pub(crate) enum UpdateTarget {
     Status,
     /// A namespace's `spec.finalizers`.
     Finalize,
+    /// The node of a Pod and its annotations, through `/binding`.
+    Binding,
+    /// The ephemeral containers of a Pod.
+    EphemeralContainers,
+    /// The resources of a Pod's containers.
+    Resize,
     /// The replicas, through `/scale`. Validated like [`Self::Object`], and increments the generation like it.
     Scale,
 }
@@ -37,6 +43,8 @@ impl UpdateTarget {
         match subresource {
             Some("status") => Self::Status,
             Some("finalize") => Self::Finalize,
+            Some("ephemeralcontainers") => Self::EphemeralContainers,
+            Some("resize") => Self::Resize,
             Some("scale") => Self::Scale,
             _ => Self::Object,
         }
@@ -47,6 +55,9 @@ impl UpdateTarget {
             Self::Object => "",
             Self::Status => "status",
             Self::Finalize => "finalize",
+            Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
             Self::Scale => "scale",
         }
     }
@@ -256,10 +267,12 @@ fn prepare(
     let mut causes = check_added_finalizers(old, new);
     meta::keep_server_fields(old, new);
     keep_fields_outside_target(endpoint, target, old, new);
-    if target == UpdateTarget::Object || target == UpdateTarget::Status {
+    if !matches!(target, UpdateTarget::Finalize | UpdateTarget::Scale) {
         causes.extend(strategy::prepare_update(state, endpoint, target, old, new));
     }
-    if target != UpdateTarget::Status && increments_generation(endpoint, old, new) {
+    if !matches!(target, UpdateTarget::Status | UpdateTarget::Binding)
+        && increments_generation(endpoint, old, new)
+    {
         meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
     causes
@@ -293,10 +306,24 @@ fn keep_fields_outside_target(endpoint: &Endpoint, target: UpdateTarget, old: &V
                 copy_field(old, new, "status");
             }
         }
+        UpdateTarget::Binding => {}
+        UpdateTarget::EphemeralContainers | UpdateTarget::Resize => {
+            let managed = new["metadata"]["managedFields"].take();
+            let mut merged = old.clone();
+            match target {
+                UpdateTarget::Resize => pods::copy_resources(new, &mut merged),
+                _ => pods::copy_ephemeral_containers(new, &mut merged),
+            }
+            if !managed.is_null() {
+                meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);
+            }
+            *new = merged;
+        }
         UpdateTarget::Status | UpdateTarget::Finalize => {
             let managed = new["metadata"]["managedFields"].take();
             let mut merged = old.clone();
             if target == UpdateTarget::Status {
+                merged["metadata"] = strategy::metadata_of_status_update(endpoint, old, new);
                 copy_field(new, &mut merged, "status");
             } else {
                 merged["spec"] = new["spec"].take();

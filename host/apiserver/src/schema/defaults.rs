@@ -15,10 +15,21 @@ impl Schema {
     /// Sets the defaults of absent fields, and rewrites the quantities of built-in kinds to canonical form. Idempotent.
     pub fn apply_defaults(&self, object: &mut Value) {
         if self.is_built_in() {
+            self.add_spec(object);
             canonicalize_quantities(object, self.root());
             default_built_in(object, self.root());
         } else {
             default_custom(object, self.root());
+        }
+    }
+
+    /// Adds an absent `spec`, which Go's encoder writes even if it is empty.
+    fn add_spec(&self, object: &mut Value) {
+        let is_struct = self.root().field("spec").is_some_and(|spec| spec.node().definition.is_some());
+        if let Value::Object(object) = object
+            && is_struct
+        {
+            set_if_absent(object, "spec", || json!({}));
         }
     }
 
@@ -169,6 +180,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         }
         "io.k8s.api.core.v1.Pod" => default_pod(object),
         "io.k8s.api.core.v1.PodSpec" => default_pod_spec(object),
+        "io.k8s.api.core.v1.PodTemplateSpec" => set_if_absent(object, "spec", || json!({})),
         "io.k8s.api.core.v1.Volume" if object.keys().all(|name| name == "name") => {
             object.insert("emptyDir".into(), json!({}));
         }

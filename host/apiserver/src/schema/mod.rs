@@ -6,6 +6,7 @@
 mod builtin;
 mod cel;
 mod correlation;
+mod cron;
 mod decode;
 mod defaults;
 pub mod field;

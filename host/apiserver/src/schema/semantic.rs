@@ -7,7 +7,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::builtin::BuiltinKind;
-use super::{field, names, rbac};
+use super::{cron, field, names, rbac};
 use crate::status::Cause;
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
@@ -92,6 +92,8 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> V
         ("batch", "CronJob") => {
             let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
             validate_job_spec(template, "spec.jobTemplate.spec", &mut causes);
+            let before = old.map_or("", |old| text(old, "/spec/schedule"));
+            validate_schedule(text(spec, "/schedule"), before, &mut causes);
         }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             causes.extend(rbac::validate_role(new, kind.kind == "ClusterRole"));
@@ -263,6 +265,19 @@ fn validate_job_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(field::required(&field::child(&at, "restartPolicy"), detail));
     }
     validate_pod_spec(pod, &at, causes);
+}
+
+fn validate_schedule(schedule: &str, before: &str, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.schedule";
+    let has_time_zone = schedule.contains("TZ");
+    if schedule.is_empty() {
+        causes.push(field::required(PATH, ""));
+    } else if has_time_zone && schedule != before {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        causes.push(field::invalid(PATH, &Value::from(schedule), detail));
+    } else if !has_time_zone && let Some(problem) = cron::error(schedule) {
+        causes.push(field::invalid(PATH, &Value::from(schedule), &problem));
+    }
 }
 
 fn validate_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {

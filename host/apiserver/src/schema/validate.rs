@@ -17,7 +17,7 @@ impl Schema {
     /// CEL rules are evaluated only if the object has the types that they rely on.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = semantic::validate_metadata(new);
-        let mut validator = Validator { causes: Vec::new(), built_in: self.is_built_in() };
+        let mut validator = Validator::new(self.is_built_in());
         validator.root(new, old, self.root());
         causes.append(&mut validator.causes);
         if let Some(kind) = self.built_in {
@@ -32,8 +32,13 @@ impl Schema {
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
             return causes;
         }
-        let cel_blockers =
-            ["FieldValueTypeInvalid", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany"];
+        let cel_blockers = [
+            "FieldValueTypeInvalid",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueNotSupported",
+        ];
         if causes.iter().any(|cause| cel_blockers.contains(&cause.reason.as_str())) {
             let detail = "some validation rules were not checked because the object was invalid; correct the \
                           existing errors to complete validation";
@@ -48,9 +53,16 @@ impl Schema {
 struct Validator {
     causes: Vec<Cause>,
     built_in: bool,
+    /// How many checks were made, by which the failed branch of `anyOf` and `oneOf` is selected whose errors are reported
+    /// (`MatchCount` in `k8s.io/kube-openapi/pkg/validation/validate`).
+    checks: usize,
 }
 
 impl Validator {
+    fn new(built_in: bool) -> Self {
+        Self { causes: Vec::new(), built_in, checks: 0 }
+    }
+
     fn root(&mut self, new: &Value, old: Option<&Value>, schema: SchemaRef<'_>) {
         let (Some(object), true) = (new.as_object(), self.built_in) else {
             self.node(new, old, schema, "");
@@ -73,9 +85,11 @@ impl Validator {
         if new.is_null() && (node.nullable || self.built_in) {
             return;
         }
+        self.checks += 1;
         if !self.check_type(new, node, path) {
             return;
         }
+        self.checks += 1;
         if let Some(validations) = &node.validations {
             self.validations(new, old, validations, schema, path);
         }
@@ -108,7 +122,7 @@ impl Validator {
             let old_child = old.and_then(|old| old.get(name));
             let at = field::child(path, name);
             if is_custom_object && name == "metadata" {
-                let mut meta = Validator { causes: Vec::new(), built_in: true };
+                let mut meta = Validator::new(true);
                 meta.node(child, old_child, object_meta(), &at);
                 self.causes.append(&mut meta.causes);
             }
@@ -267,38 +281,51 @@ impl Validator {
         schema: SchemaRef<'_>,
         path: &str,
     ) {
-        let errors_of = |id: &super::NodeId| {
-            let mut branch = Validator { causes: Vec::new(), built_in: self.built_in };
+        let built_in = self.built_in;
+        let run = |id: &super::NodeId| {
+            let mut branch = Validator::new(built_in);
             branch.node(new, old, schema.resolve(*id), path);
-            branch.causes
+            branch
         };
-        let mut details = Vec::new();
-        let all_of_causes: Vec<_> =
-            validations.all_of.iter().map(errors_of).filter(|causes| !causes.is_empty()).collect();
-        if !all_of_causes.is_empty() {
-            details.push("must validate all the schemas (allOf)".to_owned());
-        }
-        if !validations.any_of.is_empty() && !validations.any_of.iter().any(|id| errors_of(id).is_empty()) {
-            details.push("must validate at least one schema (anyOf)".to_owned());
+        // As in Kubernetes, these errors have the path only in their message.
+        let composite = |detail: &str| field::invalid("", &Value::from(""), &format!("\"{path}\" {detail}"));
+        let mut failed = Vec::new();
+        let is_valid = |branch: Validator, failed: &mut Vec<Validator>| {
+            let valid = branch.causes.is_empty();
+            if !valid {
+                failed.push(branch);
+            }
+            valid
+        };
+        if !validations.any_of.is_empty()
+            && !validations.any_of.iter().any(|id| is_valid(run(id), &mut failed))
+        {
+            self.causes.push(composite("must validate at least one schema (anyOf)"));
+            self.causes.extend(closest_failure(std::mem::take(&mut failed)));
         }
         if !validations.one_of.is_empty() {
-            let valid = validations.one_of.iter().filter(|id| errors_of(id).is_empty()).count();
-            let result = if valid == 0 {
-                "Found none valid".to_owned()
-            } else {
-                format!("Found {valid} valid alternatives")
-            };
-            if valid != 1 {
-                details.push(format!("must validate one and only one schema (oneOf). {result}"));
+            failed.clear();
+            let valid = validations.one_of.iter().filter(|id| is_valid(run(id), &mut failed)).count();
+            if valid == 0 {
+                self.causes
+                    .push(composite("must validate one and only one schema (oneOf). Found none valid"));
+                self.causes.extend(closest_failure(failed));
+            } else if valid > 1 {
+                let detail = format!(
+                    "must validate one and only one schema (oneOf). Found {valid} valid alternatives"
+                );
+                self.causes.push(composite(&detail));
             }
         }
-        if validations.not.as_ref().is_some_and(|id| errors_of(id).is_empty()) {
-            details.push("must not validate the schema (not)".to_owned());
+        let failures = validations.all_of.iter().map(|id| run(id).causes).filter(|causes| !causes.is_empty());
+        let failures: Vec<Vec<Cause>> = failures.collect();
+        if !failures.is_empty() {
+            let none = if failures.len() == validations.all_of.len() { ". None validated" } else { "" };
+            self.causes.extend(failures.into_iter().flatten());
+            self.causes.push(composite(&format!("must validate all the schemas (allOf){none}")));
         }
-        self.causes.extend(all_of_causes.into_iter().flatten());
-        for detail in details {
-            // As in Kubernetes, these errors have the path only in their message.
-            self.causes.push(field::invalid("", &Value::from(""), &format!("\"{path}\" {detail}")));
+        if validations.not.as_ref().is_some_and(|id| run(id).causes.is_empty()) {
+            self.causes.push(composite("must not validate the schema (not)"));
         }
     }
 
@@ -330,6 +357,12 @@ impl Validator {
     fn reject(&mut self, path: &str, value: &Value, detail: &str) {
         self.causes.push(field::invalid(path, value, &format!("{path} in body {detail}")));
     }
+}
+
+/// Returns the errors of the branch in which most checks were made, of the first one if several are equal.
+fn closest_failure(failed: Vec<Validator>) -> Vec<Cause> {
+    let closest = failed.into_iter().rev().max_by_key(|branch| branch.checks);
+    closest.map(|branch| branch.causes).unwrap_or_default()
 }
 
 fn is_integer(value: &Value) -> bool {

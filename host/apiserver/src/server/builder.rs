@@ -13,6 +13,9 @@ use crate::openapi::DocumentCache;
 use crate::state::{State, StateOptions};
 use crate::storage::HistoryLimits;
 
+/// The minor version of Kubernetes 1.x that is reported by default.
+const DEFAULT_KUBERNETES_MINOR: u16 = 36;
+
 /// Builds an [`ApiServer`]. The defaults suit development and tests.
 #[must_use]
 pub struct ApiServerBuilder {
@@ -21,6 +24,7 @@ pub struct ApiServerBuilder {
     first_revision: Option<u64>,
     bookmark_interval: Duration,
     faults_over_http: bool,
+    kubernetes_minor: u16,
     authorization: Authorization,
     plain_http: bool,
     allow_anonymous: bool,
@@ -36,6 +40,7 @@ impl Default for ApiServerBuilder {
             first_revision: None,
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
+            kubernetes_minor: DEFAULT_KUBERNETES_MINOR,
             authorization: Authorization::default(),
             plain_http: false,
             allow_anonymous: false,
@@ -84,6 +89,12 @@ impl ApiServerBuilder {
     /// Sets whether faults can be injected over HTTP, at `/debug/faults`; false by default.
     pub fn faults_over_http(mut self, allowed: bool) -> Self {
         self.faults_over_http = allowed;
+        self
+    }
+
+    /// Sets the minor version of Kubernetes 1.x that `/version` reports; 36 by default. The behaviour stays the same.
+    pub fn kubernetes_minor(mut self, minor: u16) -> Self {
+        self.kubernetes_minor = minor;
         self
     }
 
@@ -147,6 +158,7 @@ impl ApiServerBuilder {
             faults: Faults::default(),
             log: RequestLog::default(),
             faults_over_http: self.faults_over_http,
+            kubernetes_minor: self.kubernetes_minor,
         };
         ApiServer { inner: Arc::new(inner) }
     }
@@ -159,6 +171,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("first_revision", &self.first_revision)
             .field("bookmark_interval", &self.bookmark_interval)
             .field("faults_over_http", &self.faults_over_http)
+            .field("kubernetes_minor", &self.kubernetes_minor)
             .field("authorization", &self.authorization)
             .field("plain_http", &self.plain_http)
             .field("allow_anonymous", &self.allow_anonymous)

@@ -10,7 +10,7 @@ use super::inner::ServerInner;
 use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
-use crate::request::{ObjectPath, Request, Target};
+use crate::request::{ObjectPath, Request, Target, Verb, accept};
 use crate::respond::{self, Answer, ResponseBody};
 use crate::rest::dispatch;
 use crate::state::State;
@@ -23,7 +23,11 @@ pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
         Target::Object(path) => resource(server, path, request).await,
         _ => non_resource(server, request),
     };
-    answer.unwrap_or_else(|status| respond::failure(&status))
+    let answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    if accept::prefers_yaml(request.header("accept")) {
+        return respond::yaml::from_json(answer).await.unwrap_or_else(|status| respond::failure(&status));
+    }
+    answer
 }
 
 async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
@@ -41,6 +45,10 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
+    if verb == Verb::Watch && accept::prefers_yaml(request.header("accept")) {
+        // As in Kubernetes, YAML has no framing of events.
+        return Err(Status::not_acceptable(&["application/json"]));
+    }
     let injected = server.faults.apply(verb, path).await?;
     let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
     injected.map_or(answer, Err)
@@ -76,7 +84,7 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
     let state = &*server.state;
     match path {
         "" => Ok(respond::json_value(StatusCode::OK, &discovery::root_paths(&state.registry()))),
-        "/version" => Ok(respond::json_value(StatusCode::OK, &version())),
+        "/version" => Ok(respond::json_value(StatusCode::OK, &version(server.kubernetes_minor))),
         "/healthz" | "/readyz" | "/livez" => {
             let ok = ResponseBody::full(&b"ok"[..]);
             Ok(respond::with_body(StatusCode::OK, "text/plain; charset=utf-8", ok))
@@ -90,9 +98,10 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
 }
 
 /// Returns the answer to `/version`: the Kubernetes release whose behaviour the server follows.
-fn version() -> serde_json::Value {
+fn version(minor: u16) -> serde_json::Value {
     json!({
-        "major": "1", "minor": "32", "gitVersion": concat!("v1.32.0+pilothouse-", env!("CARGO_PKG_VERSION")),
+        "major": "1", "minor": minor.to_string(),
+        "gitVersion": format!("v1.{minor}.0+pilothouse-{}", env!("CARGO_PKG_VERSION")),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "", "compiler": "rustc", "platform": concat!("linux/", "amd64"),
     })

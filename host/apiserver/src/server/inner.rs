@@ -14,6 +14,8 @@ pub(super) struct ServerInner {
     pub documents: DocumentCache,
     pub faults: Faults,
     pub log: RequestLog,
+    /// The minor version of Kubernetes 1.x that `/version` reports.
+    pub kubernetes_minor: u16,
     /// Whether `/debug/faults` is served.
     pub faults_over_http: bool,
 }

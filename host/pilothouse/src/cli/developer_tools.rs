@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, ControllerFlags, TestFaults, Webhooks};
+use super::embedded_server::{Authorization, ControllerFlags, KubernetesVersion, TestFaults, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -74,6 +74,8 @@ pub(crate) struct Dev {
     /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
     #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) version: KubernetesVersion,
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]

@@ -42,6 +42,8 @@ pub(crate) struct Apiserver {
     #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,
     #[command(flatten)]
+    pub(crate) version: KubernetesVersion,
+    #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) controllers: ControllerFlags,
@@ -49,6 +51,26 @@ pub(crate) struct Apiserver {
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
+}
+
+/// The version that the embedded API server reports.
+#[derive(Debug, Args)]
+pub(crate) struct KubernetesVersion {
+    /// Kubernetes version that the embedded API server reports, such as 1.36. Its behaviour stays the same.
+    #[arg(
+        long = "kubernetes-version",
+        env = "PILOTHOUSE_KUBERNETES_VERSION",
+        default_value = "1.36",
+        value_name = "VERSION",
+        value_parser = parse_minor_version
+    )]
+    pub(crate) minor: u16,
+}
+
+/// Returns the minor version of a version such as `1.36`.
+fn parse_minor_version(text: &str) -> Result<u16, String> {
+    let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
+    minor.ok_or_else(|| "expected a version such as 1.36".to_owned())
 }
 
 /// The flags of the built-in controllers.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen;
 use crate::cli::AllowedHosts;
-use crate::cli::embedded_server::{Apiserver, Authorization, ControllerFlags, TestFaults};
+use crate::cli::embedded_server::{Apiserver, Authorization, ControllerFlags, KubernetesVersion, TestFaults};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
@@ -21,6 +21,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
     let server = build(&ApiServerFlags {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
+        version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,
@@ -39,6 +40,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
 pub(crate) struct ApiServerFlags<'a> {
     pub(crate) authorization: Authorization,
     pub(crate) insecure_http: bool,
+    pub(crate) version: &'a KubernetesVersion,
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) webhooks: bool,
     pub(crate) faults: &'a TestFaults,
@@ -52,6 +54,7 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
     };
     ApiServer::builder()
         .authorization(authorization)
+        .kubernetes_minor(flags.version.minor)
         .plain_http(flags.insecure_http)
         .anonymous(flags.insecure_http)
         .allowed_hosts(flags.hosts.allowed_hosts.iter().cloned())

@@ -128,7 +128,8 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, write
     if managers.is_empty() {
         managers = old.map(Managers::read).unwrap_or_default();
     }
-    let empty = Value::Object(serde_json::Map::new());
+    // As in Go, a new object of a built-in kind has an empty specification that no manager owns.
+    let empty = if schema.is_built_in() { serde_json::json!({"spec": {}}) } else { serde_json::json!({}) };
     let changes = diff::compare(schema.root(), old.unwrap_or(&empty), new);
     let manager = Manager::new(writer, Operation::Update);
     managers.remove_from_others(&manager, &changes, writer.time);

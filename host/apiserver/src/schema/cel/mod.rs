@@ -259,9 +259,12 @@ impl Evaluation<'_> {
                     continue;
                 }
                 Ok(_) => "the value is not a boolean".to_owned(),
-                // Kubernetes' text.
-                Err(Stop::Failed(EvaluationError::Member(name))) => format!("no such key: {name}"),
-                Err(Stop::Failed(error)) => error.to_string(),
+                Err(Stop::Failed(EvaluationError::Types(_))) => {
+                    let detail = Stop::no_such_overload(rule.name());
+                    self.report(field::invalid(at, &type_name, &detail))?;
+                    continue;
+                }
+                Err(Stop::Failed(error)) => runtime_error(&error),
                 Err(stop) => {
                     self.causes.push(field::invalid(at, &type_name, &stop.detail(rule.name())));
                     return Err(CostExceeded);
@@ -337,7 +340,28 @@ enum Stop {
     ObjectCost,
 }
 
+/// Returns the text of cel-go for an error, without the value of a key or an index.
+fn runtime_error(error: &EvaluationError) -> String {
+    match error {
+        EvaluationError::Member(name) => format!("no such key: {name}"),
+        EvaluationError::Key => "no such key".to_owned(),
+        EvaluationError::Index => "index out of bounds".to_owned(),
+        EvaluationError::Division => "division by zero".to_owned(),
+        EvaluationError::Remainder => "modulus by zero".to_owned(),
+        EvaluationError::Arithmetic => "integer overflow".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 impl Stop {
+    /// Kubernetes' text for operands that an operator or a function does not take.
+    fn no_such_overload(rule: &str) -> String {
+        format!(
+            "'no such overload': call arguments did not match a supported operator, function or macro signature for \
+             rule: {rule}"
+        )
+    }
+
     /// Kubernetes' text.
     fn detail(&self, rule: &str) -> String {
         match self {

@@ -85,11 +85,37 @@ fn required_fields_and_one_of_are_checked() {
     assert_eq!(
         neither,
         [
-            r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found none valid"#
+            r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found none valid"#,
+            "spec.a: Required value"
         ]
     );
     assert!(errors(&schema, &object(&json!({"b": "x"})), None).is_empty());
     assert_eq!(errors(&schema, &object(&json!({"a": "x", "b": "x"})), None).len(), 1);
+}
+
+#[test]
+fn errors_of_the_closest_branch_are_reported_beside_any_of_and_all_of() {
+    let schema = crd(&json!({
+        "either": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"host": {"type": "string"}, "port": {"type": "integer"}},
+            "anyOf": [
+                {"required": ["other"]},
+                {"properties": {"host": {"pattern": "^h"}, "port": {"minimum": 1}}}
+            ]
+        },
+        "both": {"type": "integer", "allOf": [{"minimum": 1}, {"maximum": -1}, {"maximum": 9}]}
+    }));
+    assert_eq!(
+        errors(&schema, &object(&json!({"either": {"host": "a", "port": 1}})), None),
+        [
+            r#"<nil>: Invalid value: "": "spec.either" must validate at least one schema (anyOf)"#,
+            r#"spec.either.host: Invalid value: "a": spec.either.host in body should match '^h'"#
+        ]
+    );
+    let found = errors(&schema, &object(&json!({"both": 0})), None);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found[2], r#"<nil>: Invalid value: "": "spec.both" must validate all the schemas (allOf)"#);
 }
 
 #[test]

@@ -87,6 +87,65 @@ fn rules_are_not_evaluated_while_types_are_wrong() {
 }
 
 #[test]
+fn rules_are_not_evaluated_while_a_value_is_not_in_its_enum_but_are_beside_errors_of_one_of() {
+    let rules = json!([{"rule": "self.m > 5"}]);
+    let schema = |extra: Value| {
+        let mut spec = json!({
+            "type": "object", "x-kubernetes-validations": rules,
+            "properties": {"m": {"type": "integer"}, "e": {"type": "string", "enum": ["a"]}}
+        });
+        for (name, value) in extra.as_object().into_iter().flatten() {
+            spec[name] = value.clone();
+        }
+        Schema::from_crd(&json!({"type": "object", "properties": {"spec": spec}})).expect("structural")
+    };
+    let found = errors(&schema(json!({})), &object(&json!({"m": 1, "e": "b"})), None);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("some validation rules were not checked"), "{found:?}");
+    let one_of = json!({"oneOf": [{"required": ["m"]}, {"required": ["e"]}]});
+    let found = errors(&schema(one_of), &object(&json!({"m": 1, "e": "a"})), None);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("Found 2 valid alternatives"), "{found:?}");
+    assert!(found[1].ends_with("failed rule: self.m > 5"), "{found:?}");
+}
+
+#[test]
+fn runtime_errors_of_rules_have_the_texts_of_kubernetes() {
+    let found = |rule: &str| {
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object", "x-kubernetes-validations": [{"rule": rule}],
+            "properties": {
+                "n": {"type": "integer"}, "missing": {"type": "integer"},
+                "list": {"type": "array", "items": {"type": "integer"}},
+                "map": {"type": "object", "additionalProperties": {"type": "integer"}}
+            }
+        }}});
+        let schema = Schema::from_crd(&schema).expect("structural");
+        errors(&schema, &object(&json!({"list": [1], "map": {"a": 1}, "n": 0})), None)
+    };
+    let text = |problem: &str, rule: &str| {
+        [format!("spec: Invalid value: \"object\": {problem} evaluating rule: {rule}")]
+    };
+    for (rule, problem) in [
+        ("self.missing == 1", "no such key: missing"),
+        ("self.map['b'] == 1", "no such key"),
+        ("self.list[3] == 1", "index out of bounds"),
+        ("1 / self.n == 1", "division by zero"),
+        ("1 % self.n == 1", "modulus by zero"),
+        ("9223372036854775807 + self.list[0] == 1", "integer overflow"),
+    ] {
+        assert_eq!(found(rule), text(problem, rule));
+    }
+    assert_eq!(
+        found("self.map + 1 == 1"),
+        [
+            "spec: Invalid value: \"object\": 'no such overload': call arguments did not match a supported operator, \
+          function or macro signature for rule: self.map + 1 == 1"
+        ]
+    );
+}
+
+#[test]
 fn unchanged_value_may_keep_failing_a_rule() {
     let schema = crd(&json!({
         "n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]}, "m": {"type": "integer"}

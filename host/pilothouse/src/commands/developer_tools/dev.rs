@@ -35,6 +35,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let server = apiserver::build(&apiserver::ApiServerFlags {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
+        version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         faults: &flags.faults,

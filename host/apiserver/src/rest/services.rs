@@ -1,0 +1,287 @@
+//! Services: the allocation of cluster IPs and node ports, with the messages of
+//! `k8s.io/kubernetes/pkg/registry/core/service`.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+
+use serde_json::{Value, json};
+
+use crate::meta;
+use crate::registry::Endpoint;
+use crate::schema::field;
+use crate::status::Cause;
+
+/// The range of cluster IPs, kubeadm's default.
+const IP_RANGE: &str = "10.96.0.0/12";
+/// The network address of [`IP_RANGE`].
+const FIRST_IP: u32 = u32::from_be_bytes([10, 96, 0, 0]);
+/// The number of addresses in [`IP_RANGE`].
+const IP_COUNT: u32 = 1 << 20;
+/// The range of node ports, Kubernetes' default.
+const NODE_PORTS: RangeInclusive<u64> = 30000..=32767;
+
+/// The addresses and ports of Services.
+#[derive(Debug, Default)]
+struct Allocations {
+    ips: HashSet<String>,
+    /// Node ports with their protocols.
+    ports: HashSet<(u64, String)>,
+}
+
+impl Allocations {
+    /// Returns those of all Services but the one in `namespace` with `name`.
+    fn of_others(endpoint: &Endpoint, namespace: &str, name: &str) -> Self {
+        let mut allocations = Self::default();
+        for service in endpoint.resource.table.list(None).0 {
+            // The selectable fields of Services.
+            let [ip, kind] = &*service.fields else { continue };
+            if (&*service.namespace, &*service.name) == (namespace, name) {
+                continue;
+            }
+            allocations.add_ip(ip);
+            if ["NodePort", "LoadBalancer"].contains(&&**kind) {
+                allocations.add_ports(&service.value()["spec"]);
+            }
+        }
+        allocations
+    }
+
+    fn add_ip(&mut self, ip: &str) {
+        if !["", "None"].contains(&ip) {
+            self.ips.insert(ip.to_owned());
+        }
+    }
+
+    fn add_ports(&mut self, spec: &Value) {
+        for port in spec["ports"].as_array().into_iter().flatten() {
+            if let Some(number) = node_port(port) {
+                self.ports.insert((number, protocol(port)));
+            }
+        }
+    }
+}
+
+/// Sets the cluster IP and the node ports of a Service unless the client did.
+pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value) {
+    let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
+    let others = Allocations::of_others(endpoint, namespace, name);
+    allocate_beside(&others, &mut service["spec"]);
+}
+
+/// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
+/// what is invalid.
+pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+        let absent = service["spec"][field].as_str().is_none_or(str::is_empty)
+            && service["spec"][field].as_array().is_none_or(Vec::is_empty);
+        if absent && let Some(before) = old["spec"].get(field) {
+            service["spec"][field] = before.clone();
+        }
+    }
+    keep_node_ports(&old["spec"], &mut service["spec"]);
+    allocate(endpoint, service);
+    validate(endpoint, service, Some(old))
+}
+
+/// Copies the node ports of ports that stay.
+fn keep_node_ports(old: &Value, spec: &mut Value) {
+    if spec["type"] != "NodePort" && spec["type"] != "LoadBalancer" {
+        return;
+    }
+    let before = old["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let is_same = |other: &&Value| other["port"] == port["port"] && protocol(other) == protocol(port);
+        let number = before.iter().find(is_same).and_then(node_port);
+        if node_port(port).is_none()
+            && let Some(number) = number
+        {
+            port["nodePort"] = number.into();
+        }
+    }
+}
+
+/// Returns what is wrong with the cluster IP and the node ports of a Service. `old` is the stored one on updates.
+pub(super) fn validate(endpoint: &Endpoint, service: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
+    let others = Allocations::of_others(endpoint, namespace, name);
+    check(&others, &service["spec"], old.map(|old| &old["spec"]))
+}
+
+fn allocate_beside(others: &Allocations, spec: &mut Value) {
+    let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
+    if kind == "ExternalName" {
+        return;
+    }
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        // The first address is that of the network and the last one is for broadcasts.
+        let mut free = (1..IP_COUNT - 1).map(|number| Ipv4Addr::from(FIRST_IP + number).to_string());
+        spec["clusterIP"] = match spec["clusterIPs"][0].as_str() {
+            Some(first) => first.into(),
+            None => free.find(|ip| !others.ips.contains(ip)).unwrap_or_default().into(),
+        };
+    }
+    if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+        spec["clusterIPs"] = json!([spec["clusterIP"]]);
+    }
+    if spec["ipFamilies"].is_null() {
+        spec["ipFamilies"] = json!(["IPv4"]);
+    }
+    if spec["ipFamilyPolicy"].is_null() {
+        spec["ipFamilyPolicy"] = json!("SingleStack");
+    }
+    let has_node_ports = kind == "NodePort"
+        || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != Value::Bool(false));
+    if has_node_ports {
+        let given = spec["ports"].as_array().into_iter().flatten();
+        let mut taken: HashSet<u64> = given.filter_map(node_port).collect();
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            if node_port(port).is_some() {
+                continue;
+            }
+            let protocol = protocol(port);
+            let is_free = |number: &u64| {
+                !taken.contains(number) && !others.ports.contains(&(*number, protocol.clone()))
+            };
+            let free = NODE_PORTS.clone().find(is_free);
+            if let Some(number) = free {
+                taken.insert(number);
+                port["nodePort"] = number.into();
+            }
+        }
+    }
+}
+
+fn check(others: &Allocations, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    check_cluster_ip(others, spec, old, &mut causes);
+    for (index, port) in spec["ports"].as_array().into_iter().flatten().enumerate() {
+        let Some(number) = node_port(port) else { continue };
+        let path = field::child(&field::index("spec.ports", index), "nodePort");
+        if !NODE_PORTS.contains(&number) {
+            let detail = format!(
+                "provided port is not in the valid range. The range of valid ports is {}-{}",
+                NODE_PORTS.start(),
+                NODE_PORTS.end()
+            );
+            causes.push(field::invalid(&path, &port["nodePort"], &detail));
+        } else if others.ports.contains(&(number, protocol(port))) {
+            causes.push(field::invalid(&path, &port["nodePort"], "provided port is already allocated"));
+        }
+    }
+    causes
+}
+
+fn check_cluster_ip(others: &Allocations, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    if spec["type"] == "ExternalName" {
+        return;
+    }
+    let text = |spec: &Value| spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let ip = text(spec);
+    let before = old.filter(|old| old["type"] != "ExternalName").map(text).unwrap_or_default();
+    if !before.is_empty() && before != ip {
+        causes.push(field::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
+        return;
+    }
+    if ip == "None" || ip.is_empty() || ip == before {
+        return;
+    }
+    let refused = |problem: &str| {
+        let detail = format!("failed to allocate IP {ip}: {problem}");
+        field::invalid("spec.clusterIPs", &spec["clusterIPs"], &detail)
+    };
+    match ip.parse::<IpAddr>() {
+        Err(_) => {
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            causes.push(field::invalid("spec.clusterIPs[0]", &spec["clusterIP"], detail));
+        }
+        Ok(address) if !is_in_range(address) => causes.push(refused(&format!(
+            "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {IP_RANGE}"
+        ))),
+        Ok(_) if others.ips.contains(&ip) => causes.push(refused("provided IP is already allocated")),
+        Ok(_) => {}
+    }
+}
+
+fn is_in_range(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => u32::from(address).checked_sub(FIRST_IP).is_some_and(|n| n < IP_COUNT),
+        IpAddr::V6(_) => false,
+    }
+}
+
+/// Returns the node port of a Service's port, if it has one.
+fn node_port(port: &Value) -> Option<u64> {
+    port["nodePort"].as_u64().filter(|number| *number > 0)
+}
+
+fn protocol(port: &Value) -> String {
+    port["protocol"].as_str().unwrap_or("TCP").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken() -> Allocations {
+        let mut taken = Allocations::default();
+        taken.add_ip("10.96.0.1");
+        taken.add_ports(&json!({"ports": [{"nodePort": 30000, "protocol": "TCP"}]}));
+        taken
+    }
+
+    #[test]
+    fn free_address_and_ports_are_allocated() {
+        let mut spec =
+            json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}, {"port": 3, "nodePort": 30001}]});
+        allocate_beside(&taken(), &mut spec);
+        assert_eq!(spec["clusterIPs"], json!(["10.96.0.2"]));
+        let ports: Vec<_> = spec["ports"].as_array().expect("ports").iter().filter_map(node_port).collect();
+        assert_eq!(ports, [30002, 30003, 30001]);
+        assert!(check(&taken(), &spec, None).is_empty());
+        let mut headless = json!({"clusterIP": "None", "ports": [{"port": 1}]});
+        allocate_beside(&taken(), &mut headless);
+        assert_eq!(headless["clusterIPs"], json!(["None"]));
+        assert!(headless["ports"][0]["nodePort"].is_null());
+    }
+
+    #[test]
+    fn taken_and_foreign_addresses_and_ports_are_refused() {
+        let messages = |spec: Value| -> Vec<String> {
+            check(&taken(), &spec, None).into_iter().map(|cause| cause.message).collect()
+        };
+        let ip = |ip: &str| json!({"clusterIP": ip, "clusterIPs": [ip]});
+        assert_eq!(
+            messages(ip("10.96.0.1")),
+            [
+                r#"Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated"#
+            ]
+        );
+        assert!(messages(ip("1.2.3.4"))[0].ends_with("The range of valid IPs is 10.96.0.0/12"));
+        assert!(messages(ip("x"))[0].contains("must be a valid IP address"));
+        assert_eq!(
+            messages(json!({"ports": [{"nodePort": 30000}, {"nodePort": 80}]})),
+            [
+                "Invalid value: 30000: provided port is already allocated",
+                "Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"
+            ]
+        );
+        assert_eq!(messages(json!({"ports": [{"nodePort": 30000, "protocol": "UDP"}]})), [""; 0]);
+    }
+
+    #[test]
+    fn update_keeps_node_ports_by_port_and_protocol() {
+        let old = json!({"ports": [{"port": 80, "nodePort": 30005}, {"port": 53, "protocol": "UDP", "nodePort": 30006}]});
+        let mut new = json!({"type": "NodePort", "ports": [{"port": 53}, {"port": 80}]});
+        keep_node_ports(&old, &mut new);
+        assert_eq!(new["ports"], json!([{"port": 53}, {"port": 80, "nodePort": 30005}]));
+    }
+
+    #[test]
+    fn address_cannot_change() {
+        let spec = |ip: &str| json!({"clusterIP": ip, "clusterIPs": [ip]});
+        let causes = check(&taken(), &spec("10.96.0.9"), Some(&spec("10.96.0.8")));
+        assert_eq!(causes[0].message, r#"Invalid value: ["10.96.0.9"]: may not change once set"#);
+        assert!(check(&taken(), &spec("10.96.0.8"), Some(&spec("10.96.0.8"))).is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! Subresources of Pods, and what the server sets on new Pods and Nodes.
+
+mod api;
+
+use api::{Api, core};
+use serde_json::{Value, json};
+
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+    })
+}
+
+/// Creates a Pod that runs and is ready.
+async fn create_running(api: &Api, name: &str) {
+    api.post(&core("pods"), &pod(name)).await.ok();
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    api.merge(&core(&format!("pods/{name}/status")), &status).await.ok();
+}
+
+/// Creates a budget that allows `allowed` disruptions.
+async fn create_budget(api: &Api, allowed: u32) {
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+    api.post(BUDGETS, &budget).await.ok();
+    let status = json!({"status": {
+        "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
+    }});
+    api.merge(&format!("{BUDGETS}/b/status"), &status).await.ok();
+}
+
+fn eviction(name: &str) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}})
+}
+
+#[tokio::test]
+async fn eviction_is_refused_with_429_once_the_budget_is_used_up() {
+    let api = Api::new();
+    create_budget(&api, 1).await;
+    for name in ["p", "q"] {
+        create_running(&api, name).await;
+    }
+    let evicted = api.post(&core("pods/p/eviction"), &eviction("p")).await;
+    assert_eq!((evicted.code, &evicted.body["status"]), (201, &json!("Success")));
+    api.get(&core("pods/p")).await.fails(404, "NotFound");
+    let budget = api.get(&format!("{BUDGETS}/b")).await.ok();
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+    assert!(budget["status"]["disruptedPods"]["p"].is_string());
+    let refused = api.post(&core("pods/q/eviction"), &eviction("q")).await.fails(429, "TooManyRequests");
+    assert_eq!(refused["message"], "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_eq!(
+        refused["details"]["causes"][0],
+        json!({"reason": "DisruptionBudget", "message": "The disruption budget b needs 1 healthy pods and has 2 currently"})
+    );
+    api.get(&core("pods/q")).await.ok();
+}
+
+#[tokio::test]
+async fn eviction_of_a_pending_pod_or_in_a_dry_run_does_not_count() {
+    let api = Api::new();
+    create_budget(&api, 1).await;
+    create_running(&api, "p").await;
+    api.post(&core("pods"), &pod("pending")).await.ok();
+    api.post(&core("pods/p/eviction?dryRun=All"), &eviction("p")).await.ok();
+    api.post(&core("pods/pending/eviction"), &eviction("pending")).await.ok();
+    assert_eq!(api.get(&format!("{BUDGETS}/b")).await.ok()["status"]["disruptionsAllowed"], 1);
+    api.get(&core("pods/p")).await.ok();
+    api.get(&core("pods/pending")).await.fails(404, "NotFound");
+    api.post(&core("pods/p/eviction"), &eviction("other")).await.fails(400, "BadRequest");
+    api.post(&core("pods/none/eviction"), &eviction("none")).await.fails(404, "NotFound");
+    api.get(&core("pods/p/eviction")).await.fails(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
+async fn binding_assigns_a_pod_to_a_node_once() {
+    let api = Api::new();
+    api.post(&core("pods"), &pod("p")).await.ok();
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let bound = api.post(&core("pods/p/binding"), &binding).await;
+    assert_eq!(bound.code, 201);
+    let pod = api.get(&core("pods/p")).await.ok();
+    assert_eq!((&pod["spec"]["nodeName"], &pod["metadata"]["generation"]), (&json!("n"), &json!(1)));
+    assert_eq!(pod["status"]["conditions"][0]["type"], "PodScheduled");
+    let again = api.post(&core("pods/p/binding"), &binding).await.fails(409, "Conflict");
+    assert_eq!(
+        again["message"],
+        "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
+    );
+    let nowhere = json!({"target": {}});
+    api.post(&core("pods/p/binding"), &nowhere).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn ephemeral_containers_and_resources_change_by_their_subresources() {
+    let api = Api::new();
+    api.post(&core("pods"), &pod("p")).await.ok();
+    let debug = json!({"spec": {"ephemeralContainers": [{"name": "debug", "image": "d"}], "nodeName": "n"}});
+    let path = core("pods/p/ephemeralcontainers");
+    let changed = api.patch("strategic-merge-patch+json", &path, &debug).await.ok();
+    assert_eq!(changed["spec"]["ephemeralContainers"][0]["name"], "debug");
+    assert_eq!(changed["spec"].get("nodeName"), None);
+    api.merge(&path, &json!({"spec": {"ephemeralContainers": null}})).await.fails(422, "Invalid");
+    let more = json!({"spec": {"containers": [{"name": "c", "image": "other", "resources": {"requests": {"cpu": "2"}}}]}});
+    let resized = api.patch("strategic-merge-patch+json", &core("pods/p/resize"), &more).await.ok();
+    let container = &resized["spec"]["containers"][0];
+    assert_eq!((&container["resources"]["requests"]["cpu"], &container["image"]), (&json!("2"), &json!("i")));
+    let none = json!({"spec": {"containers": [{"name": "c", "resources": null}]}});
+    api.get(&core("pods/p/resize")).await.ok();
+    let refused = api.patch("strategic-merge-patch+json", &core("pods/p"), &none).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec");
+}
+
+#[tokio::test]
+async fn discovery_lists_the_subresources_of_pods() {
+    let api = Api::new();
+    let resources = api.get("/api/v1").await.ok();
+    let resources = resources["resources"].as_array().expect("resources");
+    let find = |name: &str| resources.iter().find(|one| one["name"] == name).expect("a subresource");
+    let eviction = find("pods/eviction");
+    assert_eq!((&eviction["group"], &eviction["kind"]), (&json!("policy"), &json!("Eviction")));
+    assert_eq!(find("pods/binding")["verbs"], json!(["create"]));
+    assert_eq!(find("pods/resize")["kind"], "Pod");
+    find("pods/ephemeralcontainers");
+}
+
+#[tokio::test]
+async fn new_pod_gets_priority_and_tolerations_that_no_manager_owns() {
+    let api = Api::new();
+    let class = json!({"metadata": {"name": "high"}, "value": 9});
+    api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.ok();
+    let mut named = pod("p");
+    named["spec"]["priorityClassName"] = json!("high");
+    let created = api.post(&core("pods"), &named).await.ok();
+    let spec = &created["spec"];
+    assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(9), &json!("PreemptLowerPriority")));
+    assert_eq!(spec["tolerations"][1]["key"], "node.kubernetes.io/unreachable");
+    let owned = created["metadata"]["managedFields"].to_string();
+    assert!(owned.contains("f:priorityClassName") && !owned.contains("f:tolerations"), "{owned}");
+    let mut sent = created.clone();
+    for field in ["priority", "preemptionPolicy", "tolerations"] {
+        sent["spec"].as_object_mut().expect("a specification").remove(field);
+    }
+    assert_eq!(api.put(&core("pods/p"), &sent).await.ok()["spec"], created["spec"]);
+    named["metadata"]["name"] = json!("q");
+    named["spec"]["priorityClassName"] = json!("missing");
+    let refused = api.post(&core("pods"), &named).await.fails(403, "Forbidden");
+    assert_eq!(refused["message"], "pods \"q\" is forbidden: no PriorityClass with name missing was found");
+}
+
+#[tokio::test]
+async fn new_node_has_a_specification_with_the_taint_of_nodes_that_are_not_ready() {
+    let api = Api::new();
+    let node = api.post("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await.ok();
+    assert_eq!(
+        node["spec"],
+        json!({"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]})
+    );
+    assert!(!node["metadata"]["managedFields"].to_string().contains("f:spec"), "{node}");
+}
