@@ -127,9 +127,9 @@ mod tests {
 
     /// Polls until the end. Returns the lengths of the chunks, with 0 for a failure, and the number of polls that found nothing.
     fn read(steps: &[Step]) -> (Vec<usize>, usize) {
-        let mut steps = steps.to_vec().into_iter();
+        let mut steps: Vec<_> = steps.iter().rev().cloned().collect();
         let mut number = 0;
-        let body = stream::poll_fn(move |_| match steps.next() {
+        let body = stream::poll_fn(move |_| match steps.pop() {
             Some(Chunk(len)) => {
                 number += 1;
                 Poll::Ready(Some(Ok(Bytes::from(vec![number; len]))))
