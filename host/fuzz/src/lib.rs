@@ -166,7 +166,7 @@ fn next_version(known: &str, next: &str) {
     assert_eq!(read.as_ref().map(summary).ok(), parsed.as_ref().map(summary).ok());
     // Text after the object, as in a watch, changes nothing.
     let line = format!("{next}}}\n{next}");
-    if let Some((version, len)) = reader.read_by_diff(&line, &options, |_| Some(stored.clone())) {
+    if let Some((version, len)) = reader.read_event_object(&line, &options, |_| Some(stored.clone())) {
         let alone =
             Object::parse(&line.as_bytes()[..len], &options).expect("the text that was read is an object");
         assert_eq!(summary(&version), summary(&alone));

@@ -104,6 +104,10 @@ impl PartialOrd for ObjectKey {
 
 impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        if self.namespace_len == other.namespace_len {
+            // The slash is at the same place.
+            return self.text.cmp(&other.text);
+        }
         (self.namespace(), self.name()).cmp(&(other.namespace(), other.name()))
     }
 }
@@ -145,6 +149,18 @@ mod tests {
             assert_eq!(key.as_str(), format!("{namespace}/{name}"));
             assert_eq!((key.namespace(), key.name()), (&*namespace, &*name));
             assert_eq!(ObjectKey::with_text(&namespace, &name, str::to_owned), key.as_str());
+        }
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_pairs_of_namespace_and_name() {
+        let parts = ["", "a", "a-", "a-b", "a.b", "ab", "a/b", "b", "é"];
+        let keys = parts.map(|namespace| parts.map(|name| ObjectKey::new(namespace, name)));
+        for one in keys.as_flattened() {
+            for other in keys.as_flattened() {
+                let pairs = (one.namespace(), one.name()).cmp(&(other.namespace(), other.name()));
+                assert_eq!(one.cmp(other), pairs, "{one} and {other}");
+            }
         }
     }
 

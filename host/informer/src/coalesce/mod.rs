@@ -46,6 +46,9 @@ use pilothouse_model::ObjectKey;
 
 use crate::key::FastHash;
 
+/// The most items that are searched for a key.
+const MAX_SEARCHED: usize = 32;
+
 /// An item that can be merged with later items of the same key.
 pub(crate) trait Coalesce: Sized {
     /// Returns the key of the object that the item is about.
@@ -75,8 +78,8 @@ pub(crate) enum Merged<T> {
 /// `exact` if `tracks_positions`, and is empty if not.
 pub(crate) struct CoalescingQueue<T> {
     limit: usize,
-    /// Whether `latest` was called since the queue was empty. It is called only for deletions and resyncs, so most of
-    /// the time no positions are needed.
+    /// Whether `latest` was called for a long queue since the queue was empty. It is called only for deletions and resyncs, and
+    /// a short queue is searched, so most of the time no positions are needed.
     tracks_positions: bool,
     exact: VecDeque<T>,
     /// The position of the first item in `exact`; the others follow without gaps.
@@ -179,6 +182,9 @@ impl<T: Coalesce> CoalescingQueue<T> {
 
     /// Returns the last pending item of a key.
     pub(crate) fn latest_mut(&mut self, key: &ObjectKey) -> Option<&mut T> {
+        if self.is_short() {
+            return self.exact.iter_mut().rev().find(|item| item.key() == key);
+        }
         self.track_positions();
         let position = *self.positions.get(key)?;
         if self.merging {
@@ -192,6 +198,9 @@ impl<T: Coalesce> CoalescingQueue<T> {
 
     /// Returns the last pending item of a key.
     pub(crate) fn latest(&mut self, key: &ObjectKey) -> Option<&T> {
+        if self.is_short() {
+            return self.exact.iter().rev().find(|item| item.key() == key);
+        }
         self.track_positions();
         let position = *self.positions.get(key)?;
         if self.merging {
@@ -200,6 +209,11 @@ impl<T: Coalesce> CoalescingQueue<T> {
             });
         }
         self.exact.get(usize::try_from(position.checked_sub(self.exact_start)?).ok()?)
+    }
+
+    /// Whether searching the items takes less than tracking their positions.
+    fn is_short(&self) -> bool {
+        !self.merging && !self.tracks_positions && self.exact.len() <= MAX_SEARCHED
     }
 
     /// Tracks the positions of the items from now on.

@@ -70,13 +70,12 @@ impl EventDecoder<'_> {
         self.event(&envelope.kind, envelope.object.get().as_bytes())
     }
 
-    /// Decodes the line that `text` starts with by comparing its object with the stored version, and returns the event with the
-    /// length of the line, line ending included. Returns `None` if the line is not an event in kube-apiserver's form, or if
-    /// its object cannot be decoded by comparison.
+    /// Decodes the line that `text` starts with, and returns the event with the length of the line, line ending included. Returns
+    /// `None` if the line is not an event in kube-apiserver's form, or if one pass cannot decode its object.
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
         let (version, len) =
-            self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
+            self.format.event_object(object, self.reader, |key| self.store.get_if_plain(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)
@@ -189,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_stored_object_is_decoded_without_searching_the_line_end() {
+    fn an_event_is_decoded_without_searching_the_line_end() {
         let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
         let line = |kind: &str, version: &str| {
             let pod = format!(r#"{{"apiVersion":"v1","kind":"Pod",{}"#, &pod_item("a", version)[1..]);
             format!(r#"{{"type":"{kind}","object":{pod}}}"#)
         };
         let mut decoder = EventDecoder { format: &format, reader: &mut reader, store: &store };
-        assert!(decoder.decode_first(&(line("ADDED", "1") + "\n")).is_none(), "it is not stored");
+        assert!(decoder.decode_first(&(line("ADDED", "1") + "\n")).is_some(), "it is not stored");
         let Ok(WatchEvent::Added(added)) = decoder.decode(line("ADDED", "1").as_bytes()) else {
             panic!("not an event");
         };
@@ -223,7 +222,9 @@ mod tests {
             line("MODIFIED", "") + "\n",
             line("MODIFIED", &"1".repeat(257)) + "\n",
             line("BOOKMARK", "22") + "\n",
-            line("MODIFIED", "22").replace("\"a\"", "\"b\"") + "\n",
+            line("MODIFIED", "22").replace("Pod", "Node") + "\n",
+            line("MODIFIED", "22").replace("{}", "{\n}") + "\n",
+            line("MODIFIED", "22").replace("{}", "{\\") + "\n",
             String::new(),
         ] {
             assert!(decoder.decode_first(&other).is_none(), "{other}");

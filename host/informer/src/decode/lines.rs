@@ -31,12 +31,15 @@ impl LineSplitter {
 
     /// Passes each line that `chunk` completes to `lines`. Skips empty lines and stops at the first error.
     pub(crate) fn feed<R: LineHandler>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
+        // The line that the chunk leaves unfinished is not decoded in vain.
+        let complete = memchr::memrchr(b'\n', chunk).map_or(0, |end| end + 1);
+        let (complete, rest) = chunk.split_at(complete);
         let mut at = 0;
         let mut text = None;
-        while at < chunk.len() {
+        while at < complete.len() {
             if self.partial_line.is_empty() {
                 let (start, text) = *text.get_or_insert_with(|| {
-                    let (start, text) = utf8_part(&chunk[at..]);
+                    let (start, text) = utf8_part(&complete[at..]);
                     (at + start, text)
                 });
                 let text = at.checked_sub(start).and_then(|at| text.get(at..));
@@ -46,7 +49,7 @@ impl LineSplitter {
                     continue;
                 }
             }
-            let rest = &chunk[at..];
+            let rest = &complete[at..];
             let Some(end) = memchr::memchr(b'\n', rest) else { break };
             at += end + 1;
             if self.partial_line.is_empty() {
@@ -58,7 +61,6 @@ impl LineSplitter {
                 emitted?;
             }
         }
-        let rest = &chunk[at..];
         if self.partial_line.len() + rest.len() > self.limit {
             return Err(DecodeError::TooLong { limit: self.limit }.into());
         }

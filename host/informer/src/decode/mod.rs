@@ -87,17 +87,16 @@ impl ObjectFormat {
         Ok(object)
     }
 
-    /// Decodes the object that `text` starts with, if it is a new version of a stored object, and returns it with its length;
-    /// see [`ObjectReader::read_by_diff`]. Its type is that of the stored object.
-    pub(crate) fn updated_object(
+    /// Decodes the object of the event that `text` starts with, and returns it with its length. Returns `None` if one pass over the
+    /// text cannot decode it; see [`ObjectReader::read_event_object`].
+    pub(crate) fn event_object(
         &self,
         text: &str,
         reader: &mut ObjectReader,
         stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
-        let version = reader.read_by_diff(text, &self.options(), stored);
-        debug_assert!(version.as_ref().is_none_or(|(object, _)| self.check_type(object).is_ok()));
-        version
+        let decoded = reader.read_event_object(text, &self.options(), stored);
+        decoded.filter(|(object, _)| self.check_type(object).is_ok())
     }
 
     /// Decodes the object that `text` starts with and returns it with its length. Returns `None` if one pass over the text

@@ -5,6 +5,7 @@ mod merge;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_model::{Deletion, Delta, Object, ObjectKey, Replacement};
@@ -57,6 +58,8 @@ pub struct DeltaQueue {
     filled: Notify,
     /// Notified when there are fewer than `capacity` deltas again, and on close.
     has_room: Notify,
+    /// Whether the producer has received data that it pushes after the other tasks had a turn.
+    incoming: Arc<AtomicBool>,
 }
 
 /// The state behind the lock.
@@ -106,7 +109,18 @@ impl DeltaQueue {
             }),
             filled: Notify::new(),
             has_room: Notify::new(),
+            incoming: Arc::default(),
         }
+    }
+
+    /// Returns the flag that the producer sets while it has received data that it pushes after the other tasks had a turn.
+    pub(crate) fn incoming_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.incoming)
+    }
+
+    /// Whether the producer has set its flag.
+    pub(crate) fn has_incoming(&self) -> bool {
+        self.incoming.load(Ordering::Relaxed)
     }
 
     /// Returns the store that the queue feeds.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::idle::{IdleTimer, ListPace, idle_failure};
+use super::joined_chunks::JoinedChunks;
 use super::recovery::ServerRecovery;
 use super::reuse::reuse_unchanged;
 use super::state_machine::{Action, Input, StateMachine};
@@ -205,7 +206,7 @@ impl Reflector {
         let idle = self.opening_timeout();
         let opened = timeout(idle, self.list_watch.watch(params)).await;
         let mut body = match opened.unwrap_or_else(|_| Err(idle_failure(idle))) {
-            Ok(body) => body,
+            Ok(body) => JoinedChunks::new(body, self.queue.incoming_flag()),
             Err(failure) => return self.watch_failed(failure),
         };
         let action = self.step(Input::Opened);

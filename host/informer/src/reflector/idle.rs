@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::joined_chunks::JoinedChunks;
 use crate::failure::{Failure, FailureKind};
-use crate::list_watch::ByteStream;
 use crate::options::InformerOptions;
 
 /// The idle timeout of a body. One timer serves the whole body: each chunk only records its arrival, and the timer checks that
@@ -30,7 +30,7 @@ impl IdleTimer {
     /// Errors if nothing has arrived for `limit`.
     pub(super) async fn next(
         &mut self,
-        body: &mut ByteStream,
+        body: &mut JoinedChunks,
         limit: Duration,
     ) -> Result<Option<Bytes>, Failure> {
         if self.timer.deadline() > self.last + limit {
@@ -44,6 +44,10 @@ impl IdleTimer {
                     return chunk.transpose();
                 }
                 () = self.timer.as_mut() => {
+                    if body.has_chunks() {
+                        // They arrived just now.
+                        self.last = Instant::now();
+                    }
                     let due = self.last + limit;
                     if due <= Instant::now() {
                         return Err(idle_failure(limit));
@@ -100,7 +104,10 @@ pub(super) fn idle_failure(limit: Duration) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use futures::stream;
     use tokio_stream::wrappers::ReceiverStream;
 
     #[tokio::test(start_paused = true)]
@@ -128,9 +135,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_chunk_that_arrives_when_the_timer_fires_is_returned() {
+        let limit = Duration::from_secs(10);
+        let chunk = stream::once(async move {
+            tokio::time::sleep(limit).await;
+            Ok(Bytes::from_static(b"x"))
+        });
+        let mut body = JoinedChunks::new(chunk.chain(stream::pending()).boxed(), Arc::default());
+        let mut idle = IdleTimer::start(limit);
+        assert_eq!(idle.next(&mut body, limit).await.expect("a chunk").as_deref(), Some(&b"x"[..]));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_idle_timeout_counts_from_the_last_chunk() {
         let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        let mut body: ByteStream = ReceiverStream::new(receiver).boxed();
+        let mut body = JoinedChunks::new(ReceiverStream::new(receiver).boxed(), Arc::default());
         let limit = Duration::from_secs(10);
         let mut idle = IdleTimer::start(limit);
         for _ in 0..5 {

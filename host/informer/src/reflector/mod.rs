@@ -91,6 +91,7 @@
 mod backoff;
 mod driver;
 mod idle;
+mod joined_chunks;
 mod phase;
 mod recovery;
 mod reuse;

@@ -242,6 +242,8 @@ impl Informer {
             while applied < DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
                 match self.apply_queued(DELTAS_PER_TURN - applied) {
+                    // The reflector is waiting for the other tasks, too.
+                    0 if self.queue.has_incoming() => {}
                     0 => break,
                     more => applied += more,
                 }

@@ -124,8 +124,13 @@ pub(super) fn parse_prefix(
     let preamble_lens = has_preamble(&top).then_some((whole_metadata.start(), out.0.len()));
     let mut spans = MetadataSpans::default();
     if drops_managed {
-        let mut separator = "{";
-        for (name, value) in metadata_members.all().iter().filter(|(name, _)| keeps(name)) {
+        let (copied, others, compact) = split_compact(text, &metadata_members, whole_metadata, keeps);
+        let moved = out.push(copied.of(text));
+        for (name, value) in compact {
+            spans.note(name, value.moved(copied, moved));
+        }
+        let mut separator = if compact.is_empty() { "{" } else { "," };
+        for (name, value) in others.iter().filter(|(name, _)| keeps(name)) {
             let value = out.member(std::mem::replace(&mut separator, ","), name, value.of(text));
             spans.note(name, value);
         }
@@ -154,6 +159,32 @@ pub(super) fn parse_prefix(
     (metadata.members, metadata.hints) = (members, hints);
     let sample_of = (!is_compared && references.stored().is_none()).then_some(owners);
     Some(ParsedObject { json, metadata, len, sample_of, preamble_lens })
+}
+
+/// Members of an object: their names and the ranges of their values.
+type Spans<'m, 'a> = &'m [(&'a str, Span)];
+
+/// Splits the members of `object` after the first ones that are kept and that have no white space around their tokens, so that they can be
+/// copied at once. Returns the range of the latter with the bracket before them, the other members, and the latter.
+fn split_compact<'m, 'a>(
+    text: &str,
+    members: &'m MetadataMembers<'a>,
+    object: Span,
+    keeps: impl Fn(&str) -> bool,
+) -> (Span, Spans<'m, 'a>, Spans<'m, 'a>) {
+    let (start, mut end) = (object.start(), object.start());
+    let is_compact = |(name, value): &&(&str, Span)| {
+        let name_start = Span::of_slice(text, name).start();
+        // A bracket or a comma and a quote come before the name, a quote and a colon after it.
+        let is_compact = name_start == end + 2 && value.start() == name_start + name.len() + 2 && keeps(name);
+        if is_compact {
+            end = value.end();
+        }
+        is_compact
+    };
+    let count = members.all().iter().take_while(is_compact).count();
+    let (compact, others) = members.all().split_at(count);
+    (Span::of_range(start, end), others, compact)
 }
 
 /// Returns whether the object's non-empty types, and nothing else, come before its metadata.
@@ -238,7 +269,7 @@ impl<'a> Scanner<'a, '_, '_> {
 
     /// Returns the stored version. Looks it up if that has not been done and the name has been read.
     fn stored(&mut self, cursor: &Cursor<'a>) -> Option<&Object> {
-        if self.references.stored().is_some() {
+        if self.references.was_looked_up() {
             return self.references.stored();
         }
         let text = |name| self.metadata.get(name).and_then(|raw| plain_string(raw.of(cursor.text())));
@@ -289,15 +320,17 @@ fn type_text<'a>(text: &'a str, top: &TopMembers<'_>, field: &str, default: &'a 
         Some(raw) => plain_string(raw.of(text))?,
         None => "",
     };
-    let chosen = if own.is_empty() { default } else { own };
-    let is_plain = chosen.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    (is_plain && !chosen.is_empty()).then_some(chosen)
+    if !own.is_empty() {
+        return Some(own);
+    }
+    let is_plain = default.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    (is_plain && !default.is_empty()).then_some(default)
 }
 
 /// Returns the content of a JSON string without escapes; `None` for any other value.
 pub(super) fn plain_string(raw: &str) -> Option<&str> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    (!inner.as_bytes().contains(&b'\\')).then_some(inner)
+    memchr::memchr(b'\\', inner.as_bytes()).is_none().then_some(inner)
 }
 
 /// The canonical text that is being written.

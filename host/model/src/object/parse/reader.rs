@@ -57,16 +57,23 @@ impl ObjectReader {
         Ok(self.remember(text, parsed))
     }
 
-    /// Parses the object that `text` starts with by comparing it with the stored version, and returns it with its length in bytes. `None` if
-    /// it differs from the stored version in more than some scalars; [`read`](Self::read) may still parse it.
-    pub fn read_by_diff(
+    /// Parses the object that `text` starts with in one pass, and returns it with its length in bytes. Meant for the events of a watch, whose
+    /// ends are not known beforehand. `stored` is as in [`read`](Self::read).
+    ///
+    /// Returns `None` if the object does not end within `text`, is malformed, has line breaks, or has an uncommon form such as escapes in
+    /// names. The caller then has to find the end of the object and [`read`](Self::read) it.
+    pub fn read_event_object(
         &mut self,
         text: &str,
         options: &ParseOptions<'_>,
         mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
         let mut references = References::new(&mut stored, &mut self.recent);
-        let parsed = version_diff::parse_prefix(text, options, &mut references)?;
+        let parsed = version_diff::parse_prefix(text, options, &mut references).or_else(|| {
+            let parsed = fast_path::parse_prefix(text, options, &mut references)?;
+            // A line break ends the event.
+            memchr::memchr(b'\n', &text.as_bytes()[..parsed.len]).is_none().then_some(parsed)
+        })?;
         let len = parsed.len;
         Some((self.remember(text, parsed), len))
     }

@@ -48,6 +48,11 @@ impl<'a> References<'a> {
         self.stored.get_or_insert_with(look_up).1.as_ref()
     }
 
+    /// Returns whether the stored version has been looked up.
+    pub(super) fn was_looked_up(&self) -> bool {
+        self.stored.is_some()
+    }
+
     /// Returns the stored version, if it has been looked up.
     pub(super) fn stored(&self) -> Option<&Object> {
         self.stored.as_ref()?.1.as_ref()

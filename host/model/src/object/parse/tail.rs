@@ -100,6 +100,9 @@ impl ShiftedHints {
 
     /// Adjusts the offsets for a difference. Both ranges are relative to the end of the metadata.
     fn note(&mut self, difference: Difference, known_range: Range<usize>, new_range: Range<usize>) {
+        if self.known == [0; 3] {
+            return;
+        }
         let (start, end) = (self.metadata_end + known_range.start, self.metadata_end + known_range.end);
         let [_, object, member] = self.known;
         if difference == Difference::Structure && object <= start && start <= member {

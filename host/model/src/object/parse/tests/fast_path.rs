@@ -47,6 +47,30 @@ fn common_objects_take_the_fast_path() {
 }
 
 #[test]
+fn metadata_with_white_space_or_dropped_members_anywhere_is_copied_correctly() {
+    let members = [
+        r#""name":"a""#,
+        r#""labels":{"x":"y"}"#,
+        r#""managedFields":[{"a":1}]"#,
+        r#""generation":4"#,
+        r#""uid":"u""#,
+    ];
+    for first in 0..members.len() {
+        for count in 0..=members.len() {
+            let members: Vec<_> = members.iter().cycle().skip(first).take(count).copied().collect();
+            let metadata = format!("{{{}}}", members.join(","));
+            let whole = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{metadata},"spec":{{}}}}"#);
+            let is_named = members.iter().any(|member| member.starts_with("\"name\""));
+            assert_eq!(check(&whole), is_named, "{whole}");
+            for at in 0..metadata.len() {
+                let spaced = format!("{} {}", &metadata[..at], &metadata[at..]);
+                check(&whole.replacen(&metadata, &spaced, 1));
+            }
+        }
+    }
+}
+
+#[test]
 fn uncommon_and_malformed_objects_are_left_to_the_general_parser() {
     let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
     for text in [

@@ -43,8 +43,45 @@ pub(super) fn assert_reads_the_same(known: &str, text: &str) {
                 let parsed = parsed.unwrap_or_else(|error| panic!("{text}: accepted, but {error}"));
                 assert_eq!(summary(&prefix), summary(&parsed), "{reference}: {text}");
             }
+            let event = reader.read_event_object(&with_suffix, options, |_| stored.cloned());
+            if let Some((object, len)) = event {
+                let parsed = Object::parse(&with_suffix.as_bytes()[..len], options);
+                let parsed = parsed.unwrap_or_else(|error| panic!("{text}: accepted, but {error}"));
+                assert_eq!(summary(&object), summary(&parsed), "{reference}: {text}\nafter {known}");
+                assert!(!with_suffix[..len].contains('\n'), "{reference}: {text}");
+            }
         }
     });
+}
+
+#[test]
+fn an_object_of_an_event_is_read_up_to_its_end() {
+    let text =
+        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"a":[1,2]}}"#;
+    let stored = Object::from_json(text).expect("an object");
+    let other_label = text.replace("\"x\"", "\"z\"");
+    for (stored, text) in [(None, text), (Some(&stored), text), (Some(&stored), &other_label)] {
+        let mut reader = ObjectReader::default();
+        let _ = reader.read(text.as_bytes(), &ParseOptions::default(), |_| None);
+        let mut read = |text: &str| {
+            let read = reader.read_event_object(text, &ParseOptions::default(), |_| stored.cloned());
+            read.map(|(object, len)| (object.json().len(), len))
+        };
+        let whole = Object::from_json(text).expect("an object").json().len();
+        for rest in ["", "}", "}\n{", "\n"] {
+            assert_eq!(read(&format!("{text}{rest}")), Some((whole, text.len())), "{rest:?}");
+        }
+        for at in 1..text.len() {
+            assert_eq!(read(&text[..at]), None, "the first {at} bytes of {text}");
+        }
+        for place in ["\"spec\"", "1,", "{\"a\"", "\"name\""] {
+            assert_eq!(
+                read(&text.replacen(place, &format!("\n{place}"), 1)),
+                None,
+                "a line break before {place}"
+            );
+        }
+    }
 }
 
 /// Replaces the scalars for which `changes` has a value.
