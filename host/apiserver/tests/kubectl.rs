@@ -256,14 +256,17 @@ async fn kubectl_get_watch_prints_changes() {
         .expect("kubectl starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     kubectl.ok("create configmap a").await;
-    let mut added = String::new();
     // Every namespace has the CA certificate, too.
-    while added.is_empty() || added.contains("kube-root-ca.crt") {
-        added = lines.next_line().await.expect("readable").expect("a line");
-    }
+    let mut next_line = async || loop {
+        let line = lines.next_line().await.expect("readable").expect("a line");
+        if !line.contains("kube-root-ca.crt") {
+            return line;
+        }
+    };
+    let added = next_line().await;
     assert!(added.contains("ADDED") && added.contains(" a "), "{added}");
     kubectl.ok("delete configmap a").await;
-    let deleted = lines.next_line().await.expect("readable").expect("a line");
+    let deleted = next_line().await;
     assert!(deleted.contains("DELETED"), "{deleted}");
     child.kill().await.expect("it ends");
 }

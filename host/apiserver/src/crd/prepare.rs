@@ -150,8 +150,8 @@ fn set_condition(
     }
 }
 
-/// Adds the cleanup finalizer and the condition `Terminating` to a CRD that is being deleted while it has custom
-/// resources. Without any, the CRD is left as it is.
+/// Adds the cleanup finalizer and the condition `Terminating` to a CRD that is being deleted. A CRD without custom resources is
+/// left as it is if no controller finishes its deletion later.
 pub(crate) fn mark_deleting(state: &State, crd: &mut Value) {
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
     let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default();
@@ -160,7 +160,8 @@ pub(crate) fn mark_deleting(state: &State, crd: &mut Value) {
             && endpoint.resource.names.plural == plural
             && endpoint.resource.custom.as_ref().is_some_and(|custom| custom.crd == meta::text(crd, "name"))
     });
-    if endpoint.is_none_or(|endpoint| endpoint.resource.table.count(None) == 0) {
+    let is_empty = endpoint.is_none_or(|endpoint| endpoint.resource.table.count(None) == 0);
+    if is_empty && !state.crds_finalized_later() {
         return;
     }
     let mut finalizers = meta::finalizers(crd);

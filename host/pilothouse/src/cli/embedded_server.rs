@@ -58,13 +58,13 @@ pub(crate) struct Apiserver {
 pub(crate) struct KubernetesVersion {
     /// Kubernetes version that the embedded API server reports, such as 1.36. Its behaviour stays the same.
     #[arg(
-        long = "kubernetes-version",
+        long,
         env = "PILOTHOUSE_KUBERNETES_VERSION",
         default_value = "1.36",
         value_name = "VERSION",
         value_parser = parse_minor_version
     )]
-    pub(crate) minor: u16,
+    pub(crate) kubernetes_version: u16,
 }
 
 /// Returns the minor version of a version such as `1.36`.

@@ -54,7 +54,7 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
     };
     ApiServer::builder()
         .authorization(authorization)
-        .kubernetes_minor(flags.version.minor)
+        .kubernetes_minor(flags.version.kubernetes_version)
         .plain_http(flags.insecure_http)
         .anonymous(flags.insecure_http)
         .allowed_hosts(flags.hosts.allowed_hosts.iter().cloned())

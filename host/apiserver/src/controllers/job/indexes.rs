@@ -8,7 +8,7 @@ use std::fmt;
 pub(super) struct Indexes(BTreeMap<i64, i64>);
 
 impl Indexes {
-    /// Parses the text of a status. What is malformed is ignored.
+    /// Parses the text of a status. What is malformed or not in ascending order is ignored.
     pub(super) fn parse(text: &str) -> Self {
         let mut intervals = Self::default();
         for item in text.split(',') {
@@ -16,7 +16,12 @@ impl Indexes {
             if let (Ok(first), Ok(last)) = (first.parse::<i64>(), last.parse::<i64>())
                 && (0..=last).contains(&first)
             {
-                intervals.0.insert(first, last);
+                let previous = intervals.0.last_entry();
+                match previous.as_ref().map(|entry| first.checked_sub(*entry.get())) {
+                    Some(Some(1)) => drop(previous.map(|mut entry| entry.insert(last))),
+                    Some(Some(..=0) | None) => {}
+                    _ => drop(intervals.0.insert(first, last)),
+                }
             }
         }
         intervals
@@ -73,6 +78,7 @@ mod tests {
         assert_eq!((indexes.to_string().as_str(), indexes.len()), ("0-3,6,7", 6));
         assert_eq!(Indexes::parse("0-3,6-7"), indexes);
         assert!(indexes.contains(2) && !indexes.contains(5) && !indexes.contains(8));
+        assert_eq!(Indexes::parse("0,1,2,3-3,6,7,7,1-9"), indexes);
         assert_eq!(Indexes::parse("x,3-1,-2"), Indexes::default());
     }
 }
