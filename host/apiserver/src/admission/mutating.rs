@@ -112,12 +112,13 @@ mod tests {
 
     #[test]
     fn webhooks_are_called_again_if_a_later_one_changed_the_object() {
-        let cases: [(&[(bool, bool)], Vec<usize>); 5] = [
-            (&[(true, false), (false, false)], vec![]),
-            (&[(true, false), (false, true)], vec![0]),
-            (&[(false, true), (true, true)], vec![]),
-            (&[(true, true), (true, true), (true, true)], vec![0, 1]),
-            (&[(true, false), (true, false), (false, true), (true, false)], vec![0, 1]),
+        type Case = (&'static [(bool, bool)], &'static [usize]);
+        let cases: [Case; 5] = [
+            (&[(true, false), (false, false)], &[]),
+            (&[(true, false), (false, true)], &[0]),
+            (&[(false, true), (true, true)], &[]),
+            (&[(true, true), (true, true), (true, true)], &[0, 1]),
+            (&[(true, false), (true, false), (false, true), (true, false)], &[0, 1]),
         ];
         for (webhooks, expected) in cases {
             assert_eq!(second_round(webhooks), expected, "{webhooks:?}");

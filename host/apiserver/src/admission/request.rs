@@ -93,7 +93,7 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// Returns an `AdmissionRequest` without its objects and UID. `endpoint` is the one whose version a rule named.
-    pub(crate) fn to_value(&self, endpoint: &Endpoint, user: &User, options: &Value) -> Value {
+    pub(crate) fn to_value(self, endpoint: &Endpoint, user: &User, options: &Value) -> Value {
         let mut request = json!({
             "kind": self.kind_of(endpoint),
             "resource": resource_of(endpoint),

@@ -69,8 +69,8 @@ impl Rule {
 
     fn matches_scope(&self, target: &RuleTarget<'_>) -> bool {
         // The namespace of a request for a namespace is its own name.
-        let is_namespaced =
-            !target.namespace.is_empty() && !(target.group.is_empty() && target.resource == "namespaces");
+        let is_namespace = target.group.is_empty() && target.resource == "namespaces";
+        let is_namespaced = !target.namespace.is_empty() && !is_namespace;
         match self.scope {
             Scope::All => true,
             Scope::Cluster => !is_namespaced,

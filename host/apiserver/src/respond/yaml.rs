@@ -10,7 +10,7 @@ use crate::status::Status;
 /// Rewrites a response of one JSON document to YAML. Other responses stay as they are.
 pub(crate) async fn from_json(answer: Answer) -> Result<Answer, Status> {
     let content_type = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if !content_type.is_some_and(|kind| kind == super::JSON.as_bytes()) {
+    if content_type.is_none_or(|kind| kind != super::JSON.as_bytes()) {
         return Ok(answer);
     }
     let (mut parts, body) = answer.into_parts();

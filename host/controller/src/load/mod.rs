@@ -218,7 +218,6 @@ pub(crate) async fn load(
     let fence = Fence::default();
     let capabilities =
         capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
-    let workers = workers(&descriptor, &sidecar, code.exports());
     let pool =
         InstancePool::new(code, Arc::new(GuestHost::new(guest, config, capabilities)), limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
@@ -231,7 +230,7 @@ pub(crate) async fn load(
         role,
         sidecar_text: read.sidecar_text,
         sidecar_grants,
-        workers,
+        workers: workers(&descriptor, &sidecar, pool.code().exports()),
         dedicated_instance: DedicatedInstance::new(pool.clone(), !observer_subscriptions.is_empty()),
         pool,
         views,

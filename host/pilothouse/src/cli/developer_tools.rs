@@ -14,7 +14,7 @@ use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, Tes
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeveloperCommand {
     /// Run plugins against an embedded API server in the same process.
-    Dev(Dev),
+    Dev(Box<Dev>),
     /// Create a project: a working controller with a test.
     New(New),
     /// Build a project in any supported language into a plugin.

@@ -88,12 +88,15 @@ pub(super) fn plan(deployment: &Value, settings: &Settings, situation: Situation
     plan
 }
 
+/// Returns whether a ReplicaSet has this name.
+type IsNameTaken<'a> = dyn Fn(&str) -> bool + 'a;
+
 /// Creates the ReplicaSet of the current template.
 fn create_current(
     deployment: &Value,
     settings: &Settings,
     sets: &mut ReplicaSets,
-    (is_name_taken, with_pods): (&dyn Fn(&str) -> bool, &BTreeSet<Box<str>>),
+    (is_name_taken, with_pods): (&IsNameTaken<'_>, &BTreeSet<Box<str>>),
     progress: &mut Progress,
     plan: &mut Plan,
 ) {
@@ -234,7 +237,7 @@ mod tests {
                     Action::Patch(_, _, patch) => *deployment = crate::patch::merge_patch(deployment, &patch),
                     Action::SetStatus(status) => deployment["status"] = status,
                     Action::Delete { key: (_, name), .. } => {
-                        sets.retain(|set| set["metadata"]["name"] != *name)
+                        sets.retain(|set| set["metadata"]["name"] != *name);
                     }
                     Action::Event { .. } | Action::Bind { .. } | Action::Remove => {}
                 }

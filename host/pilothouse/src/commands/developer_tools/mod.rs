@@ -14,7 +14,7 @@ use crate::cli::developer_tools::DeveloperCommand;
 
 pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
     match command {
-        DeveloperCommand::Dev(flags) => dev::run(flags).await,
+        DeveloperCommand::Dev(flags) => dev::run(*flags).await,
         DeveloperCommand::New(flags) => new::run(&flags),
         DeveloperCommand::Build(flags) => build::run(flags).await,
         DeveloperCommand::Test(flags) => test::run(flags).await,

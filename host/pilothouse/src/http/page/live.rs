@@ -33,13 +33,16 @@ const STREAM_INTERVALS: u32 = 600;
 #[derive(Clone)]
 pub(in crate::http) struct LiveUpdates {
     streams: Arc<Semaphore>,
-    /// What the plugins were like when a stream last looked. All streams share it.
-    revisions: Arc<Mutex<Option<(Instant, Arc<Revisions>)>>>,
+    /// All streams share it.
+    latest: Arc<Mutex<LatestRevisions>>,
 }
+
+/// What the plugins were like when a stream last looked, and when that was.
+type LatestRevisions = Option<(Instant, Arc<Revisions>)>;
 
 impl Default for LiveUpdates {
     fn default() -> Self {
-        Self { streams: Arc::new(Semaphore::new(MAX_STREAMS)), revisions: Arc::default() }
+        Self { streams: Arc::new(Semaphore::new(MAX_STREAMS)), latest: Arc::default() }
     }
 }
 
@@ -72,7 +75,7 @@ impl Revisions {
 impl LiveUpdates {
     /// Returns the current numbers, which are computed at most once per interval for all streams.
     async fn revisions(&self, host: &PluginHost) -> Arc<Revisions> {
-        let mut known = self.revisions.lock().await;
+        let mut known = self.latest.lock().await;
         if let Some((time, revisions)) = &*known
             && time.elapsed() < INTERVAL
         {
