@@ -158,7 +158,7 @@ fn run_host(
     fs::write(&policy, json!({"rules": [rule]}).to_string()).context("write the host's policy")?;
     let config = folder.join("host.yaml");
     let settings = json!({
-        "plugins": [{"name": PLUGINS[0], "image": tag, "poll": "10s"}],
+        "plugins": [{"name": PLUGINS[0], "image": tag, "poll": "10s", "sidecar": {"grants": {"crds": true}}}],
         "registries": {"cacheDir": folder.join("oci"), "policy": policy, "plainHttp": [registry.address()]},
     });
     fs::write(&config, settings.to_string()).context("write the host's configuration")?;
