@@ -172,11 +172,21 @@ pub(crate) async fn load(
         ControlFlow::Continue(next) => next,
         ControlFlow::Break(outcome) => return Ok(outcome),
     };
-    let (is_canary, is_replacement) = (matches!(role, Role::Canary(_)), replacement.is_some());
+    let is_canary = matches!(role, Role::Canary(_));
+    let may_run_alone = role == Role::BesideCanary && running.is_none();
     let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
     let in_use = code_in_use([running, canary], digest);
-    let code = match replacement {
-        Some(version) => kept_code(&services.engine, &guest, in_use, version, &files.wasm, &read).await?,
+    let kept = match replacement {
+        Some(version) => {
+            let kept = kept_code(&services.engine, &guest, in_use, version, &files.wasm, &read).await;
+            kept.map(Some).or_else(|problem| without_kept_code(&guest, problem, may_run_alone))?
+        }
+        None => None,
+    };
+    let is_replacement = kept.is_some();
+    let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
+    let code = match kept {
+        Some(code) => code,
         None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
     };
     drop(load_permit);
@@ -311,6 +321,24 @@ async fn kept_code(
         version,
         file_digest: read.digest.clone(),
     })
+}
+
+/// Returns `None` if the code of the version beside a canary is lost and nothing runs yet, as after an upgrade of the host. The file's version,
+/// which was not taken back, is the only one that can be compiled then. Otherwise, returns the problem.
+fn without_kept_code(
+    guest: &GuestServices,
+    problem: LoadProblem,
+    may_run_alone: bool,
+) -> Result<Option<CompiledPlugin>, LoadProblem> {
+    let version = match &problem {
+        LoadProblem::NotKept { version, .. } if may_run_alone => version,
+        _ => return Err(problem),
+    };
+    let text = format_args!(
+        "{version} is not in the cache of compiled plugins any more, so the version of the file runs alone and not as its canary"
+    );
+    guest.log.host(LogLevel::Warn, text, &[]);
+    Ok(None)
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
@@ -510,6 +538,24 @@ mod tests {
             let remedy = format!("pilothouse rollback p {}`", &new.digest[..12]);
             assert!(problem.to_string().contains(&remedy) && !problem.is_transient(), "{problem}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_file_runs_alone_if_the_code_beside_its_canary_is_lost() {
+        let guest = guest();
+        let lost = || LoadProblem::NotKept {
+            path: "p.wasm".into(),
+            plugin: guest.name.clone(),
+            version: KnownVersion::new(&"ab".repeat(32), 1, "1.0.0"),
+            file_digest: "cd".repeat(32),
+        };
+        assert!(without_kept_code(&guest, lost(), false).is_err(), "the file's version was taken back");
+        let other = LoadProblem::IndexesBehind { rounds: 1 };
+        assert!(without_kept_code(&guest, other, true).is_err());
+        assert!(log_of(&guest).is_empty());
+        assert!(matches!(without_kept_code(&guest, lost(), true), Ok(None)));
+        let log = log_of(&guest);
+        assert!(log.len() == 1 && log[0].contains("runs alone"), "{log:?}");
     }
 
     #[tokio::test]

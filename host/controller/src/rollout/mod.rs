@@ -134,9 +134,9 @@ impl Rollout {
         self.0.state.lock().check_canary(sample, counters, (Instant::now(), Timestamp::now()))
     }
 
-    /// Whether the version with this digest was taken back, as that of the file.
+    /// Whether the version with this digest was taken back, and nobody has chosen it since.
     pub(crate) fn is_held_back(&self, digest: &str) -> bool {
-        self.0.state.lock().held_back.as_ref().is_some_and(|held_back| held_back.digest == digest)
+        self.0.state.lock().is_held_back(digest)
     }
 
     /// Why the version of the file was taken back, and whether the host decided it; `None` if it was not.

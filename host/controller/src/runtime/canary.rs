@@ -85,10 +85,6 @@ impl PluginTask {
         exclusive: ExclusiveVersion,
     ) {
         let Some(stable) = self.installed.clone() else { return };
-        if self.guest.rollout.is_held_back(&version.digest) {
-            // An operator has decided meanwhile.
-            return;
-        }
         let version = Arc::<Version>::from(version);
         let before = self.canary.take().map(|mut task| task.finish(&self.guest));
         // Keys that are still queued under former names of target watches have the same names for both versions.

@@ -253,8 +253,12 @@ impl PluginTask {
         self.start_loading(pending, files, &Input::Found);
     }
 
+    /// Loads the files. A canary that was taken back ends before that, so that it does not outlive a load that fails or waits.
     fn start_loading(&self, pending: &mut PendingVersion, files: PluginFiles, cause: &Input<'_>) {
         self.lifecycle.apply(cause);
+        if self.canary.is_some() && !self.guest.rollout.has_canary() {
+            return pending.change_canary(None, Arc::clone(&self.running));
+        }
         let (lifecycle, log, load_number) =
             (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
         let running_status = Arc::clone(&self.running_status);
@@ -332,6 +336,10 @@ impl PluginTask {
         pending: &mut PendingVersion,
         files: DesiredFiles,
     ) {
+        if self.guest.rollout.is_held_back(&version.digest) {
+            // An operator has taken it back while it was loaded. The load of what is to run instead follows.
+            return;
+        }
         match version.role.clone() {
             Role::Canary(share) => self.begin_canary(version, share, exclusive).await,
             Role::Alone => self.swap(version, exclusive).await,

@@ -33,11 +33,11 @@ pub(super) struct Canary {
 
 impl RunningVersions {
     /// Returns the version that reconciles the key; `None` while the plugin does not run.
-    pub(super) fn of(&self, key: &ObjectKey) -> Option<Chosen<'_>> {
+    pub(super) fn of(&self, key: &ObjectKey) -> Option<ChosenVersion<'_>> {
         let stable = self.stable.as_ref()?;
         Some(match self.canary.as_deref().filter(|canary| canary.share.includes(key)) {
-            None => Chosen { version: stable, canary: None },
-            Some(canary) => Chosen { version: &canary.version, canary: Some(canary) },
+            None => ChosenVersion { version: stable, canary: None },
+            Some(canary) => ChosenVersion { version: &canary.version, canary: Some(canary) },
         })
     }
 
@@ -49,13 +49,13 @@ impl RunningVersions {
 
 /// The version that reconciles a key.
 #[derive(Clone, Copy)]
-pub(super) struct Chosen<'a> {
+pub(super) struct ChosenVersion<'a> {
     pub(super) version: &'a Arc<Version>,
     /// Present if that is the canary.
     canary: Option<&'a Canary>,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> ChosenVersion<'a> {
     /// Whether that is the canary.
     pub(super) fn is_canary(&self) -> bool {
         self.canary.is_some()

@@ -78,10 +78,11 @@ impl RunningPlugins {
             let previous = self.running.remove(&entry.name);
             let (name, shared) = (entry.name.clone(), Arc::clone(&self.shared));
             let restored = spawn_blocking(move || {
-                if let Some(previous) = &previous {
-                    previous.plugin.retire();
+                let previous = previous.as_ref().map(|running| &running.plugin);
+                if let Some(previous) = previous {
+                    previous.retire();
                 }
-                SourcedPlugin::restore(entry, &shared)
+                SourcedPlugin::restore(entry, previous, &shared)
             });
             // Fails only if it panicked; then the plugin is not there, and the next change tries again.
             if let Ok(plugin) = restored.await {

@@ -107,7 +107,7 @@ impl PluginSource {
                 shared.cache.remove_plugin_file(&file)?;
             }
         }
-        let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, &shared)).collect();
+        let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, None, &shared)).collect();
         Ok(Self { shared, plugins, added: AddedPlugins::default() })
     }
 

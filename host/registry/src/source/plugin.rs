@@ -48,11 +48,15 @@ impl SourcedPlugin {
         &self.entry.name
     }
 
-    /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it.
-    pub(super) fn restore(entry: PluginEntry, shared: &Shared) -> Self {
+    /// Puts the last version that was verified into the folder, if the cache has it and the policy of today still allows it. It may have
+    /// another digest than the entry if it is in the folder because of `previous`, the retired plugin that this one replaces: then it runs
+    /// until the new digest was pulled.
+    pub(super) fn restore(entry: PluginEntry, previous: Option<&Self>, shared: &Shared) -> Self {
         let active = Arc::new(Mutex::new(true));
         let mut plugin = Self { entry: Arc::new(entry), staged: None, decision: None, active };
-        let restored = plugin.restored(shared);
+        let file = format!("{}.wasm", plugin.name());
+        let is_staged = previous.is_some() && shared.cache.plugin_files().contains(&file);
+        let restored = plugin.restored(shared, is_staged);
         let failure = restored.as_ref().err().cloned();
         match restored {
             Ok(Some((staged, decision))) => {
@@ -100,10 +104,15 @@ impl SourcedPlugin {
         }
     }
 
-    fn restored(&self, shared: &Shared) -> Result<Option<(StagedVersion, Decision)>, RegistryError> {
+    /// `is_staged` is whether the version may stay in the folder although another digest is wanted.
+    fn restored(
+        &self,
+        shared: &Shared,
+        is_staged: bool,
+    ) -> Result<Option<(StagedVersion, Decision)>, RegistryError> {
         let reference: Reference = self.entry.image.parse()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
-        if reference.digest().is_some_and(|pinned| pinned != manifest) {
+        if !is_staged && reference.digest().is_some_and(|pinned| pinned != manifest) {
             return Ok(None);
         }
         let name = reference.to_string();

@@ -112,6 +112,12 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
     assert_eq!(failure.problem(), Problem::NotFound);
     assert!(reports.problems.lock().contains_key("absent"));
 
+    // The version in the folder stays until the one with another digest was pulled.
+    let unknown = entry("p", &image(&format!("p@{}", Digest::of(b"unknown"))));
+    added.set(vec![unknown, entry("absent", &image("absent:1"))]);
+    reports.wait_for("p", |report| report.is_some_and(|report| report.failure.is_some())).await;
+    assert_eq!((reports.report("p").staged, file("p.wasm")), (Some(digest), Some(wasm.clone())));
+
     // Another sidecar is written without a request of the registry.
     let before = registry.seen().len();
     let mut pinned = entry("p", &image(&format!("p@{digest}")));

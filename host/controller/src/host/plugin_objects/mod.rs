@@ -24,7 +24,7 @@ use crate::plugin_resource::{
 
 /// How often the status of the plugins is compared with that of the objects.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long one write may take. The others wait for it.
+/// How long one write may take, and after which no other begins until the objects were read again.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between two log lines about writes that fail.
 const WARNING_INTERVAL: Duration = Duration::from_mins(5);
@@ -238,7 +238,7 @@ impl Follower {
         self.shown_refusals = refused;
     }
 
-    /// Writes the statuses that have changed, as far as the schedule allows it.
+    /// Writes the statuses that have changed, as far as the schedule allows it. A slow API server does not hold back the decisions.
     async fn write_statuses(&mut self) {
         self.schedule.retain(&self.objects.values().map(|followed| followed.object.uid.as_str()).collect());
         let decisions = Arc::clone(&self.decisions);
@@ -247,7 +247,11 @@ impl Follower {
         }
         let plugins: BTreeMap<_, _> =
             self.host.status().into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
+        let end = Instant::now() + WRITE_TIMEOUT;
         for (key, refusal) in decisions.iter() {
+            if Instant::now() >= end {
+                return;
+            }
             let Some(wanted) = self.due_status(key, refusal.as_ref(), &plugins) else { continue };
             let Some(followed) = self.objects.get_mut(key) else { continue };
             let uid = followed.object.uid.clone();

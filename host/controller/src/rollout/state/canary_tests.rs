@@ -238,6 +238,22 @@ fn a_canary_whose_file_is_written_again_is_still_promoted() {
 }
 
 #[test]
+fn a_canary_that_is_taken_back_during_its_promotion_is_not_to_run() {
+    let mut plugin = Plugin::new();
+    plugin.install("2");
+    let digest = version("2").digest;
+    let canary = plugin.state.promotable().expect("a canary");
+    plugin.state.choose(canary, TIME);
+    assert!(!plugin.state.is_held_back(&digest), "it is being loaded");
+    let before = plugin.state.target(None).expect("the version before");
+    plugin.state.choose(before, TIME);
+    assert!(plugin.state.is_held_back(&digest) && !plugin.state.has_canary());
+    let again = plugin.state.target(Some(&digest)).expect("the version of the file");
+    plugin.state.choose(again, TIME);
+    assert!(!plugin.state.is_held_back(&digest), "an operator has chosen it since");
+}
+
+#[test]
 fn a_promotion_that_cannot_be_loaded_leaves_the_canary() {
     let mut plugin = Plugin::new();
     plugin.install("2");

@@ -197,6 +197,12 @@ impl RolloutState {
         }
     }
 
+    /// Whether the version with this digest was taken back, and nobody has chosen it since.
+    pub(super) fn is_held_back(&self, digest: &str) -> bool {
+        let is_requested = self.requested().is_some_and(|version| version.digest == digest);
+        !is_requested && self.held_back.as_ref().is_some_and(|held_back| held_back.digest == digest)
+    }
+
     /// Decides, for an operator, that another version is to run.
     pub(super) fn request(&mut self, run: KnownVersion) {
         let reason = "an operator chose another version".to_owned();

@@ -41,11 +41,11 @@ pub(super) fn show_report(provided: &ProvidedPlugins, plugin: &str, report: &Sou
     provided.set_report(plugin, provided_report(report));
 }
 
-/// Forgets a plugin that no object describes any more.
+/// Forgets a plugin whose object is not run any more.
 pub(super) fn forget(provided: &ProvidedPlugins, plugin: &str) {
     provided.set_problem(plugin, None);
     provided.set_report(plugin, ProvidedReport::default());
-    tracing::info!(plugin, "no object describes it any more; it is stopped");
+    tracing::info!(plugin, "its object was deleted or is not run any more; its files are removed");
 }
 
 fn provided_report(report: &SourceReport) -> ProvidedReport {
