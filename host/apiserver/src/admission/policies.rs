@@ -33,11 +33,11 @@ pub(super) async fn validate(
     let check = Check { active, write, objects };
     let mut budget = WRITE_BUDGET;
     // Every policy is evaluated, because each one may have warnings.
-    let mut denials = Vec::new();
+    let mut denial = None;
     for bound in &active.configuration.policies {
-        check.policy(bound, &mut budget, &mut denials).await?;
+        check.policy(bound, &mut budget, &mut denial).await?;
     }
-    match denials.into_iter().next() {
+    match denial {
         None => Ok(()),
         Some((message, reason)) => Err(refusal(write, objects, message, &reason)),
     }
@@ -51,19 +51,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`].
+    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`], and
+    /// `denial` the first denial so far.
     async fn policy(
         &self,
         bound: &BoundPolicy,
         left: &mut u64,
-        denials: &mut Vec<Denial>,
+        denial: &mut Option<Denial>,
     ) -> Result<(), Status> {
         let policy = &*bound.policy;
         let (rules, version) = match self.applicable_rules(policy) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
             Err(problem) => {
-                denials.extend(misconfiguration(policy, None, &problem));
+                *denial = denial.take().or_else(|| misconfiguration(policy, None, &problem));
                 return Ok(());
             }
         };
@@ -80,18 +81,16 @@ impl Check<'_> {
             let params = match params {
                 Ok(params) => params,
                 Err(problem) => {
-                    denials.extend(misconfiguration(policy, Some(binding), &problem));
+                    *denial = denial.take().or_else(|| misconfiguration(policy, Some(binding), &problem));
                     continue;
                 }
             };
             for param in params {
                 inputs.set("params", from_json(param.unwrap_or(Value::Null)));
-                let limit = POLICY_BUDGET.min(*left);
-                let mut budget = limit;
-                for failure in evaluate(rules, policy.failure_policy, &mut inputs, &mut budget) {
-                    denials.extend(self.act(policy, binding, failure));
+                for failure in evaluate(rules, policy.failure_policy, &mut inputs, left) {
+                    let found = self.act(policy, binding, failure);
+                    *denial = denial.take().or(found);
                 }
-                *left -= limit - budget;
             }
         }
         Ok(())
