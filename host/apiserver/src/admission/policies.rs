@@ -10,7 +10,7 @@ use super::conditions::FailurePolicy;
 use super::criteria::MatchedVersion;
 use super::evaluation::{Failure, evaluate};
 use super::expressions::{Inputs, POLICY_BUDGET};
-use super::params;
+use super::params::{self, Param};
 use super::policy::{Action, Binding, Policy, PolicyRules};
 use super::request::{Objects, WriteRequest};
 use crate::status::{Cause, Status};
@@ -86,7 +86,8 @@ impl Check<'_> {
                 }
             };
             for param in params {
-                inputs.set("params", from_json(param.unwrap_or(Value::Null)));
+                let value = param.map_or(Value::Null, |param| param.value());
+                inputs.set("params", from_json(value));
                 for failure in evaluate(rules, policy.failure_policy, &mut inputs, left) {
                     let found = self.act(policy, binding, failure);
                     *denial = denial.take().or(found);
@@ -108,7 +109,7 @@ impl Check<'_> {
     }
 
     /// Returns the parameters to evaluate the policy with; none if the binding is not for the write.
-    fn params(&self, rules: &PolicyRules, binding: &Binding) -> Result<Vec<Option<Value>>, String> {
+    fn params(&self, rules: &PolicyRules, binding: &Binding) -> Result<Vec<Option<Param<'_>>>, String> {
         let (registry, namespaces) = (&self.active.registry, &self.active.control.namespaces);
         if let Some(criteria) = &binding.criteria {
             let criteria = criteria.as_ref().map_err(Clone::clone)?;
