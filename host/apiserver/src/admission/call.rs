@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Active;
 use super::conditions::{ConditionsResult, FailurePolicy};
 use super::criteria::MatchedVersion;
-use super::expressions::Inputs;
+use super::expressions::{CONDITIONS_BUDGET, Inputs};
 use super::request::{Objects, WriteRequest};
 use super::review::{self, Decision};
 use super::webhook::Webhook;
@@ -66,7 +66,8 @@ pub(super) async fn plan(
     if !webhook.conditions.is_empty() {
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
         let inputs = Inputs::new(new.as_ref(), old.as_ref(), request);
-        match webhook.conditions.evaluate(&inputs, webhook.failure_policy) {
+        let mut budget = CONDITIONS_BUDGET;
+        match webhook.conditions.evaluate(&inputs, webhook.failure_policy, &mut budget) {
             ConditionsResult::Match => {}
             ConditionsResult::NoMatch => return Ok(None),
             ConditionsResult::Error(problem) => {

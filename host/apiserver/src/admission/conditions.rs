@@ -3,7 +3,7 @@
 use pilothouse_cel::{Expression, Value as CelValue};
 use serde_json::Value;
 
-use super::expressions::{CONDITIONS_BUDGET, Inputs, compile};
+use super::expressions::{Inputs, compile};
 
 /// What happens to a write if a webhook or a policy fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,12 +50,16 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Evaluates the conditions. One that is false decides, whatever the others are.
-    pub(super) fn evaluate(&self, inputs: &Inputs, policy: FailurePolicy) -> ConditionsResult {
-        let mut budget = CONDITIONS_BUDGET;
+    /// Evaluates the conditions within `budget`. One that is false decides, whatever the others are.
+    pub(super) fn evaluate(
+        &self,
+        inputs: &Inputs,
+        policy: FailurePolicy,
+        budget: &mut u64,
+    ) -> ConditionsResult {
         let mut problems = Vec::new();
         for (text, expression) in &self.0 {
-            match inputs.evaluate(expression, &mut budget) {
+            match inputs.evaluate(expression, budget) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(CelValue::Bool(false)) => return ConditionsResult::NoMatch,
                 Ok(_) => problems.push(format!("expression '{text}' resulted in error: it is not a boolean")),
@@ -75,14 +79,16 @@ impl Conditions {
 mod tests {
     use serde_json::json;
 
-    use super::super::expressions::WEBHOOK_VARIABLES;
+    use super::super::expressions::{CONDITIONS_BUDGET, WEBHOOK_VARIABLES};
     use super::*;
 
     fn evaluate(conditions: &[&str], policy: FailurePolicy) -> ConditionsResult {
         let conditions: Vec<Value> =
             conditions.iter().map(|text| json!({"name": "c", "expression": text})).collect();
         let conditions = Conditions::parse(&Value::from(conditions), WEBHOOK_VARIABLES).expect("valid");
-        conditions.evaluate(&Inputs::new(Some(&json!({"a": 1})), None, json!({})), policy)
+        let inputs = Inputs::new(Some(&json!({"a": 1})), None, json!({}));
+        let mut budget = CONDITIONS_BUDGET;
+        conditions.evaluate(&inputs, policy, &mut budget)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pilothouse_cel::{Expression, Map, Value as CelValue};
 
 use super::conditions::{ConditionsResult, FailurePolicy};
-use super::expressions::{self, Inputs, with_entry};
+use super::expressions::{self, CONDITIONS_BUDGET, Inputs, POLICY_BUDGET, with_entry};
 use super::policy::{PolicyRules, Validation, Variable};
 
 /// The longest value of a `messageExpression` in bytes, as in Kubernetes.
@@ -20,18 +20,40 @@ pub(super) struct Failure {
     pub reason: String,
 }
 
-/// Evaluates the validations of a policy. Returns those that failed, or could not be evaluated if the policy is to fail then.
+/// Evaluates the match conditions and the validations of a policy. Returns the validations that failed, or could not be evaluated if the
+/// policy is to fail then. `left` is what all policies may still cost for the write.
 pub(super) fn evaluate(
+    rules: &PolicyRules,
+    policy: FailurePolicy,
+    inputs: &mut Inputs,
+    left: &mut u64,
+) -> Vec<Failure> {
+    let conditions =
+        within(CONDITIONS_BUDGET, left, |budget| rules.conditions.evaluate(inputs, policy, budget));
+    match conditions {
+        ConditionsResult::Match => {
+            within(POLICY_BUDGET, left, |budget| failed_validations(rules, policy, inputs, budget))
+        }
+        ConditionsResult::NoMatch => Vec::new(),
+        ConditionsResult::Error(message) => vec![Failure { message, reason: String::new() }],
+    }
+}
+
+/// Runs `evaluate` with a budget of `limit` units, or `left` if that is less, and subtracts from `left` what it used.
+fn within<T>(limit: u64, left: &mut u64, evaluate: impl FnOnce(&mut u64) -> T) -> T {
+    let limit = limit.min(*left);
+    let mut budget = limit;
+    let result = evaluate(&mut budget);
+    *left -= limit - budget;
+    result
+}
+
+fn failed_validations(
     rules: &PolicyRules,
     policy: FailurePolicy,
     inputs: &mut Inputs,
     budget: &mut u64,
 ) -> Vec<Failure> {
-    match rules.conditions.evaluate(inputs, policy) {
-        ConditionsResult::Match => {}
-        ConditionsResult::NoMatch => return Vec::new(),
-        ConditionsResult::Error(message) => return vec![Failure { message, reason: String::new() }],
-    }
     let mut evaluation = Evaluation {
         variables: &rules.variables,
         values: Map { map: Arc::new(HashMap::new()) },
@@ -152,7 +174,6 @@ impl Evaluation<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::expressions::POLICY_BUDGET;
     use super::super::policy::Policy;
     use super::*;
 
@@ -235,6 +256,22 @@ mod tests {
         let mut inputs = Inputs::new(Some(&json!({"n": 1})), None, json!({}));
         let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1);
         assert_eq!(failures.len(), 1, "{failures:?}");
+        assert!(failures[0].message.contains("running out of cost budget"), "{failures:?}");
+    }
+
+    #[test]
+    fn match_conditions_are_charged_to_the_write() {
+        let policy = json!({"metadata": {"name": "p"}, "spec": {
+            "matchConditions": [{"name": "c", "expression": "object.n == 2"}],
+            "validations": [{"expression": "true"}],
+        }});
+        let policy = Policy::parse(&policy);
+        let rules = policy.rules.as_ref().expect("valid rules");
+        let mut inputs = Inputs::new(Some(&json!({"n": 1})), None, json!({}));
+        let mut left = POLICY_BUDGET;
+        assert!(evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut left).is_empty());
+        assert!(left < POLICY_BUDGET);
+        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1);
         assert!(failures[0].message.contains("running out of cost budget"), "{failures:?}");
     }
 

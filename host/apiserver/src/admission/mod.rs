@@ -44,8 +44,10 @@ use crate::webhooks::WebhookClient;
 
 /// The time that admission may take for one write, the same as kube-apiserver's limit of a mutating request.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
-/// The bytes of warnings that one write may have.
+/// The bytes of warnings that one write may have, with [`WARNING_OVERHEAD`] for each.
 const MAX_WARNINGS: usize = 16 << 10;
+/// The bytes of a warning's header besides its text.
+const WARNING_OVERHEAD: usize = 20;
 
 /// The admission of a server.
 pub(crate) struct AdmissionControl {
@@ -166,15 +168,20 @@ impl Active<'_> {
 
     /// Adds warnings, as long as they are short together.
     fn warn(&self, texts: &[String]) {
-        let mut warnings = self.warnings.lock();
-        let mut size: usize = warnings.iter().map(String::len).sum();
-        for text in texts {
-            size += text.len();
-            if size > MAX_WARNINGS {
-                return;
-            }
-            warnings.push(text.clone());
+        add_warnings(&mut self.warnings.lock(), texts);
+    }
+}
+
+/// Adds the warnings that are not empty, up to [`MAX_WARNINGS`]. A webhook may return millions of short ones, and each takes a header.
+fn add_warnings(warnings: &mut Vec<String>, texts: &[String]) {
+    let bytes_of = |text: &String| text.len() + WARNING_OVERHEAD;
+    let mut size: usize = warnings.iter().map(bytes_of).sum();
+    for text in texts.iter().filter(|text| !text.is_empty()) {
+        size += bytes_of(text);
+        if size > MAX_WARNINGS {
+            return;
         }
+        warnings.push(text.clone());
     }
 }
 
@@ -186,4 +193,20 @@ fn is_policy(endpoint: &Endpoint) -> bool {
 fn timed_out() -> Status {
     let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
     Status::with_code(504, message, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_warnings_is_bounded_however_short_they_are() {
+        let mut warnings = Vec::new();
+        add_warnings(&mut warnings, &vec![String::new(); 100_000]);
+        assert!(warnings.is_empty(), "empty warnings are left out");
+        for _ in 0..2 {
+            add_warnings(&mut warnings, &vec!["w".to_owned(); 100_000]);
+        }
+        assert_eq!(warnings.len(), MAX_WARNINGS / (1 + WARNING_OVERHEAD));
+    }
 }

@@ -12,16 +12,29 @@ use crate::storage::StoredObject;
 /// The most objects that a selector of parameters may select.
 const MAX_PARAMS: usize = 1000;
 
+/// An object that is a parameter.
+pub(super) struct Param<'r> {
+    endpoint: &'r Endpoint,
+    object: Arc<StoredObject>,
+}
+
+impl Param<'_> {
+    /// Returns the value for the variable `params`. Many large objects may be selected, so each one is decoded only when it is used.
+    pub(super) fn value(&self) -> Value {
+        self.endpoint.served_value(&self.object)
+    }
+}
+
 /// Returns the parameters to evaluate the policy with, one after the other. `None` stands for a policy without parameters.
 ///
 /// # Errors
 /// The parameters cannot be found, and the policy or the binding does not allow that.
-pub(super) fn collect(
+pub(super) fn collect<'r>(
     rules: &PolicyRules,
     binding: &Binding,
     namespace: &str,
-    registry: &Registry,
-) -> Result<Vec<Option<Value>>, String> {
+    registry: &'r Registry,
+) -> Result<Vec<Option<Param<'r>>>, String> {
     let reference = &binding.param_ref;
     let Some((api_version, kind)) = &rules.param_kind else { return Ok(vec![None]) };
     if reference.is_null() {
@@ -49,7 +62,7 @@ pub(super) fn collect(
     if found.is_empty() && text("parameterNotFoundAction") == "Deny" {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
-    Ok(found.iter().map(|object| Some(endpoint.served_value(object))).collect())
+    Ok(found.into_iter().map(|object| Some(Param { endpoint, object })).collect())
 }
 
 fn find(

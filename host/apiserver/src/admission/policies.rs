@@ -10,7 +10,7 @@ use super::conditions::FailurePolicy;
 use super::criteria::MatchedVersion;
 use super::evaluation::{Failure, evaluate};
 use super::expressions::{Inputs, POLICY_BUDGET};
-use super::params;
+use super::params::{self, Param};
 use super::policy::{Action, Binding, Policy, PolicyRules};
 use super::request::{Objects, WriteRequest};
 use crate::status::{Cause, Status};
@@ -33,11 +33,11 @@ pub(super) async fn validate(
     let check = Check { active, write, objects };
     let mut budget = WRITE_BUDGET;
     // Every policy is evaluated, because each one may have warnings.
-    let mut denials = Vec::new();
+    let mut denial = None;
     for bound in &active.configuration.policies {
-        check.policy(bound, &mut budget, &mut denials).await?;
+        check.policy(bound, &mut budget, &mut denial).await?;
     }
-    match denials.into_iter().next() {
+    match denial {
         None => Ok(()),
         Some((message, reason)) => Err(refusal(write, objects, message, &reason)),
     }
@@ -51,19 +51,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`].
+    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`], and
+    /// `denial` the first denial so far.
     async fn policy(
         &self,
         bound: &BoundPolicy,
         left: &mut u64,
-        denials: &mut Vec<Denial>,
+        denial: &mut Option<Denial>,
     ) -> Result<(), Status> {
         let policy = &*bound.policy;
         let (rules, version) = match self.applicable_rules(policy) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
             Err(problem) => {
-                denials.extend(misconfiguration(policy, None, &problem));
+                *denial = denial.take().or_else(|| misconfiguration(policy, None, &problem));
                 return Ok(());
             }
         };
@@ -80,18 +81,17 @@ impl Check<'_> {
             let params = match params {
                 Ok(params) => params,
                 Err(problem) => {
-                    denials.extend(misconfiguration(policy, Some(binding), &problem));
+                    *denial = denial.take().or_else(|| misconfiguration(policy, Some(binding), &problem));
                     continue;
                 }
             };
             for param in params {
-                inputs.set("params", from_json(param.unwrap_or(Value::Null)));
-                let limit = POLICY_BUDGET.min(*left);
-                let mut budget = limit;
-                for failure in evaluate(rules, policy.failure_policy, &mut inputs, &mut budget) {
-                    denials.extend(self.act(policy, binding, failure));
+                let value = param.map_or(Value::Null, |param| param.value());
+                inputs.set("params", from_json(value));
+                for failure in evaluate(rules, policy.failure_policy, &mut inputs, left) {
+                    let found = self.act(policy, binding, failure);
+                    *denial = denial.take().or(found);
                 }
-                *left -= limit - budget;
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Check<'_> {
     }
 
     /// Returns the parameters to evaluate the policy with; none if the binding is not for the write.
-    fn params(&self, rules: &PolicyRules, binding: &Binding) -> Result<Vec<Option<Value>>, String> {
+    fn params(&self, rules: &PolicyRules, binding: &Binding) -> Result<Vec<Option<Param<'_>>>, String> {
         let (registry, namespaces) = (&self.active.registry, &self.active.control.namespaces);
         if let Some(criteria) = &binding.criteria {
             let criteria = criteria.as_ref().map_err(Clone::clone)?;

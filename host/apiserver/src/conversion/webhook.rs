@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::meta;
+use crate::schema::labels_and_annotations_causes;
 use crate::status::Status;
 use crate::webhooks::{Destination, WebhookClient};
 
@@ -133,14 +134,29 @@ fn accept(original: &Value, mut converted: Value, desired: &str) -> Result<Value
             ));
         }
     }
-    let mut metadata = original["metadata"].clone();
+    let invalid = |problem: String| format!("returned invalid metadata in the converted object: {problem}");
+    let Value::Object(mut returned) = converted["metadata"].take() else {
+        return Err(invalid("metadata is no object".to_owned()));
+    };
+    let mut metadata = original["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
-        match converted["metadata"][field].take() {
-            Value::Null => drop(metadata.as_object_mut().and_then(|metadata| metadata.remove(field))),
-            value => metadata[field] = value,
+        let Some(value) = returned.remove(field).filter(|value| !value.is_null()) else {
+            metadata.remove(field);
+            continue;
+        };
+        if !value.as_object().is_some_and(|texts| texts.values().all(Value::is_string)) {
+            return Err(invalid(format!("metadata.{field} is no map of strings")));
+        }
+        if metadata.get(field) != Some(&value) {
+            metadata.insert(field.to_owned(), value);
         }
     }
-    converted["metadata"] = metadata;
+    if original["metadata"].as_object() != Some(&metadata)
+        && let Some(cause) = labels_and_annotations_causes(&metadata).into_iter().next()
+    {
+        return Err(invalid(format!("{}: {}", cause.field, cause.message)));
+    }
+    converted["metadata"] = metadata.into();
     Ok(converted)
 }
 
@@ -189,6 +205,28 @@ mod tests {
             let error = accept(&original(), converted, "example.com/v2").expect_err("another identity");
             assert!(error.ends_with(problem), "{error}");
         }
+    }
+
+    #[test]
+    fn converted_metadata_with_malformed_labels_is_refused() {
+        // The name of a new object with a `generateName` is not known yet.
+        let original =
+            json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"generateName": "a-"}});
+        let problem = |metadata: Value| {
+            let converted = json!({"apiVersion": "example.com/v2", "kind": "Foo", "metadata": metadata});
+            accept(&original, converted, "example.com/v2").err()
+        };
+        for metadata in [json!(null), json!("x"), json!([1])] {
+            let problem = problem(metadata).expect("no object");
+            assert!(problem.ends_with("metadata is no object"), "{problem}");
+        }
+        for labels in [json!("x"), json!({"a": 1}), json!({"a": null}), json!(["a"])] {
+            let problem = problem(json!({"labels": labels})).expect("no map of strings");
+            assert!(problem.ends_with("metadata.labels is no map of strings"), "{problem}");
+        }
+        let invalid = problem(json!({"labels": {"not valid": "x"}})).expect("the name is invalid");
+        assert!(invalid.contains("metadata.labels: "), "{invalid}");
+        assert_eq!(problem(json!({"labels": {"a": "b"}, "annotations": null})), None);
     }
 
     #[test]

@@ -75,8 +75,11 @@ pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterato
     for warning in warnings {
         let text: String = warning.chars().filter(|c| !c.is_control()).collect();
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(header::WARNING, value);
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\""))
+            && response.headers_mut().try_append(header::WARNING, value).is_err()
+        {
+            // A response has a limited number of headers.
+            return;
         }
     }
 }

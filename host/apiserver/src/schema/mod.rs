@@ -37,6 +37,7 @@ pub use node::{
 };
 pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf};
+pub(crate) use semantic::labels_and_annotations_causes;
 use serde_json::Value;
 
 use crate::status::Cause;

@@ -57,6 +57,13 @@ pub(super) fn validate_metadata(object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Returns what is wrong with the labels and annotations of an object's metadata.
+pub(crate) fn labels_and_annotations_causes(meta: &Map<String, Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    validate_labels_and_annotations(meta, "metadata", &mut causes);
+    causes
+}
+
 fn validate_labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     let at = field::child(path, "labels");
     for (key, value) in entries(meta.get("labels")) {

@@ -63,13 +63,21 @@ impl Destination {
     }
 }
 
-/// Parses the URL of a webhook; only https is allowed.
+/// Parses the URL of a webhook; only https is allowed, without user information, query and fragment.
 fn parse_url(url: &str) -> Result<Uri, String> {
-    let parsed: Uri = url.parse().map_err(|error| format!("{url:?} is not a URL: {error}"))?;
-    match (parsed.scheme_str(), parsed.host()) {
-        (Some("https"), Some(_)) => Ok(parsed),
-        _ => Err(format!("{url:?} is not an https URL with a host")),
+    let parsed: Uri = url.parse().map_err(|error| format!("the URL of the webhook is malformed: {error}"))?;
+    let (scheme, host) = (parsed.scheme_str(), parsed.host().unwrap_or_default());
+    // Errors show the URL of a request, which must not contain a password.
+    if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("user information is not permitted in the URL of a webhook".to_owned());
     }
+    if scheme != Some("https") || host.is_empty() {
+        return Err(format!("{url:?} is not an https URL with a host"));
+    }
+    if parsed.query().is_some_and(|query| !query.is_empty()) || url.contains('#') {
+        return Err(format!("{url:?} has a query or a fragment, which the URL of a webhook may not have"));
+    }
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -86,6 +94,15 @@ mod tests {
         assert_eq!(url(service), Ok("https://s.n.svc:443/validate".to_owned()));
         let service = json!({"service": {"namespace": "n", "name": "s", "port": 8443}});
         assert_eq!(url(service), Ok("https://s.n.svc:8443/".to_owned()));
+    }
+
+    #[test]
+    fn url_with_user_information_a_query_or_a_fragment_is_refused() {
+        for url in ["https://user:secret@a/b", "https://a/b?c=d", "https://a/b#c"] {
+            let problem = Destination::parse(&json!({"url": url})).expect_err(url);
+            assert!(!problem.contains("secret"), "{problem}");
+        }
+        assert!(Destination::parse(&json!({"url": "https://a/b?"})).is_ok());
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn config(roots: RootCertStore, bundle: Vec<CertificateDer<'static>>) -> Result<
 }
 
 /// Verifies certificates like Go: a certificate of the bundle may also be that of the server itself, even if it is an authority's. Tests and
-/// small webhooks use a single self-signed certificate, which webpki refuses.
+/// small webhooks use a single self-signed certificate, which webpki refuses. Unlike in Go, such a certificate does not expire.
 #[derive(Debug)]
 struct BundleVerifier {
     webpki: Arc<WebPkiServerVerifier>,

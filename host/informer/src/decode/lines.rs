@@ -31,7 +31,7 @@ impl LineSplitter {
 
     /// Passes each line that `chunk` completes to `lines`. Skips empty lines and stops at the first error.
     pub(crate) fn feed<R: LineHandler>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
-        // The line that the chunk leaves unfinished is not decoded in vain.
+        // A line that the chunk leaves unfinished cannot be decoded yet.
         let complete = memchr::memrchr(b'\n', chunk).map_or(0, |end| end + 1);
         let (complete, rest) = chunk.split_at(complete);
         let mut at = 0;

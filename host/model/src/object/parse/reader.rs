@@ -69,12 +69,13 @@ impl ObjectReader {
         mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
         let mut references = References::new(&mut stored, &mut self.recent);
-        let parsed = version_diff::parse_prefix(text, options, &mut references).or_else(|| {
-            let parsed = fast_path::parse_prefix(text, options, &mut references)?;
-            // A line break ends the event.
-            memchr::memchr(b'\n', &text.as_bytes()[..parsed.len]).is_none().then_some(parsed)
-        })?;
+        let parsed = version_diff::parse_prefix(text, options, &mut references);
+        let parsed = parsed.or_else(|| fast_path::parse_prefix(text, options, &mut references))?;
         let len = parsed.len;
+        if memchr::memchr(b'\n', &text.as_bytes()[..len]).is_some() {
+            // A line break ends the event. The stored version may have it in the same place: a list may have line breaks.
+            return None;
+        }
         Some((self.remember(text, parsed), len))
     }
 

@@ -84,6 +84,23 @@ fn an_object_of_an_event_is_read_up_to_its_end() {
     }
 }
 
+#[test]
+fn an_event_with_the_line_breaks_of_the_stored_version_is_refused() {
+    let text = |version: u32, space: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"{version}"}},"spec":{{"a":{space}1}}}}"#
+        )
+    };
+    for (space, is_accepted) in [("\n", false), ("\r\n", false), (" ", true), ("", true)] {
+        let mut reader = ObjectReader::default();
+        let stored = reader.read(text(1, space).as_bytes(), &ParseOptions::default(), |_| None);
+        let stored = stored.expect("an object");
+        let new = text(2, space);
+        let read = reader.read_event_object(&new, &ParseOptions::default(), |_| Some(stored.clone()));
+        assert_eq!(read.is_some(), is_accepted, "{space:?}");
+    }
+}
+
 /// Replaces the scalars for which `changes` has a value.
 fn replace_scalars(value: &mut Value, changes: &mut dyn Iterator<Item = Option<Value>>) {
     match value {
