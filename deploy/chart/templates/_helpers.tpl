@@ -133,7 +133,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: ["patch"]
 {{- end -}}
 
-{{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
 {{/* The URL of the collector of traces. Empty without one. */}}
 {{- define "pilothouse.tracingEndpoint" -}}
 {{- .Values.tracing.endpoint | default (dig "tracing" "endpoint" "" .Values.config) -}}
@@ -147,6 +146,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* Ends the rendering if values contradict each other. The schema checks single values. */}}
 {{- define "pilothouse.validate" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if and (eq $plugins.source "volume") (not $plugins.volume) -}}

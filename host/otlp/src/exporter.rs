@@ -35,6 +35,8 @@ pub struct ExportError {
 pub struct Exporter {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     endpoint: Uri,
+    /// The endpoint as errors name it.
+    endpoint_text: String,
     headers: HeaderMap,
     timeout: Duration,
     resource: Resource,
@@ -59,6 +61,7 @@ impl Exporter {
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build(connector),
             endpoint: settings.endpoint.clone(),
+            endpoint_text: settings.endpoint_text(),
             headers,
             timeout: settings.timeout,
             resource: Resource { attributes: attributes.collect() },
@@ -108,7 +111,7 @@ impl Exporter {
             let retry_after =
                 head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             return Err(ExportError {
-                text: format!("the trace collector {} answered {}", self.endpoint, head.status),
+                text: format!("the trace collector {} answered {}", self.endpoint_text, head.status),
                 is_transient: retry::is_transient(head.status.as_u16()),
                 retry_after: retry_after.map(Duration::from_secs),
             });
@@ -121,7 +124,7 @@ impl Exporter {
     }
 
     fn unanswered(&self, problem: &dyn std::fmt::Display) -> ExportError {
-        let text = format!("the trace collector {} cannot be reached: {problem}", self.endpoint);
+        let text = format!("the trace collector {} cannot be reached: {problem}", self.endpoint_text);
         ExportError { text, is_transient: true, retry_after: None }
     }
 }
@@ -222,9 +225,11 @@ mod tests {
     #[tokio::test]
     async fn an_error_of_the_collector_is_named_and_not_tried_again() {
         let (url, mut received) = collector(401, Vec::new()).await;
-        let error = exporter(&url).export(vec![span()]).await.expect_err("refused").to_string();
+        let error = exporter(&format!("{url}/v1/traces?key=secret")).export(vec![span()]).await;
+        let error = error.expect_err("refused").to_string();
         assert!(error.ends_with("/v1/traces answered 401 Unauthorized"), "{error}");
-        received.recv().await.expect("a request");
+        let (head, _) = received.recv().await.expect("a request");
+        assert_eq!(head.uri.query(), Some("key=secret"), "sent, but not in the error");
         assert!(received.try_recv().is_err(), "one request");
     }
 }

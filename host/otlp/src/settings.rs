@@ -89,6 +89,12 @@ impl Settings {
         Ok(Some(Self { endpoint, headers, timeout, certificate, resource, ratio }))
     }
 
+    /// Returns the endpoint as text for people: without its query, which may contain a credential.
+    #[must_use]
+    pub fn endpoint_text(&self) -> String {
+        without_query(&self.endpoint.to_string()).to_owned()
+    }
+
     /// Describes the process further, unless the operator has set that attribute.
     #[must_use]
     pub fn with_default_attribute(mut self, name: &str, value: String) -> Self {
@@ -136,15 +142,22 @@ fn parse_url(setting: &str, text: &str) -> Result<Uri, SettingsError> {
             "put credentials into OTEL_EXPORTER_OTLP_HEADERS, as authorization=Basic%20…",
         )),
         Some(_) if has_scheme => Ok(uri),
-        _ => Err(wrong(format!("{text:?} is not a URL with http or https"))),
+        _ => Err(wrong(format!("{:?} is not a URL with http or https", without_query(text)))),
     }
 }
 
+/// Returns the URL up to its query.
+fn without_query(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(start, _)| start)
+}
+
+/// Replaces the path of a URL. The query stays.
 fn with_path(setting: &str, uri: Uri, path: &str) -> Result<Uri, SettingsError> {
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let mut parts = uri.into_parts();
     let wrong =
         |problem: String| SettingsError::new(setting, problem, "write a URL such as http://collector:4318");
-    let path = PathAndQuery::try_from(path).map_err(|error| wrong(error.to_string()))?;
+    let path = PathAndQuery::try_from(format!("{path}{query}")).map_err(|error| wrong(error.to_string()))?;
     parts.path_and_query = Some(path);
     Uri::from_parts(parts).map_err(|error| wrong(error.to_string()))
 }
@@ -233,6 +246,21 @@ mod tests {
             let settings = resolve(argument, None, variables).expect("settings").expect("an endpoint");
             assert_eq!(settings.endpoint, expected);
         }
+    }
+
+    #[test]
+    fn the_query_of_an_endpoint_is_sent_but_not_shown() {
+        let variable = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c/base?key=secret");
+        for (argument, sent, shown) in [
+            (Some("https://c?key=secret"), "https://c/v1/traces?key=secret", "https://c/v1/traces"),
+            (Some("https://c/own?key=secret"), "https://c/own?key=secret", "https://c/own"),
+            (None, "https://c/base/v1/traces?key=secret", "https://c/base/v1/traces"),
+        ] {
+            let settings = resolve(argument, None, &[variable]).expect("settings").expect("an endpoint");
+            assert_eq!((settings.endpoint.to_string().as_str(), &*settings.endpoint_text()), (sent, shown));
+        }
+        let error = resolve(Some("ftp://c?key=secret"), None, &[]).expect_err("no HTTP").to_string();
+        assert!(error.contains("\"ftp://c\" is not a URL") && !error.contains("secret"), "{error}");
     }
 
     #[test]

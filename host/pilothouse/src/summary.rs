@@ -1,6 +1,6 @@
 //! What the status page and `pilothouse status` show of a plugin.
 
-use pilothouse_controller::PluginStatus;
+use pilothouse_controller::{CanaryStatus, PluginStatus};
 
 /// The counters of failed calls of a plugin's guests.
 const ERROR_COUNTERS: [&str; 3] = ["errors", "observeErrors", "indexErrors"];
@@ -36,6 +36,14 @@ pub(crate) fn problems(plugin: &PluginStatus) -> Vec<String> {
     }
     problems.extend(last_error(plugin));
     problems
+}
+
+/// Returns the keys that a canary reconciles, as in `10 % of the namespaces`. The names are not made printable.
+pub(crate) fn canary_keys(canary: &CanaryStatus) -> String {
+    match canary.percent {
+        Some(percent) => format!("{percent} % of the namespaces"),
+        None => format!("the namespaces {}", canary.namespaces.join(", ")),
+    }
 }
 
 /// Describes the last error, while keys wait for a retry or calls fail.

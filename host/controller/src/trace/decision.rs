@@ -11,7 +11,7 @@ const KEPT: u8 = 2;
 const DROPPED: u8 = 3;
 
 /// The number of reconciles that are sampled because one reconcile was. One write may queue any number of keys.
-const MAX_HEIRS: u32 = 16;
+const MAX_CAUSED: u32 = 16;
 
 /// The decision about one reconcile. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Decision(Arc<State>);
 #[derive(Debug)]
 struct State {
     decision: AtomicU8,
-    heirs: AtomicU32,
+    caused: AtomicU32,
 }
 
 impl Decision {
     /// Creates a decision that is open, unless the reconcile is sampled from the start.
     pub(super) fn new(is_sampled: bool) -> Self {
         let decision = AtomicU8::new(if is_sampled { WANTED } else { OPEN });
-        Self(Arc::new(State { decision, heirs: AtomicU32::new(0) }))
+        Self(Arc::new(State { decision, caused: AtomicU32::new(0) }))
     }
 
     /// Keeps the spans if that is still possible. Returns whether they are or will be kept.
@@ -60,9 +60,9 @@ impl Decision {
     }
 
     /// Whether a reconcile that a write of this one caused is sampled for that reason.
-    pub(super) fn samples_heir(&self) -> bool {
+    pub(super) fn samples_caused_reconcile(&self) -> bool {
         let decision = self.0.decision.load(Ordering::Acquire);
-        (decision == WANTED || decision == KEPT) && self.0.heirs.fetch_add(1, Ordering::Relaxed) < MAX_HEIRS
+        (decision == WANTED || decision == KEPT) && self.0.caused.fetch_add(1, Ordering::Relaxed) < MAX_CAUSED
     }
 }
 
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_sampled_reconcile_samples_a_limited_number_of_others() {
-        assert!(!Decision::new(false).samples_heir());
+        assert!(!Decision::new(false).samples_caused_reconcile());
         let sampled = Decision::new(true);
-        assert_eq!((0..100).filter(|_| sampled.samples_heir()).count(), 16);
+        assert_eq!((0..100).filter(|_| sampled.samples_caused_reconcile()).count(), 16);
         assert!(sampled.settle(false), "it was sampled from the start");
     }
 }

@@ -157,7 +157,8 @@ impl Shared {
     /// Returns the number of hops if one of the changes is a write of a sampled reconcile, so that this one is sampled, too.
     fn sampled_hops(&self, events: &EventRecords) -> Option<u8> {
         let writes = events.iter().filter_map(|event| self.written.find(event.version));
-        let mut sampled = writes.filter(|write| write.hops < MAX_HOPS && write.decision.samples_heir());
+        let mut sampled =
+            writes.filter(|write| write.hops < MAX_HOPS && write.decision.samples_caused_reconcile());
         sampled.next().map(|write| write.hops + 1)
     }
 }

@@ -60,13 +60,13 @@ impl SpanReceiver {
     /// Safe.
     pub async fn recv(&mut self) -> Option<Vec<Span>> {
         let group = self.groups.recv().await?;
-        Some(self.taken(group))
+        Some(self.release(group))
     }
 
     /// Returns the spans of one reconcile if some are queued.
     pub fn try_recv(&mut self) -> Option<Vec<Span>> {
         let group = self.groups.try_recv().ok()?;
-        Some(self.taken(group))
+        Some(self.release(group))
     }
 
     /// Counts spans that could not be exported.
@@ -74,7 +74,8 @@ impl SpanReceiver {
         self.dropped.by_failed_export(spans);
     }
 
-    fn taken(&self, group: Vec<Span>) -> Vec<Span> {
+    /// Makes room in the queue for others.
+    fn release(&self, group: Vec<Span>) -> Vec<Span> {
         self.queued.fetch_sub(group.len(), Ordering::Relaxed);
         group
     }

@@ -19,6 +19,9 @@ const MAX_FILE: u64 = 64 << 20;
 const MAX_READ: u64 = 256 << 20;
 /// The maximum number of files.
 const MAX_FILES: usize = 10_000;
+/// The maximum number of problems that are reported, and of characters of one.
+const MAX_PROBLEMS: usize = 100;
+const MAX_PROBLEM: usize = 300;
 
 /// What the pages show of a bundle.
 #[derive(Debug, Default)]
@@ -60,7 +63,7 @@ impl BundleContents {
                 continue;
             }
             if entry.size() > max_file.min(room) {
-                contents.problems.push(format!("{path} is too large"));
+                contents.report(&format!("{path} is too large"));
                 continue;
             }
             room -= entry.size();
@@ -83,7 +86,7 @@ impl BundleContents {
                 Ok(mut status) => {
                     self.add_plugins(status.get_mut("plugins").map(Value::take).unwrap_or_default());
                 }
-                Err(problem) => self.problems.push(problem),
+                Err(problem) => self.report(&problem),
             }
         } else if path == "explain.ndjson" {
             self.explanations = self.lines(path, text);
@@ -96,7 +99,7 @@ impl BundleContents {
                 Ok(keys) => {
                     self.keys.insert(name.to_owned(), keys);
                 }
-                Err(problem) => self.problems.push(problem),
+                Err(problem) => self.report(&problem),
             }
         }
     }
@@ -108,8 +111,17 @@ impl BundleContents {
             let name = plugin["name"].as_str().unwrap_or_default().to_owned();
             match serde_json::from_value(plugin) {
                 Ok(plugin) => self.plugins.push(plugin),
-                Err(error) => self.problems.push(format!("status.json: plugin {name:?}: {error}")),
+                Err(error) => self.report(&format!("status.json: plugin {name:?}: {error}")),
             }
+        }
+    }
+
+    /// Reports what could not be read, unless there are many problems already.
+    fn report(&mut self, problem: &str) {
+        match self.problems.len() {
+            ..MAX_PROBLEMS => self.problems.push(problem.chars().take(MAX_PROBLEM).collect()),
+            MAX_PROBLEMS => self.problems.push("there are more problems".to_owned()),
+            _ => {}
         }
     }
 
@@ -123,7 +135,9 @@ impl BundleContents {
                 Err(problem) => first_problem = first_problem.or(Some(problem)),
             }
         }
-        self.problems.extend(first_problem);
+        if let Some(problem) = first_problem {
+            self.report(&problem);
+        }
         values
     }
 }
@@ -186,6 +200,17 @@ mod tests {
         assert_eq!(contents.problems.len(), 2, "{:?}", contents.problems);
         assert!(contents.problems[0].starts_with("status.json: plugin \"b\": "), "{:?}", contents.problems);
         assert!(contents.problems[1].starts_with("logs.ndjson: "), "{:?}", contents.problems);
+    }
+
+    #[test]
+    fn the_reported_problems_are_bounded() {
+        let broken = json!({"name": "n".repeat(2 * MAX_PROBLEM), "generation": "[redacted]"});
+        let plugins = vec![broken; 2 * MAX_PROBLEMS];
+        let bytes = bundle(&[("status.json", json!({"plugins": plugins}).to_string())]);
+        let problems = BundleContents::read(bytes.as_slice()).expect("a bundle").problems;
+        assert_eq!(problems.len(), MAX_PROBLEMS + 1);
+        assert!(problems.iter().all(|problem| problem.chars().count() <= MAX_PROBLEM));
+        assert_eq!(problems.last().map(String::as_str), Some("there are more problems"));
     }
 
     #[test]

@@ -137,11 +137,8 @@ fn row(plugin: &PluginStatus) -> Vec<String> {
 /// Returns a line about the plugin's canary; `None` without one.
 fn canary(plugin: &PluginStatus) -> Option<String> {
     let canary = plugin.rollout.as_ref()?.canary.as_ref()?;
-    let keys = match canary.percent {
-        Some(percent) => format!("{percent} % of the namespaces"),
-        None => format!("the namespaces {}", printable(&canary.namespaces.join(", "))),
-    };
-    let (name, version) = (printable(&plugin.name), printable(&canary.version));
+    let keys = summary::canary_keys(canary);
+    let (name, version, keys) = (printable(&plugin.name), printable(&canary.version), printable(&keys));
     let digest = canary.digest.get(..12).unwrap_or_default();
     Some(format!("{name}: its canary {version} ({digest}) reconciles the keys of {keys}"))
 }

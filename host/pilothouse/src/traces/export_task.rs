@@ -28,8 +28,8 @@ pub(crate) struct ExportTask {
 impl ExportTask {
     pub(super) fn start(exporter: Exporter, spans: SpanReceiver) -> Self {
         let stop = CancellationToken::new();
-        let sending = Sending { exporter, spans, last_log: None };
-        Self { task: tokio::spawn(sending.run(stop.clone())), stop }
+        let forwarder = SpanForwarder { exporter, spans, last_log: None };
+        Self { task: tokio::spawn(forwarder.run(stop.clone())), stop }
     }
 
     /// Sends what is queued, for a short time, and ends the task.
@@ -41,14 +41,15 @@ impl ExportTask {
     }
 }
 
-struct Sending {
+/// Collects spans into requests, and sends these one after the other.
+struct SpanForwarder {
     exporter: Exporter,
     spans: SpanReceiver,
     /// When a failure was logged.
     last_log: Option<Instant>,
 }
 
-impl Sending {
+impl SpanForwarder {
     async fn run(mut self, stop: CancellationToken) {
         loop {
             let first = tokio::select! {
@@ -84,7 +85,8 @@ impl Sending {
         let size = batch.len();
         let (lost, problem) = match self.exporter.export(batch.into_iter().map(to_message).collect()).await {
             Ok(0) => return,
-            Ok(refused) => (refused, "the trace collector refused them".to_owned()),
+            // A collector may name any number.
+            Ok(refused) => (refused.min(size), "the trace collector refused them".to_owned()),
             Err(error) => (size, error.to_string()),
         };
         self.spans.count_failed(lost);

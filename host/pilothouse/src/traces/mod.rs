@@ -52,7 +52,7 @@ impl TraceSettings {
         }
         tracing::info!(
             "traces are sent to {}: {} % of all reconciles, and those that fail or take {:?} or longer",
-            settings.endpoint,
+            settings.endpoint_text(),
             options.ratio * 100.0,
             options.slow
         );

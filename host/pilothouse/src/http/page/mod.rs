@@ -11,6 +11,7 @@ mod order;
 mod overview;
 mod plugin;
 mod plugin_tables;
+mod plugin_versions;
 
 use std::path::Path as FilePath;
 
@@ -70,7 +71,7 @@ async fn overview(State(state): State<AppState>, Query(query): Query<OverviewQue
     }
 }
 
-/// Returns the way to the page of a key, if the query has a question as the form of a plugin's page asks it.
+/// Returns a redirect to the page of a key or of a plugin, if the query has a question as the form of a plugin's page asks it.
 fn question(query: &OverviewQuery) -> Option<Response> {
     if query.plugin.is_empty() {
         return None;

@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 use pilothouse_controller::{
-    KeyStateName, PluginDetails, PluginKeys, PluginLogLine, PluginStatus, QueuedKey, RolloutStatus,
+    KeyStateName, PluginDetails, PluginKeys, PluginLogLine, PluginStatus, QueuedKey,
 };
 
 use super::layout::{Page, key_path, link, scrolling, short, state, text, time};
 use super::plugin_tables::{counts, grants, history, limits, watches};
+use super::plugin_versions::versions;
 use super::{duration, events_path};
 use crate::summary;
 
@@ -14,8 +15,6 @@ use crate::summary;
 pub(super) const MAX_KEYS: usize = 50;
 /// The number of log lines that the page shows.
 pub(super) const MAX_LINES: usize = 50;
-/// The number of characters of a SHA-256 that are shown. `rollback` accepts them.
-const DIGEST_CHARS: usize = 12;
 
 /// What the page shows.
 #[derive(Clone, Copy)]
@@ -49,8 +48,8 @@ pub(super) fn render(plugin: PluginContent<'_>) -> String {
                 div id="keys" data-live { (keys_section(name, keys)) }
             }
         }
-        @if let Some(rollout) = &status.rollout {
-            section id="versions" data-live aria-labelledby="versions-heading" { (versions(name, rollout)) }
+        section id="versions" data-live aria-labelledby="versions-heading" {
+            (versions(name, status.rollout.as_ref()))
         }
         @if let Some(details) = details {
             section id="slow" data-live aria-labelledby="slow-heading" { (slow(name, details)) }
@@ -157,50 +156,6 @@ fn key_state(key: &QueuedKey) -> String {
         KeyStateName::Ready => format!("ready for {time}"),
         KeyStateName::Delayed => format!("next try in {time}"),
     }
-}
-
-fn versions(plugin: &str, rollout: &RolloutStatus) -> Markup {
-    html! {
-        h2 id="versions-heading" { "Versions" }
-        @if let Some(probation) = &rollout.probation {
-            p {
-                "The running version is in probation for another " (duration(probation.remaining_seconds.saturating_mul(1000)))
-                ": " (probation.reconciles) " reconciles, " (probation.errors) " errors. If it fails, "
-                code { (short(digest(&probation.previous))) } " runs again."
-            }
-        }
-        @if let Some(held_back) = &rollout.held_back {
-            p.problem {
-                "The version in the plugins directory, " code { (short(digest(&held_back.digest))) } ", is held back since "
-                (time(&held_back.since)) @if held_back.automatic { " by the host" } @else { " by an operator" } ": "
-                (text(&held_back.reason))
-            }
-        }
-        (scrolling("Table of the versions", &html! {
-            table {
-                caption { "Versions that can run, the newest first" }
-                thead { tr { th scope="col" { "SHA-256" } th scope="col" { "Version" } th scope="col" { "Run it with" } } }
-                tbody {
-                    @for version in &rollout.versions {
-                        tr {
-                            th scope="row" { code { (short(digest(&version.digest))) } }
-                            td { (short(&version.version)) }
-                            td {
-                                @if version.running { "It runs." } @else {
-                                    code { "pilothouse rollback " (short(plugin)) " " (short(digest(&version.digest))) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }))
-    }
-}
-
-/// Returns the beginning of a SHA-256.
-fn digest(digest: &str) -> &str {
-    digest.get(..DIGEST_CHARS).unwrap_or(digest)
 }
 
 fn slow(plugin: &str, details: &PluginDetails) -> Markup {
@@ -334,25 +289,6 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_has_the_command_that_runs_it() {
-        let rollout = json!({
-            "versions": [{"digest": "a".repeat(64), "version": "2", "running": true}, {"digest": "b".repeat(64), "version": "1", "running": false}],
-            "probation": {"remainingSeconds": 90, "previous": "b".repeat(64), "reconciles": 7, "errors": 1},
-            "heldBack": {"digest": "c".repeat(64), "reason": "it fails", "automatic": true, "since": "2026-01-02T03:04:05Z"},
-        });
-        let shown = page(&plugin(&json!({"rollout": rollout})), None, &no_keys(), &json!([]));
-        for part in [
-            "<code>pilothouse rollback p bbbbbbbbbbbb</code>",
-            "It runs.",
-            "in probation for another 1 min 30 s",
-            "<code>cccccccccccc</code>, is held back since",
-            " by the host: it fails",
-        ] {
-            assert!(shown.contains(part), "{part}: {shown}");
-        }
-    }
-
-    #[test]
     fn whatever_a_plugin_chose_stays_text() {
         let hostile = "\u{202e}<script>alert(1)</script>\"'&\u{0}";
         let status = plugin(&json!({
@@ -385,6 +321,9 @@ mod tests {
         let shown =
             render(PluginContent { status: &status, details: None, keys: None, log: &[], is_live: true });
         assert!(shown.contains("it is a folder") && !shown.contains("id=\"grants\""), "{shown}");
+        // The script replaces only sections that the page had from the start.
+        assert!(shown.contains("<section id=\"versions\" data-live"), "{shown}");
+        assert!(shown.contains("There is no other version to run."), "{shown}");
         assert!(shown.contains("data-events=\"/page/events?plugin=a%20b\""), "{shown}");
     }
 }
