@@ -63,7 +63,7 @@ fn plan(cron: &Value, jobs: &[Value], now: Timestamp) -> Plan {
     }
     // The Job may exist already, if its creation could not be recorded in the status.
     plan.actions.retain(|action| match action {
-        Action::Create(_, job) => {
+        Action::CreateOrStop(_, job) => {
             !jobs.iter().any(|known| meta::text(known, "name") == meta::text(job, "name"))
         }
         _ => true,
@@ -131,7 +131,8 @@ fn start_if_due(
     }
     let job = new_job(cron, due);
     let message = format!("Created job {}", meta::text(&job, "name"));
-    plan.actions.push(Action::Create(Kind::Job, job));
+    // The status must not have the time of a Job that could not be created.
+    plan.actions.push(Action::CreateOrStop(Kind::Job, job));
     plan.actions.push(Action::Event { warning: false, reason: "SuccessfulCreate", message });
     status["lastScheduleTime"] = time_text(due).into();
 }
@@ -225,7 +226,7 @@ mod tests {
 
     fn created(plan: &Plan) -> Vec<&Value> {
         let created = plan.actions.iter().filter_map(|action| match action {
-            Action::Create(Kind::Job, job) => Some(job),
+            Action::CreateOrStop(Kind::Job, job) => Some(job),
             _ => None,
         });
         created.collect()
