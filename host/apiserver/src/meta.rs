@@ -60,6 +60,11 @@ pub(crate) fn generate_name(base: &str) -> String {
     name
 }
 
+/// Returns a random number.
+pub(crate) fn random() -> u32 {
+    Uuid::new_v4().as_fields().0
+}
+
 /// Copies from `old` the fields that a client may omit in an update or cannot change.
 pub(crate) fn keep_server_fields(old: &Value, new: &mut Value) {
     let old = &old["metadata"];

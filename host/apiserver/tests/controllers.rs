@@ -118,6 +118,58 @@ async fn dependent_of_an_unserved_kind_stays() {
     assert_eq!(api.get(&core("configmaps/child")).await.code, 200);
 }
 
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const FOOS: &str = "/apis/example.com/v1/namespaces/default/foos";
+
+async fn create_crd(api: &Api) {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let crd = json!({
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    api.post(CRDS, &crd).await.ok();
+}
+
+fn foo(metadata: &Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata})
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_crd_deletes_the_dependents_of_its_objects() {
+    let (api, _running) = start();
+    create_crd(&api).await;
+    let owner = api.post(FOOS, &foo(&json!({"name": "owner"}))).await.ok();
+    dependent(&api, "child", &[(&owner, false)]).await;
+    // The controllers have observed the owner once they have deleted another one's dependent.
+    let other = dependent(&api, "other", &[]).await;
+    dependent(&api, "other-child", &[(&other, false)]).await;
+    api.delete(&core("configmaps/other"), &json!(null)).await.ok();
+    api.until(&core("configmaps/other-child"), gone).await;
+    assert_eq!(api.get(&core("configmaps/child")).await.code, 200);
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    api.until(&core("configmaps/child"), gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_ends_when_its_last_object_goes_together_with_its_crd() {
+    let (api, _running) = start();
+    create_crd(&api).await;
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    let foos = "/apis/example.com/v1/namespaces/n/foos";
+    let held = foo(&json!({"name": "held", "finalizers": ["example.com/hold"]}));
+    api.post(foos, &held).await.ok();
+    api.delete("/api/v1/namespaces/n", &json!(null)).await.ok();
+    let remains = |answer: &Answer| answer.body["status"]["conditions"].is_array();
+    api.until("/api/v1/namespaces/n", remains).await.ok();
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    api.merge(&format!("{foos}/held"), &json!({"metadata": {"finalizers": null}})).await.ok();
+    api.until(&format!("{CRDS}/foos.example.com"), gone).await;
+    api.until("/api/v1/namespaces/n", gone).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleting_a_namespace_deletes_its_content() {
     let (api, _running) = start();

@@ -180,6 +180,32 @@ async fn cron_job_starts_a_job_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cron_job_starts_a_job_later_that_could_not_be_created_at_its_time() {
+    let (api, _running) = start();
+    let mut template = template(&json!({}));
+    template["spec"]["restartPolicy"] = json!("Never");
+    // The name of the Job of 2026-01-01T00:01:00Z.
+    let taken = "c-29453761";
+    let job = json!({"metadata": {"name": taken}, "spec": {"suspend": true, "template": template}});
+    api.post(&batch("jobs"), &job).await.ok();
+    let spec = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
+    api.post(&batch("cronjobs"), &json!({"metadata": {"name": "c"}, "spec": spec})).await.ok();
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let reasons = |answer: &Answer| -> Vec<Value> {
+        let events = answer.body["items"].as_array().into_iter().flatten();
+        let about = events.filter(|event| event["involvedObject"]["kind"] == "CronJob");
+        about.map(|event| event["reason"].clone()).collect()
+    };
+    let failed = |answer: &Answer| reasons(answer).contains(&json!("FailedCreate"));
+    let events = api.until(&core("events"), failed).await;
+    assert_eq!(reasons(&events), [json!("FailedCreate")]);
+    let status = api.get(&batch("cronjobs/c")).await.ok()["status"].clone();
+    assert!(status["lastScheduleTime"].is_null(), "{status}");
+    delete_now(&api, &batch(&format!("jobs/{taken}"))).await;
+    api.until(&batch("cronjobs/c"), has("/status/lastScheduleTime", "2026-01-01T00:01:00Z")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn service_has_endpoints_of_ready_pods_until_it_is_deleted() {
     let (api, _running) = start();
     let spec = json!({"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]});

@@ -52,6 +52,9 @@ async fn invalid_creations_are_rejected_as_in_kubernetes() {
     let versioned =
         api.post(&core("configmaps"), &json!({"metadata": {"name": "b", "resourceVersion": "7"}})).await;
     assert_eq!(versioned.body["message"], "resourceVersion should not be set on objects to be created");
+    let any = json!({"metadata": {"name": "any", "resourceVersion": "0"}});
+    let created = api.post(&core("configmaps"), &any).await.ok();
+    assert_ne!(created["metadata"]["resourceVersion"], "0");
     let kind = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}});
     api.post(&core("configmaps"), &kind).await.fails(400, "BadRequest");
 }
@@ -410,6 +413,11 @@ async fn duplicate_members_of_json_are_rejected_or_warned_about() {
     );
     assert_eq!(warned.ok()["data"]["a"], "2");
     assert_eq!(send("c", "Ignore").await.warnings, [""; 0]);
+    let created_by_put = r#"{"metadata": {"name": "e"}, "subsets": [], "subsets": []}"#;
+    let path = core("endpoints/e?fieldValidation=Warn");
+    let created = api.send(Method::PUT, &path, "application/json", created_by_put.into()).await;
+    assert_eq!(created.code, 201);
+    assert!(created.warnings.iter().any(|warning| warning.contains("duplicate field")), "{created:?}");
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ impl Plan {
 pub(super) enum Action {
     /// Creates an object in the namespace of its metadata.
     Create(Kind, Value),
+    /// Creates an object as [`Self::Create`] does. If that fails, the rest of the plan is left out and tried again.
+    CreateOrStop(Kind, Value),
     /// Merges a patch into another object, or into the reconciled one. Not for its status.
     Patch(Kind, Key, Value),
     /// Replaces the status of the reconciled object, if it was not changed since it was read.
@@ -92,7 +94,7 @@ struct Executor<'a> {
 impl Executor<'_> {
     fn execute(&self, action: Action) -> Result<(), Status> {
         match action {
-            Action::Create(kind, value) => self.create(kind, value),
+            Action::Create(kind, value) | Action::CreateOrStop(kind, value) => self.create(kind, value),
             Action::Patch(kind, key, patch) => ignore_missing(self.patch(kind, &key, &patch)),
             Action::SetStatus(status) => ignore_missing(self.set_status(&status)),
             Action::Delete { kind, key, uid, foreground } => {

@@ -105,9 +105,9 @@ fn plan(budget: &Value, pods: &[Value], expected: Result<i64, String>, now: Time
         (Value::Null, minimum) => {
             expected.map(|expected| (expected, int_or_percent(minimum, expected, true)))
         }
-        (maximum, _) => {
-            expected.map(|expected| (expected, (expected - int_or_percent(maximum, expected, true)).max(0)))
-        }
+        (maximum, _) => expected.map(|expected| {
+            (expected, expected.saturating_sub(int_or_percent(maximum, expected, true)).max(0))
+        }),
     };
     let disrupted = still_disrupted(&status, pods, now, &mut plan);
     let is_healthy = |pod: &&Value| {
@@ -116,7 +116,7 @@ fn plan(budget: &Value, pods: &[Value], expected: Result<i64, String>, now: Time
     let healthy = i64::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
     let (allowed, reason, message) = match numbers {
         Ok((expected, desired)) => {
-            let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
+            let allowed = if expected <= 0 { 0 } else { healthy.saturating_sub(desired).max(0) };
             status["currentHealthy"] = healthy.into();
             status["desiredHealthy"] = desired.into();
             status["expectedPods"] = expected.into();

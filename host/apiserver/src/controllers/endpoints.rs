@@ -2,6 +2,7 @@
 //! `k8s.io/kubernetes/pkg/controller/endpoint`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use super::action::{Action, Plan};
 use super::cluster::Cluster;
 use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
-use super::object::{Key, is_deleting, items, key, number, owner_reference};
+use super::object::{Key, is_deleting, items, key, owner_reference};
 use super::pod;
 use crate::meta;
 use crate::storage::StoredObject;
@@ -39,6 +40,9 @@ pub(super) fn slice_controller() -> Keyed {
     Keyed::new(Kind::Service, reconcile_slices)
         .triggers(&[(Kind::Pod, Trigger::Namespace), (Kind::EndpointSlice, Trigger::Owners)])
 }
+
+/// The numbers of ports.
+const PORTS: RangeInclusive<i64> = 1..=65535;
 
 /// A Pod behind a Service.
 struct Backend<'a> {
@@ -87,7 +91,8 @@ fn ports(service: &Value, pod: &Value) -> Vec<Value> {
             Value::Number(number) if number.as_i64() != Some(0) => number.as_i64(),
             _ => port["port"].as_i64(),
         };
-        let Some(target) = target else { continue };
+        // The numbers are not validated when Services and Pods are written.
+        let Some(target) = target.filter(|target| PORTS.contains(target)) else { continue };
         let mut resolved = json!({
             "name": port["name"].as_str().unwrap_or_default(), "port": target, "protocol": protocol,
         });
@@ -304,7 +309,6 @@ fn endpoints_port(port: &Value) -> Value {
     {
         port.remove("name");
     }
-    debug_assert!(number(&port["port"], 0) > 0);
     port
 }
 
@@ -349,6 +353,17 @@ mod tests {
         );
         let settled = plan_slices(&service(), &[pod(1, true), pod(2, false)], std::slice::from_ref(slice));
         assert_eq!(settled, Plan::default());
+    }
+
+    #[test]
+    fn target_port_that_is_no_port_number_is_left_out() {
+        let mut service = service();
+        for target in [-5, 65536] {
+            service["spec"]["ports"] = json!([{"port": 80, "targetPort": target}]);
+            assert_eq!(ports(&service, &pod(1, true)), [Value::Null; 0]);
+            let plan = plan_endpoints(&service, &[pod(1, true)], None);
+            assert!(matches!(plan.actions.as_slice(), [Action::Create(Kind::Endpoints, _)]), "{plan:?}");
+        }
     }
 
     #[test]

@@ -14,13 +14,15 @@ const BATCH_SIZE: usize = 1024;
 /// Reads the changes of all tables, each once and in order.
 ///
 /// If the history of a table no longer contains the feed's position, the table is listed again, and objects that it no
-/// longer contains are reported as deleted.
+/// longer contains are reported as deleted. The objects of a deleted CRD are reported as deleted, too.
 #[derive(Default)]
 pub(super) struct Feed {
     tables: HashMap<TableName, Position>,
 }
 
 struct Position {
+    /// The endpoint that served the table last.
+    endpoint: Arc<Endpoint>,
     table: Arc<Table>,
     /// The revision up to which changes were read; `None` before the first list.
     revision: Option<u64>,
@@ -37,28 +39,53 @@ impl Feed {
         on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
     ) -> bool {
         let endpoints = state.registry().preferred_endpoints();
-        let mut any = false;
+        let (mut any, mut served) = (false, 0);
         for endpoint in &endpoints {
             let resource = &endpoint.resource;
             if resource.strategy.is_review {
                 continue;
             }
             let name = (resource.group.clone(), resource.names.plural.clone());
-            let position = self.tables.entry(name).or_insert_with(|| Position::new(&resource.table));
+            served += 1;
+            let position = self.tables.entry(name).or_insert_with(|| Position::new(endpoint));
             if !Arc::ptr_eq(&position.table, &resource.table) {
                 // The CRD was deleted and recreated.
-                position.replace(endpoint, Vec::new(), 0, on_change);
-                *position = Position::new(&resource.table);
+                any |= position.finish(on_change);
+                *position = Position::new(endpoint);
+            }
+            if !Arc::ptr_eq(&position.endpoint, endpoint) {
+                position.endpoint = Arc::clone(endpoint);
             }
             any |= position.read(endpoint, on_change);
+        }
+        if self.tables.len() > served {
+            // The table of a CRD that has no served version for now is still open.
+            self.tables.retain(|_, position| {
+                let is_closed = position.table.closed_token().is_cancelled();
+                if is_closed {
+                    any |= position.finish(on_change);
+                }
+                !is_closed
+            });
         }
         any
     }
 }
 
 impl Position {
-    fn new(table: &Arc<Table>) -> Self {
-        Self { table: Arc::clone(table), revision: None, known: HashMap::new() }
+    fn new(endpoint: &Arc<Endpoint>) -> Self {
+        Self {
+            endpoint: Arc::clone(endpoint),
+            table: Arc::clone(&endpoint.resource.table),
+            revision: None,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Reports all objects of a table that is no longer served as deleted.
+    fn finish(&mut self, on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
+        let endpoint = Arc::clone(&self.endpoint);
+        self.replace(&endpoint, Vec::new(), 0, on_change)
     }
 
     fn read(

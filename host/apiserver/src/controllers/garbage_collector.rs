@@ -27,6 +27,8 @@ type Uid = Box<str>;
 pub(super) struct GarbageCollector {
     nodes: HashMap<Uid, Node>,
     dependents: HashMap<Uid, HashSet<Uid>>,
+    /// Deleted owners that still have dependents. Their kind may not be served any more.
+    absent: HashSet<Uid>,
     queue: Queue<Uid>,
     /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,
@@ -114,8 +116,11 @@ impl GarbageCollector {
     fn remove(&mut self, object: &StoredObject, due: Instant) {
         let Some(node) = self.nodes.remove(&object.uid) else { return };
         self.unlink(&object.uid, &node.owners);
-        for dependent in self.dependents.get(&object.uid).into_iter().flatten() {
-            self.queue.add(dependent.clone(), due);
+        if let Some(dependents) = self.dependents.get(&object.uid) {
+            self.absent.insert(object.uid.clone());
+            for dependent in dependents {
+                self.queue.add(dependent.clone(), due);
+            }
         }
         for owner in &node.owners {
             self.queue.add(owner.uid.clone(), due);
@@ -128,6 +133,7 @@ impl GarbageCollector {
                 dependents.remove(uid);
                 if dependents.is_empty() {
                     self.dependents.remove(&owner.uid);
+                    self.absent.remove(&owner.uid);
                 }
             }
         }
@@ -150,7 +156,7 @@ impl GarbageCollector {
         if current.deleting || current.owners.is_empty() {
             return Ok(());
         }
-        let owners = classify(registry, &node.endpoint, &current);
+        let owners = self.classify(registry, &node.endpoint, &current);
         let obsolete = owners.dangling.iter().chain(&owners.waiting_for_dependents);
         let obsolete: Vec<&str> = obsolete.map(|uid| &**uid).collect();
         if obsolete.is_empty() {
@@ -187,7 +193,7 @@ impl GarbageCollector {
             let current = dependent.endpoint.resource.table.get(&dependent.namespace, &dependent.name);
             let Some(current) = current.filter(|current| !current.deleting) else { continue };
             let registry = state.registry();
-            let owners = classify(&registry, &dependent.endpoint, &current);
+            let owners = self.classify(&registry, &dependent.endpoint, &current);
             if owners.solid > usize::from(!blocks) {
                 remove_owner_references(state, dependent, &[uid])?;
                 continue;
@@ -202,37 +208,42 @@ impl GarbageCollector {
         }
         if blocked { Ok(()) } else { remove_finalizer(state, owner, FOREGROUND) }
     }
-}
 
-/// Looks up and classifies the owners of an object.
-fn classify(registry: &Registry, endpoint: &Endpoint, object: &StoredObject) -> Owners {
-    let mut owners = Owners::default();
-    for owner in &object.owners {
-        let Some(kind) = registry.by_kind(&owner.api_version, &owner.kind) else {
-            owners.solid += 1;
-            continue;
-        };
-        // A cluster-scoped object cannot have a namespaced owner; Kubernetes reports this and does not delete the object.
-        if kind.resource.namespaced && !endpoint.resource.namespaced {
-            owners.solid += 1;
-            continue;
-        }
-        let namespace = if kind.resource.namespaced { &*object.namespace } else { "" };
-        let found = kind.resource.table.get(namespace, &owner.name).filter(|found| found.uid == owner.uid);
-        match found {
-            None => owners.dangling.push(owner.uid.clone()),
-            Some(found) => {
-                let foreground =
-                    found.deleting && found.finalizers.iter().any(|finalizer| &**finalizer == FOREGROUND);
-                if foreground && owner.blocks_deletion {
-                    owners.waiting_for_dependents.push(owner.uid.clone());
+    /// Looks up and classifies the owners of an object.
+    fn classify(&self, registry: &Registry, endpoint: &Endpoint, object: &StoredObject) -> Owners {
+        let mut owners = Owners::default();
+        for owner in &object.owners {
+            let Some(kind) = registry.by_kind(&owner.api_version, &owner.kind) else {
+                if self.absent.contains(&owner.uid) {
+                    owners.dangling.push(owner.uid.clone());
                 } else {
                     owners.solid += 1;
                 }
+                continue;
+            };
+            // A cluster-scoped object cannot have a namespaced owner; Kubernetes reports this and does not delete the object.
+            if kind.resource.namespaced && !endpoint.resource.namespaced {
+                owners.solid += 1;
+                continue;
+            }
+            let namespace = if kind.resource.namespaced { &*object.namespace } else { "" };
+            let found =
+                kind.resource.table.get(namespace, &owner.name).filter(|found| found.uid == owner.uid);
+            match found {
+                None => owners.dangling.push(owner.uid.clone()),
+                Some(found) => {
+                    let foreground =
+                        found.deleting && found.finalizers.iter().any(|finalizer| &**finalizer == FOREGROUND);
+                    if foreground && owner.blocks_deletion {
+                        owners.waiting_for_dependents.push(owner.uid.clone());
+                    } else {
+                        owners.solid += 1;
+                    }
+                }
             }
         }
+        owners
     }
-    owners
 }
 
 /// Removes the references to these owners from an object.

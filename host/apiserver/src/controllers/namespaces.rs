@@ -14,6 +14,7 @@ use crate::rest::delete::{DeleteOptions, Propagation, delete};
 use crate::rest::strategy;
 use crate::rest::update::{self, UpdateTarget};
 use crate::state::State;
+use crate::status::Status;
 
 /// The interval between attempts to delete an object whose deletion failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -55,7 +56,10 @@ impl Controller for Namespaces {
         for namespace in self.queue.take_due(now, usize::MAX) {
             let remaining = delete_content(state, &namespace);
             if remaining.is_empty() {
-                finalize(state, &namespace);
+                if let Err(error) = finalize(state, &namespace) {
+                    tracing::debug!(%error, %namespace, "cannot finalize a terminating namespace");
+                    self.queue.add(namespace, now + RETRY_INTERVAL);
+                }
             } else {
                 update_status(state, &namespace, &remaining);
                 if !remaining.failures.is_empty() {
@@ -111,9 +115,9 @@ fn update_status(state: &State, namespace: &str, remaining: &RemainingContent) {
 
 /// Removes the finalizer `kubernetes` from an empty namespace, which removes the namespace unless it has other
 /// finalizers.
-fn finalize(state: &State, namespace: &str) {
+fn finalize(state: &State, namespace: &str) -> Result<(), Status> {
     let registry = state.registry();
-    let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return };
+    let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return Ok(()) };
     let options = WriteOptions::internal(MANAGER);
     let result =
         update::update(state, namespaces, ("", namespace), UpdateTarget::Finalize, &options, |old| {
@@ -129,7 +133,9 @@ fn finalize(state: &State, namespace: &str) {
             meta::metadata_mut(&mut value).remove("resourceVersion");
             Ok(update::ProposedUpdate { value, applied: false, retry: true })
         });
-    if let Err(error) = result {
-        tracing::debug!(%error, namespace, "cannot update a terminating namespace");
+    match result {
+        // The namespace is gone already.
+        Err(status) if status.code == 404 => Ok(()),
+        other => other.map(drop),
     }
 }

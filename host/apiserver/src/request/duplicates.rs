@@ -1,6 +1,7 @@
 //! Parses JSON and finds the members of objects that occur more than once, which `fieldValidation` reports.
 
 use std::fmt::{self, Write as _};
+use std::rc::Rc;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -8,9 +9,12 @@ use serde_json::{Map, Number, Value};
 /// The most duplicates that are reported, as in `sigs.k8s.io/json`.
 const MAX_DUPLICATES: usize = 100;
 
+/// The length in bytes after which a reported path is cut, because names can be as long as the body.
+const MAX_PATH_LENGTH: usize = 1024;
+
 /// A step of the path to a member.
 enum Step {
-    Member(String),
+    Member(Rc<str>),
     Item(usize),
 }
 
@@ -42,6 +46,11 @@ fn display(path: &[Step]) -> String {
                 }
                 text.push_str(name);
             }
+        }
+        if text.len() > MAX_PATH_LENGTH {
+            text.truncate(text.floor_char_boundary(MAX_PATH_LENGTH));
+            text.push_str("...");
+            break;
         }
     }
     text
@@ -114,11 +123,15 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(name) = members.next_key::<String>()? {
             let before = self.found.len();
             let value = members.next_value_seed(Seed { found: &mut *self.found })?;
-            for path in self.found.iter_mut().skip(before) {
-                path.push(Step::Member(name.clone()));
-            }
-            if object.contains_key(&name) && self.found.len() < MAX_DUPLICATES {
-                self.found.push(vec![Step::Member(name.clone())]);
+            let is_duplicate = object.contains_key(&name) && self.found.len() < MAX_DUPLICATES;
+            if is_duplicate || self.found.len() > before {
+                let shared: Rc<str> = name.as_str().into();
+                for path in self.found.iter_mut().skip(before) {
+                    path.push(Step::Member(Rc::clone(&shared)));
+                }
+                if is_duplicate {
+                    self.found.push(vec![Step::Member(shared)]);
+                }
             }
             object.insert(name, value);
         }
@@ -152,5 +165,8 @@ mod tests {
         assert_eq!(duplicates, ["a.b[0].c", "e.f", "e"]);
         let many = format!("{{{}}}", vec!["\"a\": 1"; 500].join(","));
         assert_eq!(parse(many.as_bytes()).expect("JSON").1.len(), MAX_DUPLICATES);
+        let long = format!("{{\"{}\": {{\"a\": 1, \"a\": 2}}}}", "é".repeat(MAX_PATH_LENGTH));
+        let reported = parse(long.as_bytes()).expect("JSON").1.remove(0);
+        assert!(reported.len() <= MAX_PATH_LENGTH + 3 && reported.ends_with("é..."), "{reported}");
     }
 }

@@ -65,7 +65,7 @@ async fn create_tracked(
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
-    if !meta::text(&value, "resourceVersion").is_empty() {
+    if !matches!(meta::text(&value, "resourceVersion"), "" | "0") {
         return Err(Status::resource_version_on_create());
     }
     if endpoint.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
@@ -198,7 +198,9 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
 fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     let now = state.now();
     let metadata = meta::metadata_mut(value);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for field in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"]
+    {
         metadata.remove(field);
     }
     metadata.insert("uid".into(), meta::new_uid().into());

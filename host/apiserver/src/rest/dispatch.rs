@@ -186,8 +186,9 @@ impl Call<'_> {
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
             let (namespace, admission) = (self.namespace(), &self.admission);
-            let written =
+            let mut written =
                 create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await?;
+            drop(written.warnings.splice(..0, warnings));
             return self.write_response(written).await;
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();

@@ -1,6 +1,8 @@
 //! Pods: the subresources that need a running container, and the changes that an update may make, after
 //! `ValidatePodUpdate` in `k8s.io/kubernetes/pkg/apis/core/validation`.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::strategy::qos_class;
@@ -92,29 +94,32 @@ pub(super) fn validate_ephemeral_containers(old: &Value, new: &Value) -> Vec<Cau
     const PATH: &str = "spec.ephemeralContainers";
     let (before, after) = (items(&old["spec"][EPHEMERAL]), items(&new["spec"][EPHEMERAL]));
     let mut causes = Vec::new();
+    // In reverse, so that the first one of equal names counts.
+    let by_name: HashMap<&str, &Value> =
+        after.iter().rev().filter_map(|other| Some((other["name"].as_str()?, other))).collect();
     for container in before {
         let name = container["name"].as_str().unwrap_or_default();
-        let problem = match after.iter().find(|other| other["name"] == name) {
+        let problem = match by_name.get(name) {
             None => "removed",
-            Some(other) if other != container => "changed",
+            Some(other) if *other != container => "changed",
             Some(_) => continue,
         };
         let detail = format!("existing ephemeral containers {name:?} may not be {problem}\n");
         causes.push(field::forbidden(PATH, &detail));
     }
-    let mut names: Vec<&Value> = ["containers", "initContainers"]
+    let mut names: HashSet<&str> = ["containers", "initContainers"]
         .iter()
         .flat_map(|list| items(&new["spec"][list]))
-        .map(|c| &c["name"])
+        .filter_map(|container| container["name"].as_str())
         .collect();
     for (index, container) in after.iter().enumerate() {
         let at = field::child(&field::index(PATH, index), "name");
-        if container["name"].as_str().is_none_or(str::is_empty) {
+        let name = container["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
             causes.push(field::required(&at, ""));
-        } else if names.contains(&&container["name"]) {
+        } else if !names.insert(name) {
             causes.push(field::duplicate(&at, &container["name"]));
         }
-        names.push(&container["name"]);
     }
     causes
 }

@@ -66,22 +66,39 @@ impl Allocations {
 pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value) {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let others = Allocations::of_others(endpoint, namespace, name);
-    allocate_beside(&others, &mut service["spec"]);
+    // Requests at the same time do not see each other's Services, so they must not start at the same address.
+    allocate_beside(&others, &mut service["spec"], meta::random());
 }
 
 /// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
 /// what is invalid.
 pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
-    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
-        let absent = service["spec"][field].as_str().is_none_or(str::is_empty)
-            && service["spec"][field].as_array().is_none_or(Vec::is_empty);
-        if absent && let Some(before) = old["spec"].get(field) {
-            service["spec"][field] = before.clone();
-        }
-    }
+    keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
     allocate(endpoint, service);
     validate(endpoint, service, Some(old))
+}
+
+/// Copies the addresses and what belongs to them, or removes them from a Service that becomes an external name.
+fn keep_addresses(old: &Value, spec: &mut Value) {
+    const FIELDS: [&str; 5] =
+        ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"];
+    if spec["type"] == "ExternalName" {
+        if old["type"] != "ExternalName"
+            && spec["clusterIP"] == old["clusterIP"]
+            && let Some(spec) = spec.as_object_mut()
+        {
+            spec.retain(|name, _| !FIELDS.contains(&name.as_str()));
+        }
+        return;
+    }
+    for field in FIELDS {
+        let absent = spec[field].as_str().is_none_or(str::is_empty)
+            && spec[field].as_array().is_none_or(Vec::is_empty);
+        if absent && let Some(before) = old.get(field) {
+            spec[field] = before.clone();
+        }
+    }
 }
 
 /// Copies the node ports of ports that stay.
@@ -108,14 +125,17 @@ pub(super) fn validate(endpoint: &Endpoint, service: &Value, old: Option<&Value>
     check(&others, &service["spec"], old.map(|old| &old["spec"]))
 }
 
-fn allocate_beside(others: &Allocations, spec: &mut Value) {
+/// Sets the fields that are absent. The search for a free address and free ports starts at the position `start`.
+fn allocate_beside(others: &Allocations, spec: &mut Value, start: u32) {
     let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
     if kind == "ExternalName" {
         return;
     }
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
         // The first address is that of the network and the last one is for broadcasts.
-        let mut free = (1..IP_COUNT - 1).map(|number| Ipv4Addr::from(FIRST_IP + number).to_string());
+        let usable = IP_COUNT - 2;
+        let address = |offset: u32| FIRST_IP + 1 + (start % usable + offset) % usable;
+        let mut free = (0..usable).map(|offset| Ipv4Addr::from(address(offset)).to_string());
         spec["clusterIP"] = match spec["clusterIPs"][0].as_str() {
             Some(first) => first.into(),
             None => free.find(|ip| !others.ips.contains(ip)).unwrap_or_default().into(),
@@ -143,7 +163,8 @@ fn allocate_beside(others: &Allocations, spec: &mut Value) {
             let is_free = |number: &u64| {
                 !taken.contains(number) && !others.ports.contains(&(*number, protocol.clone()))
             };
-            let free = NODE_PORTS.clone().find(is_free);
+            let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
+            let free = (0..count).map(|offset| first + (u64::from(start) + offset) % count).find(is_free);
             if let Some(number) = free {
                 taken.insert(number);
                 port["nodePort"] = number.into();
@@ -234,15 +255,45 @@ mod tests {
     fn free_address_and_ports_are_allocated() {
         let mut spec =
             json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}, {"port": 3, "nodePort": 30001}]});
-        allocate_beside(&taken(), &mut spec);
+        allocate_beside(&taken(), &mut spec, 0);
         assert_eq!(spec["clusterIPs"], json!(["10.96.0.2"]));
         let ports: Vec<_> = spec["ports"].as_array().expect("ports").iter().filter_map(node_port).collect();
         assert_eq!(ports, [30002, 30003, 30001]);
         assert!(check(&taken(), &spec, None).is_empty());
         let mut headless = json!({"clusterIP": "None", "ports": [{"port": 1}]});
-        allocate_beside(&taken(), &mut headless);
+        allocate_beside(&taken(), &mut headless, 0);
         assert_eq!(headless["clusterIPs"], json!(["None"]));
         assert!(headless["ports"][0]["nodePort"].is_null());
+    }
+
+    #[test]
+    fn search_starts_at_a_position_and_wraps_around() {
+        let allocated = |start: u32| {
+            let mut spec = json!({"type": "NodePort", "ports": [{"port": 1}]});
+            allocate_beside(&taken(), &mut spec, start);
+            (spec["clusterIP"].clone(), spec["ports"][0]["nodePort"].clone())
+        };
+        assert_eq!(allocated(5), (json!("10.96.0.6"), json!(30005)));
+        assert_eq!(allocated(2768).1, 30001);
+        assert_eq!(allocated(IP_COUNT - 3).0, "10.111.255.254");
+        assert_eq!(allocated(IP_COUNT - 2).0, "10.96.0.2");
+    }
+
+    #[test]
+    fn service_that_becomes_an_external_name_gives_up_its_address() {
+        let old = json!({"type": "ClusterIP", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]});
+        let mut left_out = json!({"type": "ExternalName", "externalName": "example.com"});
+        let expected = left_out.clone();
+        keep_addresses(&old, &mut left_out);
+        assert_eq!(left_out, expected);
+        let mut sent_back = json!({
+            "type": "ExternalName", "externalName": "example.com", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"],
+        });
+        keep_addresses(&old, &mut sent_back);
+        assert_eq!(sent_back, expected);
+        let mut stays = json!({"type": "ClusterIP"});
+        keep_addresses(&old, &mut stays);
+        assert_eq!(stays, old);
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
             Type::Object => value.is_object(),
             Type::Array => value.is_array(),
             Type::String => value.is_string(),
-            Type::Integer => value.as_i64().is_some() || value.as_u64().is_some(),
+            Type::Integer => is_integer(value, schema),
             Type::Number => value.is_number(),
             Type::Boolean => value.is_boolean(),
         },
@@ -42,7 +42,10 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
             if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
         return Some(format!(
             "json: cannot unmarshal {} into Go {target} of type {}",
-            json_name(value),
+            match value {
+                Value::Number(number) if node.ty == Type::Integer => format!("number {number}"),
+                _ => json_name(value),
+            },
             go_type(schema)
         ));
     }
@@ -64,6 +67,15 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
             items.iter().find_map(|item| find_error(item, item_schema, owner, path))
         }
         _ => None,
+    }
+}
+
+/// Whether a value is a whole number that Go's type of the field can represent.
+fn is_integer(value: &Value, schema: SchemaRef<'_>) -> bool {
+    let format = schema.node().validations.as_ref().and_then(|validations| validations.format.as_deref());
+    match format {
+        Some("int32") => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+        _ => value.as_i64().is_some() || value.as_u64().is_some(),
     }
 }
 

@@ -63,7 +63,7 @@ fn plan(cron: &Value, jobs: &[Value], now: Timestamp) -> Plan {
     }
     // The Job may exist already, if its creation could not be recorded in the status.
     plan.actions.retain(|action| match action {
-        Action::Create(_, job) => {
+        Action::CreateOrStop(_, job) => {
             !jobs.iter().any(|known| meta::text(known, "name") == meta::text(job, "name"))
         }
         _ => true,
@@ -89,9 +89,6 @@ fn start_if_due(
     now: Timestamp,
     plan: &mut Plan,
 ) {
-    if let Some(delay) = schedule.next_after(now).and_then(|next| until(next, now)) {
-        plan.retry_after(delay);
-    }
     let created = time(&cron["metadata"]["creationTimestamp"]).unwrap_or(now);
     let mut earliest = time(&status["lastScheduleTime"]).unwrap_or(created);
     let deadline = cron["spec"]["startingDeadlineSeconds"].as_i64();
@@ -99,6 +96,12 @@ fn start_if_due(
         earliest = earliest.max(after_seconds(now, seconds.saturating_neg()));
     }
     let (due, too_many) = schedule.last_missed(earliest, now);
+    // The intervals of `@every` begin at the last time, not now.
+    let next = schedule.next_after(due.unwrap_or(earliest)).and_then(|next| until(next, now));
+    let next = next.or_else(|| schedule.next_after(now).and_then(|next| until(next, now)));
+    if let Some(delay) = next {
+        plan.retry_after(delay);
+    }
     let Some(mut due) = due else { return };
     if too_many {
         let message =
@@ -128,7 +131,8 @@ fn start_if_due(
     }
     let job = new_job(cron, due);
     let message = format!("Created job {}", meta::text(&job, "name"));
-    plan.actions.push(Action::Create(Kind::Job, job));
+    // The status must not have the time of a Job that could not be created.
+    plan.actions.push(Action::CreateOrStop(Kind::Job, job));
     plan.actions.push(Action::Event { warning: false, reason: "SuccessfulCreate", message });
     status["lastScheduleTime"] = time_text(due).into();
 }
@@ -222,7 +226,7 @@ mod tests {
 
     fn created(plan: &Plan) -> Vec<&Value> {
         let created = plan.actions.iter().filter_map(|action| match action {
-            Action::Create(Kind::Job, job) => Some(job),
+            Action::CreateOrStop(Kind::Job, job) => Some(job),
             _ => None,
         });
         created.collect()
@@ -260,6 +264,16 @@ mod tests {
         cron["status"] = new_status(&due);
         assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T00:01:00Z");
         assert_eq!(created(&plan(&cron, &[], at("2026-01-01T00:01:01Z"))).len(), 0);
+    }
+
+    #[test]
+    fn interval_begins_at_the_last_start_and_not_when_the_object_is_looked_at() {
+        let mut cron = cron(&json!({"schedule": "@every 1h"}));
+        cron["status"] = json!({"lastScheduleTime": "2026-01-01T10:00:00Z"});
+        let between = plan(&cron, &[], at("2026-01-01T10:50:00Z"));
+        assert_eq!(between.retry_after, Some(Duration::from_secs(600)));
+        let due = plan(&cron, &[], at("2026-01-01T11:00:00Z"));
+        assert_eq!((created(&due).len(), due.retry_after), (1, Some(Duration::from_secs(3600))));
     }
 
     #[test]

@@ -60,6 +60,11 @@ impl Schedule {
     /// Returns the last time after `earliest` and up to `now`, and whether there were more than [`MAX_MISSED`], in
     /// which case it is not the last one.
     pub(super) fn last_missed(&self, earliest: Timestamp, now: Timestamp) -> (Option<Timestamp>, bool) {
+        if let Self::Every(seconds) = self {
+            let intervals = now.duration_since(earliest).as_secs() / seconds;
+            let last = earliest.checked_add(jiff::SignedDuration::from_secs(intervals * seconds)).ok();
+            return (last.filter(|_| intervals > 0), false);
+        }
         let mut last = None;
         let mut time = earliest;
         for _ in 0..MAX_MISSED {
@@ -140,5 +145,9 @@ mod tests {
             (Some(time("2026-01-01T00:03:00Z")), false)
         );
         assert!(minutely.last_missed(start, time("2026-01-02T00:00:00Z")).1);
+        let frequent = Schedule::parse("@every 10s", None).expect("a schedule");
+        assert_eq!(frequent.last_missed(start, time("2026-01-01T00:00:39Z")), (None, false));
+        let last = frequent.last_missed(start, time("2026-01-02T00:00:05Z"));
+        assert_eq!(last, (Some(time("2026-01-02T00:00:00Z")), false));
     }
 }

@@ -223,7 +223,7 @@ mod tests {
         for _ in 0..rounds {
             for action in plan_with(deployment, sets).actions {
                 match action {
-                    Action::Create(_, mut set) => {
+                    Action::Create(_, mut set) | Action::CreateOrStop(_, mut set) => {
                         set["metadata"]["uid"] = set["metadata"]["name"].clone();
                         set["metadata"]["creationTimestamp"] =
                             format!("2026-01-01T00:00:{:02}Z", sets.len()).into();

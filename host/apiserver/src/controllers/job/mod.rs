@@ -101,7 +101,9 @@ fn plan(job: &Value, pods: &[Value], pod_allowance: usize, now: Timestamp) -> Pl
         status["startTime"] = now_text.as_str().into();
     }
     let mut after_status = Vec::new();
-    if is_deleting(job) || is_finished(job) {
+    if is_deleting(job) {
+        // The garbage collector deletes the Pods, or orphans them.
+    } else if is_finished(job) {
         after_status.extend(counted.active.iter().map(|pod| Action::delete(Kind::Pod, pod)));
     } else {
         suspend_or_resume(&mut status, is_suspended, &now_text, &mut plan);

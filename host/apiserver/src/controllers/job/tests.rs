@@ -129,6 +129,19 @@ fn deadline_ends_a_job_and_its_pods() {
 }
 
 #[test]
+fn job_that_is_being_deleted_leaves_its_running_pods_to_the_garbage_collector() {
+    let mut world = World::new(job(&json!({"completions": 2, "parallelism": 2})));
+    world.step();
+    world.job["metadata"]["deletionTimestamp"] = NOW.into();
+    world.job["metadata"]["finalizers"] = json!(["orphan"]);
+    world.step();
+    assert_eq!(world.running(), 2);
+    world.end("Succeeded");
+    world.step();
+    assert_eq!((world.running(), world.created), (1, 2), "no Pod is deleted or replaced");
+}
+
+#[test]
 fn suspended_job_has_no_pods_until_it_is_resumed() {
     let mut world = World::new(job(&json!({"completions": 1})));
     world.step();

@@ -197,6 +197,16 @@ fn type_errors_of_built_in_kinds_are_decoding_errors() {
              struct field DeploymentSpec.spec.replicas of type int32"
         )
     );
+    value["spec"]["replicas"] = json!(1_u64 << 31);
+    assert_eq!(
+        schema.decode_error(&value).as_deref(),
+        Some(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number 2147483648 \
+             into Go struct field DeploymentSpec.spec.replicas of type int32"
+        )
+    );
+    value["spec"]["replicas"] = json!(i32::MAX);
+    assert_eq!(schema.decode_error(&value), None);
     let mut value = deployment();
     value["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": 1}]);
     assert_eq!(
