@@ -176,13 +176,8 @@ pub(crate) async fn load(
     let may_run_alone = role == Role::BesideCanary && running.is_none();
     let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
     let in_use = code_in_use([running, canary], digest);
-    let kept = match replacement {
-        Some(version) => {
-            let kept = kept_code(&services.engine, &guest, in_use, version, &files.wasm, &read).await;
-            kept.map(Some).or_else(|problem| without_kept_code(&guest, problem, may_run_alone))?
-        }
-        None => None,
-    };
+    let kept =
+        kept_code(&services.engine, &guest, in_use, replacement, &files.wasm, &read, may_run_alone).await?;
     let is_replacement = kept.is_some();
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
@@ -211,14 +206,8 @@ pub(crate) async fn load(
     let health = Health::new(Arc::clone(&access));
     let indexer = start_indexer(&guest, &descriptor, &code, &config, &limits, &health);
     let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
-    let authorization = LoadAuthorization::new(
-        &services,
-        &guest,
-        &sidecar,
-        (&grants_writer, &*sidecar_grants),
-        running,
-        &report,
-    );
+    let grants = (&grants_writer, &*sidecar_grants);
+    let authorization = LoadAuthorization::new(&services, &guest, &sidecar, grants, running, &report);
     // A canary has subscriptions of its own, because the running version goes on with its own.
     let reused = running.filter(|_| !is_canary);
     let prepared = prepare_watches(&authorization, &descriptor, reused, views, &report).await;
@@ -299,28 +288,34 @@ async fn code(
     Ok(code)
 }
 
-/// Returns the code of a version that is to run in place of that of the file.
+/// Returns the code of `version`, which is to run in place of that of the file; `None` without one.
 async fn kept_code(
     engine: &Engine,
     guest: &GuestServices,
     running: Option<&CompiledPlugin>,
-    version: KnownVersion,
+    version: Option<KnownVersion>,
     path: &Path,
     read: &FileInfo,
-) -> Result<CompiledPlugin, LoadProblem> {
+    may_run_alone: bool,
+) -> Result<Option<CompiledPlugin>, LoadProblem> {
+    let Some(version) = version else { return Ok(None) };
     if let Some(code) = running.filter(|code| code.digest() == version.digest) {
-        return Ok(code.clone());
+        return Ok(Some(code.clone()));
     }
     let code = match version.sum() {
         Some(sum) => engine.load_cached(sum, version.size).await?,
         None => None,
     };
-    code.ok_or_else(|| LoadProblem::NotKept {
+    if code.is_some() {
+        return Ok(code);
+    }
+    let problem = LoadProblem::NotKept {
         path: path.to_owned(),
         plugin: guest.name.clone(),
         version,
         file_digest: read.digest.clone(),
-    })
+    };
+    without_kept_code(guest, problem, may_run_alone)
 }
 
 /// Returns `None` if the code of the version beside a canary is lost and nothing runs yet, as after an upgrade of the host. The file's version,
@@ -528,11 +523,13 @@ mod tests {
         drop(compiled);
         let new = written(&path, b"another file");
         let version = KnownVersion::new(&old.digest, old.size, "1.0.0");
-        let kept = kept_code(&engine, &guest, None, version, &path, &new).await.expect("it is cached");
+        let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+        let kept = kept.expect("no problem").expect("it is cached");
         assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
         for digest in ["ab".repeat(32), "no digest".to_owned()] {
             let version = KnownVersion::new(&digest, 1, "0.9.0");
-            let Err(problem) = kept_code(&engine, &guest, None, version, &path, &new).await else {
+            let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+            let Err(problem) = kept else {
                 panic!("{digest} is not cached");
             };
             let remedy = format!("pilothouse rollback p {}`", &new.digest[..12]);
