@@ -58,7 +58,7 @@ async fn health_and_version_are_served_and_unknown_paths_get_404() {
     for path in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(api.get(path).await.code, 200);
     }
-    assert_eq!(api.get("/version").await.ok()["minor"], "32");
+    assert_eq!(api.get("/version").await.ok()["minor"], "36");
     api.get("/nothing").await.fails(404, "NotFound");
     api.get("/api/v1/namespaces/default/nothings").await.fails(404, "NotFound");
     api.get("/api/v1/namespaces/default/configmaps/a/nothing").await.fails(404, "NotFound");

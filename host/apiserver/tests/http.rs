@@ -109,7 +109,7 @@ async fn garbage_on_one_connection_does_not_affect_others() {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
     let version = client.apiserver_version().await.expect("an answer");
-    assert_eq!(version.minor, "32");
+    assert_eq!(version.minor, "36");
 }
 
 /// A request body that panics when it is read.
