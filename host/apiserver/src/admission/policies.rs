@@ -51,8 +51,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks the write against one policy with all its bindings. `left` is what is left of [`WRITE_BUDGET`], and
-    /// `denial` the first denial so far.
+    /// Checks the write against one policy with all its bindings. `left` is the remaining cost that [`WRITE_BUDGET`]
+    /// allows, and `denial` is the first denial so far.
     async fn policy(
         &self,
         bound: &BoundPolicy,

@@ -92,8 +92,8 @@ impl Clock {
 }
 
 impl ReconcileTrace {
-    /// Begins the trace of a key that was ready for `waited`. `hops` is `None` unless the trace is sampled because of the reconcile that
-    /// caused this one.
+    /// Begins the trace of a reconcile. `waited` is how long the key was ready before a worker took it. `hops` is `None` unless the trace
+    /// is sampled because of the reconcile that caused this one.
     pub(super) fn begin(shared: &Arc<Shared>, waited: Duration, hops: Option<u8>) -> Self {
         let root = SpanContext { trace: shared.trace_id(), span: shared.span_id() };
         let is_sampled = hops.is_some() || shared.sampling.selects(root.trace);
