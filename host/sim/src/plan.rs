@@ -1,0 +1,123 @@
+//! What is to happen in one run: a seed, and deviations from the default schedule.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rules::RuleId;
+
+/// One run's input. Without deviations, the default schedule is followed: no faults, every delivery at once, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Plan {
+    /// The seed of everything random in the world: UIDs, generated names, jitter, the guests' random numbers.
+    pub seed: u64,
+    /// Deviations, each applied once. A deviation whose moment never comes is skipped, and
+    /// [`Run::skipped`](crate::Run::skipped) lists it.
+    pub deviations: Vec<Deviation>,
+}
+
+/// One deviation from the default schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Deviation {
+    /// When it happens.
+    pub at: Moment,
+    /// What happens.
+    pub fault: Fault,
+}
+
+/// A point in a run. Occurrences are counted from 1 over the whole run, restarts included.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Moment {
+    /// The n-th request of the plugin with this verb for this resource. Only for faults of requests and hosts.
+    Request {
+        /// The verb, in the notation of RBAC: `create`, `update`, `patch`, `delete`, `get`, `list`.
+        verb: String,
+        /// The resource as `plural.group`, with `/subresource`: `deployments.apps/status`.
+        resource: String,
+        /// Which of the matching requests.
+        occurrence: u32,
+    },
+    /// The n-th event that the server sends for a watch of the host on this resource. Only for faults of watches and
+    /// hosts.
+    Event {
+        /// The resource as `plural.group`.
+        resource: String,
+        /// Which of the events.
+        occurrence: u32,
+    },
+    /// The n-th time that the world is at rest: nothing is in flight, and no timer of the plugin is due within the
+    /// rest period. 1 is the rest after the start, before the scenario's first step.
+    Rest {
+        /// Which of the rests.
+        occurrence: u32,
+    },
+    /// A step of an actor of the scenario, just before it is taken.
+    Step {
+        /// The actor's name.
+        actor: String,
+        /// Which of its steps, from 1.
+        step: u32,
+    },
+    /// Virtual milliseconds since the start.
+    Time(u64),
+}
+
+/// What happens at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fault {
+    /// The request is refused with this HTTP status; nothing is done (W1).
+    Refuse(u16),
+    /// Another client changes an annotation of the object just before the request (W2). An update with a resource
+    /// version then conflicts.
+    Interfere,
+    /// The request is carried out, and its answer is lost: the connection ends (W3).
+    LoseAnswer,
+    /// The request reaches the server only after this many virtual milliseconds (W4).
+    DelayRequest(u64),
+    /// The host's process ends just before the request is sent, and starts again (H1).
+    CrashBefore,
+    /// The host's process ends after the server carried the request out, before the answer arrives, and starts again
+    /// (H1).
+    CrashAfter,
+    /// The watch delivers this event and all later ones late by this many virtual milliseconds (V1). After that time
+    /// the watch catches up.
+    HoldWatch(u64),
+    /// The watch ends instead of delivering this event, and the host lists again after this many virtual milliseconds
+    /// (V2). What came between is merged.
+    DropWatch(u64),
+    /// The host restarts (H1). The first list of each named resource is answered with the objects as they were this
+    /// many changes of that resource ago (V3); other lists are current.
+    Restart {
+        /// Pairs of resource (`plural.group`) and number of changes.
+        past: Vec<(String, u32)>,
+    },
+    /// The plugin is reloaded from the same file, or from the file of `--upgrade` (H2).
+    Reload,
+    /// The next step of this actor is taken now instead of at its default moment (A1).
+    TakeStep {
+        /// The actor's name.
+        actor: String,
+    },
+    /// The built-in controllers of the server (garbage collection, namespaces) do nothing for this many virtual
+    /// milliseconds (A2).
+    HoldControllers(u64),
+}
+
+impl Fault {
+    /// Returns the rule that allows the fault.
+    #[must_use]
+    pub fn rule(&self) -> RuleId {
+        match self {
+            Self::Refuse(_) => RuleId::W1,
+            Self::Interfere => RuleId::W2,
+            Self::LoseAnswer => RuleId::W3,
+            Self::DelayRequest(_) => RuleId::W4,
+            Self::CrashBefore | Self::CrashAfter => RuleId::H1,
+            Self::HoldWatch(_) => RuleId::V1,
+            Self::DropWatch(_) => RuleId::V2,
+            Self::Restart { past } if past.is_empty() => RuleId::H1,
+            Self::Restart { .. } => RuleId::V3,
+            Self::Reload => RuleId::H2,
+            Self::TakeStep { .. } => RuleId::A1,
+            Self::HoldControllers(_) => RuleId::A2,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What happened in one run.
+
+use serde_json::Value;
+
+use crate::plan::{Deviation, Plan};
+
+/// The result of one run. Equal plans give equal runs, except for `hash`, which is also equal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The plan.
+    pub plan: Plan,
+    /// All events, in order.
+    pub events: Vec<Event>,
+    /// How the run ended.
+    pub end: End,
+    /// All objects on the server at the end, as stored, in the order of resource, namespace and name.
+    pub objects: Vec<StoredObject>,
+    /// Indexes into the plan's deviations whose moment never came.
+    pub skipped: Vec<usize>,
+    /// The rolling hash over every call of the guest and its answer, every request, every delivery and every commit.
+    pub hash: u64,
+    /// The rolling hash's value after each event, to find the first that differs between two runs.
+    pub hashes: Vec<u64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At rest: after the last step and the last fault, nothing happened for the rest period.
+    AtRest,
+    /// The plugin was still working when the budget of virtual time or of events was used up.
+    NotAtRest,
+    /// The plugin could not run any more: quarantined after traps, for example.
+    PluginStopped(String),
+}
+
+/// An object of the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredObject {
+    /// The resource as `plural.group`.
+    pub resource: String,
+    /// The namespace, "" for cluster-scoped objects.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// One event of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Virtual milliseconds since the start.
+    pub time: u64,
+    /// Which incarnation of the host's process runs, from 1. A restart increases it.
+    pub host: u32,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// Who did something.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Author {
+    /// The plugin of this name.
+    Plugin(String),
+    /// An actor of the scenario.
+    Actor(String),
+    /// A built-in controller of the server.
+    Controller,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// The host started; `past` lists resources whose first list was answered from the past.
+    HostStarted {
+        /// Resources (`plural.group`) and how many of their changes the first list did not contain.
+        past: Vec<(String, u32)>,
+    },
+    /// The host's process ended.
+    HostEnded,
+    /// The plugin was reloaded.
+    Reloaded,
+    /// A reconcile began.
+    ReconcileStarted {
+        /// Identifies the reconcile within the run.
+        reconcile: u64,
+        /// The plugin's name.
+        plugin: String,
+        /// The target watch.
+        watch: String,
+        /// The key, `namespace/name` or `name`.
+        key: String,
+        /// The reasons, in the notation of the contract: `created`, `retry`.
+        reasons: Vec<String>,
+        /// How many times in a row the key has failed.
+        attempt: u32,
+    },
+    /// A reconcile ended.
+    ReconcileEnded {
+        /// The reconcile.
+        reconcile: u64,
+        /// `ok`, `requeue`, or the error or fault.
+        result: ReconcileResult,
+    },
+    /// A request reached the server, or was refused on the way.
+    Request(Box<RequestEvent>),
+    /// A watch of the host delivered a change.
+    Delivered {
+        /// The resource as `plural.group`.
+        resource: String,
+        /// `ADDED`, `MODIFIED`, `DELETED`; `LISTED` for an object of a list.
+        change: String,
+        /// The key.
+        key: String,
+        /// The object's UID.
+        uid: String,
+        /// The object's resource version.
+        version: u64,
+    },
+    /// An HTTP request of the plugin to a stand-in of the scenario.
+    Http {
+        /// The reconcile that sent it, if any.
+        reconcile: Option<u64>,
+        /// The method.
+        method: String,
+        /// The URL.
+        url: String,
+        /// The status; `None` if no answer arrived.
+        status: Option<u16>,
+    },
+    /// A deviation of the plan took effect.
+    Deviated {
+        /// Its index in the plan.
+        index: usize,
+        /// A copy.
+        deviation: Deviation,
+    },
+    /// The world is at rest.
+    Rest {
+        /// Which rest, from 1.
+        occurrence: u32,
+    },
+    /// The steps and faults are over; from here on the plugin must come to rest.
+    FaultsOver,
+}
+
+/// The result of a reconcile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReconcileResult {
+    /// The plugin is done with the key.
+    Ok,
+    /// The plugin wants the key again after this many milliseconds.
+    Requeue(u64),
+    /// The plugin returned an error.
+    Error(String),
+    /// The guest trapped, ran out of time, or was stopped.
+    Fault(String),
+    /// The host ended meanwhile.
+    Abandoned,
+}
+
+/// A request, and what it did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestEvent {
+    /// Who sent it.
+    pub author: Author,
+    /// The reconcile that sent it, if any.
+    pub reconcile: Option<u64>,
+    /// The verb, in the notation of RBAC.
+    pub verb: String,
+    /// The resource as `plural.group`, without the subresource.
+    pub resource: String,
+    /// The subresource, "" for none.
+    pub subresource: String,
+    /// The namespace, "" for none.
+    pub namespace: String,
+    /// The object's name; for a create the name that the server gave, "" for lists.
+    pub name: String,
+    /// The body, if there is one and it is JSON.
+    pub body: Option<Value>,
+    /// The HTTP status with which the server answered; `None` if the request did not reach it.
+    pub status: Option<u16>,
+    /// The `reason` of an error's Status, "" otherwise.
+    pub reason: String,
+    /// Whether the sender received the answer.
+    pub answered: bool,
+    /// The object before a write that changed something; `None` if there was none.
+    pub before: Option<Value>,
+    /// The object after a write; `None` if it is gone.
+    pub after: Option<Value>,
+    /// Whether the write changed the stored state. `false` for reads, errors and writes without effect.
+    pub changed: bool,
+    /// For a destructive write of a plugin: the UID under which the host's cache knew the object, if it did.
+    pub cached_uid: Option<String>,
+}
