@@ -40,6 +40,7 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
+pub use guest_host::{ObservedVersion, PluginObserver};
 pub use host::{
     HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
 };

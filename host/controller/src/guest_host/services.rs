@@ -12,6 +12,7 @@ use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
 use crate::explain::journal::Journal;
+use crate::guest_host::PluginObserver;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
@@ -58,6 +59,8 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
+    /// Observes its guests.
+    pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -147,6 +150,7 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
+            observer: None,
             started: Instant::now(),
             name,
         }
