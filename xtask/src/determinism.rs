@@ -62,13 +62,15 @@ fn unordered_selects(file: &Path, lines: &[String]) -> Vec<String> {
 
 /// Returns a line for each name of a standard map or its hasher. The code has no comments.
 fn standard_maps(file: &Path, code: &str) -> Vec<String> {
-    let after_path = code.match_indices("collections::").map(|(start, path)| (start, &code[start + path.len()..]));
+    let after_path =
+        code.match_indices("collections::").map(|(start, path)| (start, &code[start + path.len()..]));
     let maps = after_path.filter_map(|(start, rest)| {
         let names = match rest.strip_prefix('{') {
             Some(list) => list.split('}').next().unwrap_or_default(),
             None => rest.split(|char: char| !is_in_identifier(char)).next().unwrap_or_default(),
         };
-        let found = names.split(|char: char| !is_in_identifier(char)).find(|name| STANDARD_MAPS.contains(name))?;
+        let found =
+            names.split(|char: char| !is_in_identifier(char)).find(|name| STANDARD_MAPS.contains(name))?;
         Some((start, found))
     });
     let hashers = code.match_indices("RandomState");
@@ -110,7 +112,10 @@ mod tests {
 
     #[test]
     fn ordered_maps_are_allowed() {
-        assert_problems("use std::collections::{BTreeMap, VecDeque};\nuse pilothouse_model::hash::HashMap;\n", &[]);
+        assert_problems(
+            "use std::collections::{BTreeMap, VecDeque};\nuse pilothouse_model::hash::HashMap;\n",
+            &[],
+        );
         assert_problems("fn a(a: std::collections::BTreeMap<u8, u8>, b: HashMap<u8, u8>) {}\n", &[]);
         assert_problems("// std::collections::HashMap\n", &[]);
         let allowed = Path::new(STANDARD_MAPS_ALLOWED[0]);
