@@ -11,6 +11,7 @@ use crate::client::EventRecorder;
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
+use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::guest_host::PluginObserver;
 use crate::lifecycle::task_panics::TaskPanics;
@@ -61,6 +62,8 @@ pub(crate) struct GuestServices {
     pub(crate) tracer: Tracer,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
+    /// The time of day and the randomness of its guests.
+    pub(crate) environment: Environment,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -133,13 +136,18 @@ impl GuestServices {
         Self {
             current_grants: CurrentGrants::granting_writes(None),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
-            events: EventRecorder::start(crate::client::ApiClient::new(client), "test".into(), logs.clone()),
+            events: EventRecorder::start(
+                crate::client::ApiClient::new(client),
+                "test".into(),
+                logs.clone(),
+                Default::default(),
+            ),
             log: logs.of(&name),
             metrics,
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
-            journal: Journal::new(&host_memory),
+            journal: Journal::new(&host_memory, Default::default()),
             host_memory,
             rate_limiters: Arc::default(),
             refusals: Arc::default(),
@@ -151,6 +159,7 @@ impl GuestServices {
             rollout: Rollout::default(),
             tracer: Tracer::default(),
             observer: None,
+            environment: Environment::default(),
             started: Instant::now(),
             name,
         }

@@ -28,7 +28,7 @@ pub use recorder::Recorder;
 pub use replay::{Difference, ReplayError, Replayed, Replayer, SkipReason, Step};
 pub use writing_task::WritingTask;
 
-use crate::Metrics;
+use crate::{Environment, Metrics};
 
 /// What is recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +55,12 @@ impl RecordingOptions {
 /// Returns an error if the directory cannot be created.
 pub fn start_recording(
     options: &RecordingOptions,
+    environment: &Environment,
     metrics: &Metrics,
 ) -> std::io::Result<(Recorder, WritingTask)> {
     writer::create_directory(&options.directory)?;
-    let (recorder, finished) = Recorder::new(options.secrets, metrics.recording.clone());
-    Ok((recorder, WritingTask::start(options, finished, metrics.recording.clone())))
+    let (recorder, finished) = Recorder::new(options.secrets, environment.clock, metrics.recording.clone());
+    let mut key = [0; 32];
+    environment.randomness.fill(&mut key);
+    Ok((recorder, WritingTask::start(options, key, finished, metrics.recording.clone())))
 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
 use super::metrics::RecordingMetrics;
+use crate::WallClock;
 use crate::guest_host::{ObservedVersion, PluginObserver};
 
 /// The maximum number of reconciles that wait for the writer.
@@ -34,6 +35,7 @@ struct Shared {
     writer: mpsc::Sender<FinishedReconcile>,
     waiting_bytes: Arc<AtomicUsize>,
     secrets: SecretMode,
+    clock: WallClock,
     metrics: RecordingMetrics,
 }
 
@@ -67,11 +69,15 @@ pub(super) struct FinishedReconcile {
 }
 
 impl Recorder {
-    pub(super) fn new(secrets: SecretMode, metrics: RecordingMetrics) -> (Self, FinishedReconciles) {
+    pub(super) fn new(
+        secrets: SecretMode,
+        clock: WallClock,
+        metrics: RecordingMetrics,
+    ) -> (Self, FinishedReconciles) {
         let (writer, receiver) = mpsc::channel(MAX_WAITING);
         let waiting_bytes = Arc::<AtomicUsize>::default();
         let finished = FinishedReconciles { receiver, waiting_bytes: Arc::clone(&waiting_bytes) };
-        (Self { shared: Arc::new(Shared { writer, waiting_bytes, secrets, metrics }) }, finished)
+        (Self { shared: Arc::new(Shared { writer, waiting_bytes, secrets, clock, metrics }) }, finished)
     }
 }
 
@@ -140,7 +146,7 @@ impl CallObserver for VersionRecorder {
             version: Arc::clone(&self.version),
             shared: Arc::clone(&self.shared),
             request,
-            began: Timestamp::now(),
+            began: self.shared.clock.now(),
             started: Instant::now(),
             calls: Vec::new(),
             bytes: 0,
@@ -267,7 +273,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_reconcile_is_recorded_with_its_calls() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, metrics());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics());
         let random =
             HostCall { request: HostRequest::Random { length: 1 }, answer: HostAnswer::Random(vec![1]) };
         let clock =
@@ -283,7 +289,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn other_calls_and_abandoned_reconciles_are_not_recorded() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, metrics());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         let observer = version_of(&recorder, "p");
         assert!(observer.begin(GuestCall::Instantiate).is_none());
         drop(observer.begin(GuestCall::Reconcile(request("a"))));
@@ -292,7 +298,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn too_much_is_dropped_as_a_whole_and_counted() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, metrics());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         record(&recorder, "p", "a", vec![manifest(1), manifest(MAX_BYTES), manifest(1)]);
         assert!(finished.receiver.try_recv().is_err());
         assert_eq!(recorder.shared.metrics.dropped_by_size.get(), 1);
@@ -304,7 +310,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn the_memory_of_waiting_reconciles_is_bounded() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, metrics());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         let half = MAX_BYTES / 2;
         let fitting = MAX_WAITING_BYTES / half;
         for _ in 0..fitting + 2 {

@@ -165,6 +165,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
+    use crate::WallClock;
     use crate::recording::recorder::tests::record;
     use crate::recording::{Recorder, RecordingMetrics, RecordingReader};
 
@@ -186,7 +187,7 @@ mod tests {
     /// Returns a reconcile of the plugin and the object with these names.
     fn finished(plugin: &str, name: &str, calls: Vec<HostCall>) -> FinishedReconcile {
         let metrics = RecordingMetrics::register(&mut Registry::default());
-        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, metrics);
+        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
         record(&recorder, plugin, name, calls);
         finished.receiver.try_recv().expect("a reconcile")
     }

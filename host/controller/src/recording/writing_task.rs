@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rand::Rng;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -30,11 +29,10 @@ pub struct WritingTask {
 impl WritingTask {
     pub(super) fn start(
         options: &RecordingOptions,
+        key: [u8; 32],
         finished: FinishedReconciles,
         metrics: RecordingMetrics,
     ) -> Self {
-        let mut key = [0; 32];
-        rand::rng().fill_bytes(&mut key);
         let output = Output { writer: Writer::new(options, key), metrics, last_log: None };
         let stop = CancellationToken::new();
         Self { task: tokio::spawn(run(finished, output, stop.clone())), stop }
@@ -131,6 +129,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
+    use crate::WallClock;
     use crate::recording::recorder::tests::record;
     use crate::recording::{Recorder, SecretMode};
 
@@ -146,12 +145,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = folder.path().to_owned();
         let metrics = RecordingMetrics::register(&mut Registry::default());
-        let (recorder, finished) = Recorder::new(SecretMode::Plain, metrics.clone());
+        let (recorder, finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics.clone());
         for name in ["a", "b", "c"] {
             record(&recorder, "p", name, Vec::new());
         }
         let options = RecordingOptions { directory, last: 10, secrets: SecretMode::Plain };
-        let task = WritingTask::start(&options, finished, metrics.clone());
+        let task = WritingTask::start(&options, [7; 32], finished, metrics.clone());
         task.finish().await;
         assert_eq!(metrics.recorded.get(), 3);
         let file = folder.path().join("p").join("00000001.jsonl");

@@ -33,7 +33,9 @@ fn parse_recording(text: &str) -> Result<RecordingOptions, String> {
             Some(("secrets", "hashed")) => options.secrets = SecretMode::Hashed,
             Some(("secrets", "plain")) => options.secrets = SecretMode::Plain,
             _ => {
-                return Err(format!("unknown option {part:?}: write last=N, secrets=hashed or secrets=plain"));
+                return Err(format!(
+                    "unknown option {part:?}: write last=N, secrets=hashed or secrets=plain"
+                ));
             }
         }
     }

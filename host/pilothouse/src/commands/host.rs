@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_controller::recording::{Recorder, RecordingOptions, WritingTask, start_recording};
 use pilothouse_controller::{
-    Clients, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+    Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
 };
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
@@ -108,6 +108,7 @@ impl RunningHost {
         })?;
         let mut registry = flags.metrics;
         let metrics = Metrics::register(&mut registry);
+        let environment = Environment::default();
         let options = HostOptions {
             plugins: flags.plugins,
             api_server: flags.api_server,
@@ -125,10 +126,11 @@ impl RunningHost {
             compress_caches: flags.cache_compression == CacheCompression::Zstd,
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+            environment: environment.clone(),
         };
         #[cfg(feature = "traces")]
         let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();
-        let started = flags.recording.map(|options| record(&options, &metrics)).transpose()?;
+        let started = flags.recording.map(|options| record(&options, &environment, &metrics)).transpose()?;
         let host = PluginHost::new(options, clients, flags.engine, metrics);
         let recording = started.map(|(recorder, task)| {
             host.set_observer(Arc::new(recorder));
@@ -199,8 +201,12 @@ impl RunningHost {
 ///
 /// # Errors
 /// Returns a usage error if the directory cannot be created.
-fn record(options: &RecordingOptions, metrics: &Metrics) -> Result<(Recorder, WritingTask), CommandError> {
-    start_recording(options, metrics).map_err(|error| {
+fn record(
+    options: &RecordingOptions,
+    environment: &Environment,
+    metrics: &Metrics,
+) -> Result<(Recorder, WritingTask), CommandError> {
+    start_recording(options, environment, metrics).map_err(|error| {
         let directory = options.directory.display();
         CommandError::Usage(format!("--record {directory}: {error}; give a directory that can be created"))
     })
