@@ -54,8 +54,28 @@ impl ShadowHost {
         match self.read(request) {
             ReadAnswer::Recorded(HostAnswer::Misuse(misuse)) => Err(misuse),
             ReadAnswer::Recorded(answer) => accept(answer).map_or_else(otherwise, Ok),
-            ReadAnswer::Unknown => otherwise(),
+            ReadAnswer::Unknown => {
+                let result = otherwise();
+                if matches!(result, Err(Misuse::ReadForbidden { .. })) {
+                    self.skip();
+                }
+                result
+            }
             ReadAnswer::Ended => Err(Misuse::Recorded { message: ENDED.to_owned() }),
+        }
+    }
+
+    /// Ends the comparison, because a call cannot get the answer that it would get in the running version.
+    fn skip(&self) {
+        if let Some(script) = self.script.lock().as_mut() {
+            script.skip();
+        }
+    }
+
+    /// Ends the comparison if a request has failed for a reason that the running version did not meet.
+    fn skip_if_unavailable<T>(&self, result: &Result<T, ApiError>) {
+        if matches!(result, Err(ApiError::Unavailable(_) | ApiError::TooManyRequests { .. })) {
+            self.skip();
         }
     }
 
@@ -215,7 +235,11 @@ impl Host for ShadowHost {
         });
         match recorded {
             Some(result) => result,
-            None => self.running.client_get(call, target, key, subresource).await,
+            None => {
+                let result = self.running.client_get(call, target, key, subresource).await;
+                self.skip_if_unavailable(&result);
+                result
+            }
         }
     }
 
@@ -232,7 +256,11 @@ impl Host for ShadowHost {
         });
         match recorded {
             Some(result) => result,
-            None => self.running.client_list(call, target, options).await,
+            None => {
+                let result = self.running.client_list(call, target, options).await;
+                self.skip_if_unavailable(&result);
+                result
+            }
         }
     }
 
@@ -291,9 +319,7 @@ impl Host for ShadowHost {
         _: http::Request<HttpBody>,
         _: &HttpTimeouts,
     ) -> Result<http::Response<HttpBody>, HttpError> {
-        if let Some(script) = self.script.lock().as_mut() {
-            script.skip();
-        }
+        self.skip();
         Err(HttpError::Denied("a shadow sends no HTTP requests".to_owned()))
     }
 
@@ -311,5 +337,57 @@ impl Host for ShadowHost {
         if !is_recorded {
             self.running.random(buffer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_plugin::{GuestResult, HostCall, Outcome, StubHost};
+
+    use super::super::script::Comparison;
+    use super::*;
+
+    const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;
+
+    /// Returns a host whose running version has created [`MAP`].
+    fn host() -> ShadowHost {
+        let request = HostRequest::ClientCreate { manifest: MAP.to_owned(), subresource: String::new() };
+        let object = Object::from_json(MAP).expect("an object");
+        let create = HostCall { request, answer: HostAnswer::Object(Some(object)) };
+        let host = ShadowHost::new(Arc::new(StubHost::new("{}")));
+        host.begin(ShadowScript::new(vec![create]));
+        host
+    }
+
+    fn comparison(host: &ShadowHost) -> Comparison {
+        let done = GuestResult::Reconcile(Ok(Outcome::Done));
+        host.end().expect("a script").finish(&done, &done)
+    }
+
+    #[tokio::test]
+    async fn a_write_is_answered_as_in_the_running_version_and_not_sent() {
+        let host = host();
+        let created = host.client_create(&Call::Describe, MAP.to_owned(), "").await;
+        assert_eq!(created.expect("the recorded answer").name(), "a");
+        assert_eq!(comparison(&host), Comparison::Agrees);
+    }
+
+    #[tokio::test]
+    async fn a_differing_write_fails() {
+        let host = host();
+        let other = MAP.replace("\"a\"", "\"b\"");
+        let created = host.client_create(&Call::Describe, other, "").await;
+        assert!(matches!(created, Err(ApiError::Unavailable(_))), "{created:?}");
+        assert!(matches!(comparison(&host), Comparison::Differs(_)));
+    }
+
+    #[tokio::test]
+    async fn a_read_that_fails_only_now_is_no_difference() {
+        let host = host();
+        let target = ObjectType { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+        // The stub has no API server.
+        let read = host.client_get(&Call::Describe, &target, &ObjectKey::new("n", "a"), "").await;
+        assert!(read.is_err());
+        assert_eq!(comparison(&host), Comparison::Skipped);
     }
 }
