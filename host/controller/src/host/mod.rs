@@ -207,8 +207,8 @@ impl PluginHost {
         let _ = self.shared.observer.set(observer);
     }
 
-    /// Runs the version in each of these files in the shadow of the plugin with that name. Must be called before [`run`](Self::run); only the
-    /// first call has an effect.
+    /// Runs the version in each of these files in the shadow of the plugin with that name, unless its sidecar names another one. Must be called
+    /// before [`run`](Self::run); only the first call has an effect.
     pub fn set_shadows(&self, shadows: BTreeMap<PluginName, PathBuf>) {
         let _ = self.shared.shadows.set(shadows);
     }
@@ -497,7 +497,7 @@ impl PluginHost {
         let environment = self.shared.options.environment.fork();
         let clock = environment.clock;
         let file = self.shared.shadows.get().and_then(|shadows| shadows.get(name)).cloned();
-        let shadow = file.map(|file| Arc::new(ShadowReport::new(file, Arc::clone(&metrics), clock)));
+        let shadow = Arc::new(ShadowReport::new(file, Arc::clone(&metrics), clock));
         let guest = GuestServices {
             name: name.clone(),
             current_grants: CurrentGrants::default(),

@@ -1,13 +1,16 @@
 //! Loads the new version that runs in the shadow of the version being loaded.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_plugin::{Engine, Host, InstanceLimits, LogLevel, StubHost};
 
-use super::canary;
 use super::files::{MAX_WASM, read_blocking};
+use super::{LoadProblem, canary, check_exports};
 use crate::config::descriptor::{Descriptor, Watch};
-use crate::directory::plugin_file;
+use crate::config::limits::EffectiveLimits;
+use crate::config::sidecar::Sidecar;
+use crate::directory::{PluginFiles, plugin_file};
 use crate::guest_host::GuestHost;
 use crate::shadow::{self, NewVersion, ShadowObserver};
 
@@ -16,21 +19,26 @@ use crate::shadow::{self, NewVersion, ShadowObserver};
 pub(super) async fn attach(
     engine: &Engine,
     host: GuestHost,
+    files: &PluginFiles,
+    sidecar: &Sidecar,
     descriptor: &Descriptor,
-    limits: &InstanceLimits,
-    is_canary: bool,
+    limits: &EffectiveLimits,
 ) -> Arc<GuestHost> {
-    let Some(report) = host.services().shadow.clone().filter(|_| !is_canary) else { return Arc::new(host) };
-    let (version, shadow) = match load(engine, &host, descriptor, limits).await {
+    let report = Arc::clone(&host.services().shadow);
+    let Some(file) = ShadowFile::wanted(files, sidecar, report.flag()) else {
+        report.end();
+        return Arc::new(host);
+    };
+    let (version, shadow) = match load(engine, &file, host.config(), descriptor, &limits.instance).await {
         Ok(loaded) => loaded,
         Err(problem) => {
-            let text = format!("the shadow {} does not run: {problem}", report.file().display());
+            let text = format!("the shadow {} does not run: {problem}", file.path().display());
             host.services().log.host(LogLevel::Warn, format_args!("{text}"), &[]);
-            report.set_error(problem);
+            report.fail(file.path(), problem);
             return Arc::new(host);
         }
     };
-    report.begin(shadow.code.digest(), &version);
+    report.begin(file.path(), shadow.code.digest(), &version);
     let (observer, reconciles) = ShadowObserver::new(Arc::clone(&report));
     let host = Arc::new(host.also_observed_by(Arc::new(observer)));
     let running: Arc<dyn Host> = Arc::<GuestHost>::clone(&host);
@@ -38,21 +46,54 @@ pub(super) async fn attach(
     host
 }
 
+/// The file of a shadow.
+enum ShadowFile {
+    /// The sidecar names it, so it must be in the plugins directory.
+    InDirectory(PathBuf),
+    /// The flags of the host name it.
+    Anywhere(PathBuf),
+}
+
+impl ShadowFile {
+    /// Returns the file that the sidecar names, or else the flag; `None` if neither does.
+    fn wanted(files: &PluginFiles, sidecar: &Sidecar, flag: Option<&Path>) -> Option<Self> {
+        let directory = files.wasm.parent().unwrap_or_else(|| Path::new("."));
+        match &sidecar.shadow {
+            Some(shadow) => Some(Self::InDirectory(directory.join(&shadow.file))),
+            None => flag.map(|file| Self::Anywhere(file.to_owned())),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::InDirectory(path) | Self::Anywhere(path) => path,
+        }
+    }
+
+    async fn read(&self) -> Result<Vec<u8>, LoadProblem> {
+        match self {
+            Self::InDirectory(path) => read_blocking(path, |path| plugin_file::read(path, MAX_WASM)).await,
+            Self::Anywhere(path) => {
+                read_blocking(path, |path| plugin_file::read_anywhere(path, MAX_WASM)).await
+            }
+        }
+    }
+}
+
 /// Loads the file of the shadow, and checks that it can run beside the version. Returns its version, too.
 async fn load(
     engine: &Engine,
-    host: &GuestHost,
+    file: &ShadowFile,
+    config: &str,
     descriptor: &Descriptor,
     limits: &InstanceLimits,
 ) -> Result<(String, NewVersion), String> {
-    let Some(report) = &host.services().shadow else { return Err("no file is given".to_owned()) };
-    let wasm = read_blocking(report.file(), |path| plugin_file::read_anywhere(path, MAX_WASM))
-        .await
-        .map_err(|problem| problem.to_string())?;
+    let wasm = file.read().await.map_err(|problem| problem.to_string())?;
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
-    let described = code.describe(Arc::new(StubHost::new(host.config())), limits).await;
+    let described = code.describe(Arc::new(StubHost::new(config)), limits).await;
     let text = described.map_err(|error| format!("describe failed: {error}"))?;
     let new = Descriptor::parse(&text).map_err(|error| error.to_string())?;
+    check_exports(&new, &code).map_err(|error| error.to_string())?;
     check(descriptor, &new)?;
     Ok((new.version, NewVersion { code, limits: limits.clone() }))
 }

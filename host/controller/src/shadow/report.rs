@@ -62,12 +62,14 @@ pub struct ShadowDifference {
     pub place: String,
 }
 
-/// The shadow that an operator wants for a plugin, and what is known of it.
+/// What is known of the shadow of a plugin.
 pub(crate) struct ShadowReport {
-    file: PathBuf,
+    /// The file that the host's flags name.
+    flag: Option<PathBuf>,
     metrics: Arc<PluginMetrics>,
     clock: WallClock,
-    state: Mutex<ReportState>,
+    /// `None` without a shadow.
+    state: Mutex<Option<ReportState>>,
 }
 
 #[derive(Default)]
@@ -78,46 +80,64 @@ struct ReportState {
 }
 
 impl ShadowReport {
-    pub(crate) fn new(file: PathBuf, metrics: Arc<PluginMetrics>, clock: WallClock) -> Self {
-        Self { file, metrics, clock, state: Mutex::default() }
+    /// Creates the report of a plugin for which the host's flags name this file, or none.
+    pub(crate) fn new(flag: Option<PathBuf>, metrics: Arc<PluginMetrics>, clock: WallClock) -> Self {
+        Self { flag, metrics, clock, state: Mutex::default() }
     }
 
-    /// The file of the new version.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
+    /// Returns the file that the host's flags name.
+    pub(crate) fn flag(&self) -> Option<&Path> {
+        self.flag.as_deref()
     }
 
-    /// Begins with a version of these names. What was counted of another one is forgotten.
-    pub(crate) fn begin(&self, digest: &str, version: &str) {
+    /// Begins with the version in this file. What was counted of another one is forgotten.
+    pub(crate) fn begin(&self, file: &Path, digest: &str, version: &str) {
         let mut state = self.state.lock();
-        if state.status.digest != digest {
-            *state = ReportState::default();
-        }
-        let (digest, version) = (digest.to_owned(), version.to_owned());
-        state.status =
-            ShadowStatus { digest, version, error: String::new(), ..std::mem::take(&mut state.status) };
+        let known = state.take().filter(|state| state.status.digest == digest).unwrap_or_default();
+        let status = ShadowStatus {
+            file: file.display().to_string(),
+            digest: digest.to_owned(),
+            version: version.to_owned(),
+            error: String::new(),
+            ..known.status
+        };
+        *state = Some(ReportState { status, differences: known.differences });
     }
 
-    /// Reports that the shadow cannot run.
-    pub(crate) fn set_error(&self, error: String) {
-        self.state.lock().status.error = error;
+    /// Reports that the shadow in this file cannot run.
+    pub(crate) fn fail(&self, file: &Path, error: String) {
+        let status = ShadowStatus { file: file.display().to_string(), error, ..ShadowStatus::default() };
+        *self.state.lock() = Some(ReportState { status, differences: VecDeque::new() });
+    }
+
+    /// Reports that the shadow does not run any more.
+    pub(super) fn set_error(&self, error: String) {
+        if let Some(state) = &mut *self.state.lock() {
+            state.status.error = error;
+        }
+    }
+
+    /// Reports that there is no shadow.
+    pub(crate) fn end(&self) {
+        *self.state.lock() = None;
     }
 
     /// Counts a comparison.
     pub(super) fn record(&self, item: &Item, comparison: Comparison) {
+        let counter = match &comparison {
+            Comparison::Agrees => &self.metrics.shadow_agreed,
+            Comparison::Skipped => &self.metrics.shadow_skipped,
+            Comparison::Differs(_) => &self.metrics.shadow_differed,
+        };
+        counter.inc();
         let mut state = self.state.lock();
+        // The shadow may have been taken away while it worked.
+        let Some(state) = &mut *state else { return };
         match comparison {
-            Comparison::Agrees => {
-                state.status.agreed += 1;
-                self.metrics.shadow_agreed.inc();
-            }
-            Comparison::Skipped => {
-                state.status.skipped += 1;
-                self.metrics.shadow_skipped.inc();
-            }
+            Comparison::Agrees => state.status.agreed += 1,
+            Comparison::Skipped => state.status.skipped += 1,
             Comparison::Differs(Difference { running, shadow, place }) => {
                 state.status.differed += 1;
-                self.metrics.shadow_differed.inc();
                 if state.differences.len() == MAX_DIFFERENCES {
                     state.differences.pop_front();
                 }
@@ -135,18 +155,17 @@ impl ShadowReport {
 
     /// Counts a reconcile that is not compared, because the shadow is behind.
     pub(super) fn record_dropped(&self) {
-        self.state.lock().status.dropped += 1;
         self.metrics.shadow_dropped.inc();
+        if let Some(state) = &mut *self.state.lock() {
+            state.status.dropped += 1;
+        }
     }
 
-    /// Returns the status.
-    pub(crate) fn status(&self) -> ShadowStatus {
+    /// Returns the status; `None` without a shadow.
+    pub(crate) fn status(&self) -> Option<ShadowStatus> {
         let state = self.state.lock();
-        ShadowStatus {
-            file: self.file.display().to_string(),
-            differences: state.differences.iter().cloned().collect(),
-            ..state.status.clone()
-        }
+        let ReportState { status, differences } = state.as_ref()?;
+        Some(ShadowStatus { differences: differences.iter().cloned().collect(), ..status.clone() })
     }
 }
 
@@ -166,7 +185,11 @@ mod tests {
     fn report() -> ShadowReport {
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
         let metrics = Metrics::register(&mut Registry::default()).of(&name);
-        ShadowReport::new("new.wasm".into(), metrics, WallClock::default())
+        ShadowReport::new(None, metrics, WallClock::default())
+    }
+
+    fn status(report: &ShadowReport) -> ShadowStatus {
+        report.status().expect("a shadow")
     }
 
     fn differs(text: &str) -> Comparison {
@@ -174,18 +197,21 @@ mod tests {
         Comparison::Differs(Difference { running, shadow, place })
     }
 
+    fn item() -> Item {
+        Item { watch: "maps".into(), key: ObjectKey::new("n", "a") }
+    }
+
     #[test]
     fn comparisons_are_counted_and_the_last_differences_kept() {
         let report = report();
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-        report.begin("ab", "1.0.0");
+        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
         for number in 0..MAX_DIFFERENCES + 2 {
-            report.record(&item, differs(&number.to_string()));
+            report.record(&item(), differs(&number.to_string()));
         }
-        report.record(&item, Comparison::Agrees);
-        report.record(&item, Comparison::Skipped);
+        report.record(&item(), Comparison::Agrees);
+        report.record(&item(), Comparison::Skipped);
         report.record_dropped();
-        let status = report.status();
+        let status = status(&report);
         assert_eq!((status.agreed, status.differed, status.skipped, status.dropped), (1, 22, 1, 1));
         assert_eq!((status.file.as_str(), status.digest.as_str()), ("new.wasm", "ab"));
         let shown: Vec<_> = status.differences.iter().map(|one| one.running.as_str()).collect();
@@ -195,23 +221,33 @@ mod tests {
 
     #[test]
     fn another_shadow_begins_without_counts_and_a_reload_of_the_same_keeps_them() {
-        let report = report();
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-        report.begin("ab", "1.0.0");
-        report.record(&item, differs("a"));
+        let (report, file) = (report(), Path::new("new.wasm"));
+        report.begin(file, "ab", "1.0.0");
+        report.record(&item(), differs("a"));
         report.set_error("it is gone".to_owned());
-        report.begin("ab", "1.0.0");
-        assert_eq!((report.status().differed, report.status().error.as_str()), (1, ""));
-        report.begin("cd", "2.0.0");
-        let status = report.status();
-        assert_eq!((status.differed, status.differences.len(), status.version.as_str()), (0, 0, "2.0.0"));
+        report.begin(file, "ab", "1.0.0");
+        assert_eq!((status(&report).differed, status(&report).error.as_str()), (1, ""));
+        report.begin(file, "cd", "2.0.0");
+        let found = status(&report);
+        assert_eq!((found.differed, found.differences.len(), found.version.as_str()), (0, 0, "2.0.0"));
+    }
+
+    #[test]
+    fn a_plugin_without_a_shadow_has_no_status_of_one() {
+        let (report, file) = (report(), Path::new("new.wasm"));
+        assert_eq!(report.status(), None);
+        report.fail(file, "it is no wasm".to_owned());
+        assert_eq!(status(&report).error, "it is no wasm");
+        report.end();
+        report.record(&item(), Comparison::Agrees);
+        assert_eq!((report.status(), report.metrics.shadow_agreed.get()), (None, 1));
     }
 
     #[test]
     fn long_texts_are_cut() {
         let report = report();
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-        report.record(&item, differs(&"ä".repeat(MAX_TEXT)));
-        assert!(report.status().differences[0].running.len() <= MAX_TEXT);
+        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
+        report.record(&item(), differs(&"ä".repeat(MAX_TEXT)));
+        assert!(status(&report).differences[0].running.len() <= MAX_TEXT);
     }
 }

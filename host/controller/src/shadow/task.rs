@@ -141,7 +141,9 @@ mod tests {
     fn report() -> Arc<ShadowReport> {
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
         let metrics = Metrics::register(&mut Registry::default()).of(&name);
-        Arc::new(ShadowReport::new("new.wasm".into(), metrics, WallClock::default()))
+        let report = ShadowReport::new(None, metrics, WallClock::default());
+        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
+        Arc::new(report)
     }
 
     async fn new_version(guest: &str) -> NewVersion {
@@ -192,7 +194,7 @@ mod tests {
             drop(observer);
             let host = stub();
             run(new_version(guest).await, Arc::downgrade(&host), reconciles, Arc::clone(&report)).await;
-            let status = report.status();
+            let status = report.status().expect("a shadow");
             assert_eq!((status.agreed, status.differed), expected, "{guest}: {status:?}");
         }
     }
@@ -204,7 +206,7 @@ mod tests {
         for _ in 0..MAX_WAITING + 3 {
             observe(&observer, Vec::new());
         }
-        assert_eq!(report.status().dropped, 3);
+        assert_eq!(report.status().expect("a shadow").dropped, 3);
     }
 
     #[tokio::test]
@@ -214,6 +216,7 @@ mod tests {
         observe(&observer, Vec::new());
         let host = Arc::downgrade(&stub());
         run(new_version("reads.wat").await, host, reconciles, Arc::clone(&report)).await;
-        assert_eq!((report.status().agreed, report.status().differed), (0, 0));
+        let status = report.status().expect("a shadow");
+        assert_eq!((status.agreed, status.differed), (0, 0));
     }
 }

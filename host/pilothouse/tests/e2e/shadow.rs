@@ -60,6 +60,20 @@ async fn a_shadow_that_traps_differs_and_the_running_version_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sidecar_can_begin_and_end_a_shadow() {
+    let host = Host::start().await;
+    let done = wat("done");
+    fs::create_dir(host.plugins().join("shadows")).expect("created");
+    fs::write(host.plugins().join("shadows/new.wasm"), another_version(&done, 1)).expect("written");
+    host.write_sidecar("plugin", "shadow: {file: shadows/new.wasm}\n");
+    host.install_plugin("plugin", &done);
+    host.wait_for_state("plugin", "running").await;
+    compare(&host, "agreed").await;
+    host.write_sidecar("plugin", "# no shadow\n");
+    host.wait_for_plugin("plugin", "no shadow", |plugin| plugin["shadow"].is_null()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_shadow_that_cannot_run_does_not_keep_the_plugin_from_running() {
     let (host, _folder) = start(&wat("done"), b"no wasm").await;
     let plugin = host.plugin("plugin").await;
