@@ -221,10 +221,7 @@ pub(crate) async fn load(
     let capabilities =
         capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
     let host = GuestHost::new(guest, config, capabilities).observed(code.digest());
-    let host = match is_canary {
-        true => Arc::new(host),
-        false => shadow::attach(&services.engine, host, &files, &sidecar, &descriptor, &limits).await,
-    };
+    let host = shadow::attach(&services.engine, host, &role, &files, &sidecar, &descriptor, &limits).await;
     let pool = InstancePool::new(code, host, limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.

@@ -12,6 +12,7 @@ use crate::config::limits::EffectiveLimits;
 use crate::config::sidecar::Sidecar;
 use crate::directory::{PluginFiles, plugin_file};
 use crate::guest_host::GuestHost;
+use crate::load::version::Role;
 use crate::shadow::{self, NewVersion, ShadowObserver};
 
 /// Starts the shadow of a version that reconciles with this host, if an operator wants one. A shadow that cannot run does not keep the
@@ -19,11 +20,16 @@ use crate::shadow::{self, NewVersion, ShadowObserver};
 pub(super) async fn attach(
     engine: &Engine,
     host: GuestHost,
+    role: &Role,
     files: &PluginFiles,
     sidecar: &Sidecar,
     descriptor: &Descriptor,
     limits: &EffectiveLimits,
 ) -> Arc<GuestHost> {
+    // The running version beside a canary keeps its shadow.
+    if matches!(role, Role::Canary(_)) {
+        return Arc::new(host);
+    }
     let report = Arc::clone(&host.services().shadow);
     let Some(file) = ShadowFile::wanted(files, sidecar, report.flag()) else {
         report.end();
