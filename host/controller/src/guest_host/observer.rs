@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the calls that it observes; observes none if it is told so.
+    /// Lists the calls that it observes. Observes none with `observes_nothing`.
     #[derive(Clone, Default)]
     struct Counter {
         calls: Arc<Mutex<Vec<&'static str>>>,

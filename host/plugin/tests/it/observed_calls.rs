@@ -10,7 +10,7 @@ use pilothouse_plugin::{
 
 use crate::{code_of, request};
 
-/// Writes a line for everything that it is told about calls.
+/// Writes a line for everything that it observes.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
