@@ -12,6 +12,10 @@ use crate::evaluate::Evaluation;
 use crate::functions::Patterns;
 use crate::syntax::calls;
 
+/// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled
+/// without optimisation.
+const PARSER_STACK: usize = 16 << 20;
+
 /// A compiled expression.
 pub struct Expression {
     program: Program,
@@ -26,9 +30,10 @@ impl Expression {
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         bounds::check(text)?;
         // The parser panics at some malformed texts.
-        let program = catch_unwind(|| Program::compile(text)).map_err(|_| CompileError::Malformed)?.map_err(
-            |error| CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
-        )?;
+        let parsed = stacker::grow(PARSER_STACK, || catch_unwind(|| Program::compile(text)));
+        let program = parsed.map_err(|_| CompileError::Malformed)?.map_err(|error| {
+            CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        })?;
         let patterns = Patterns::of(&calls(program.expression()))?;
         Ok(Self { program, patterns })
     }
