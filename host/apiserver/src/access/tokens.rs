@@ -1,11 +1,10 @@
 //! The tokens that the server issued to service accounts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use uuid::Uuid;
+use pilothouse_model::hash::HashMap;
 
 use crate::storage::{Storage, Table};
 use crate::user::User;
@@ -66,11 +65,6 @@ impl Token {
         user.extra.insert("authentication.kubernetes.io/credential-id".into(), id);
         user
     }
-}
-
-/// Returns an unpredictable token.
-pub(super) fn random_token() -> String {
-    Uuid::new_v4().simple().to_string()
 }
 
 #[cfg(test)]

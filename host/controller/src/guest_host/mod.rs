@@ -3,20 +3,19 @@
 mod origin;
 pub(crate) mod services;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use pilothouse_informer::Priority;
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryKind, HttpBody,
     HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, MetricSample,
     Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
-use rand::Rng;
 use tokio::time::Instant;
 
 use crate::cache::views::{INDEX_STEP, Views};
@@ -427,12 +426,16 @@ impl Host for GuestHost {
         self.services.metrics.http.count(result);
     }
 
+    fn wall_clock(&self) -> Duration {
+        self.services.environment.clock.since_epoch()
+    }
+
     fn monotonic_clock(&self) -> Duration {
         self.services.started.elapsed()
     }
 
     fn random(&self, buffer: &mut [u8]) {
-        rand::rng().fill_bytes(buffer);
+        self.services.environment.randomness.fill(buffer);
     }
 }
 
@@ -444,4 +447,36 @@ fn with_watch_name<T>(watch: &str, result: Result<T, Misuse>) -> Result<T, Misus
         }
         other => other,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::environment::{Environment, Randomness, WallClock};
+
+    use super::*;
+
+    fn host(environment: Environment) -> GuestHost {
+        let server = pilothouse_apiserver::ApiServer::builder().build();
+        let services = GuestServices::for_test("dice", kube::Client::new(server.service(), "default"));
+        GuestHost::for_describe(GuestServices { environment, ..services }, "{}".into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guests_see_the_time_and_the_randomness_of_the_environment() {
+        let start = "2026-01-02T03:04:05Z".parse().expect("a time");
+        let seeded =
+            || Environment { clock: WallClock::starting_at(start), randomness: Randomness::from_seed(7) };
+        let (first, second) = (host(seeded()), host(seeded()));
+        let random = |host: &GuestHost| {
+            let mut bytes = [0; 16];
+            host.random(&mut bytes);
+            bytes
+        };
+        assert_eq!(random(&first), random(&second));
+        assert_ne!(random(&first), random(&host(Environment::default())));
+        let before = first.wall_clock();
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(first.wall_clock() - before, Duration::from_secs(7));
+        assert_eq!(before, second.wall_clock() - Duration::from_secs(7));
+    }
 }

@@ -11,15 +11,17 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use pilothouse_model::hash::HashState;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
 use tokio::time::Instant;
 
+use crate::environment::WallClock;
 use record::{DETAIL_BITS, KINDS};
 pub(crate) use record::{
     EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, WriteRecord, WriteVerb, reason_bits,
@@ -40,7 +42,7 @@ pub(crate) struct Journal(Arc<Table>);
 
 struct Table {
     pages: [OnceLock<Box<Page>>; PAGES],
-    hasher: RandomState,
+    hasher: HashState,
     memory: HostMemory,
     /// The time to which the times of records are relative.
     began: Instant,
@@ -78,13 +80,13 @@ pub(crate) struct TimedRecord {
 
 impl Journal {
     /// Creates an empty journal that is charged to this account.
-    pub(crate) fn new(memory: &HostMemory) -> Self {
+    pub(crate) fn new(memory: &HostMemory, clock: WallClock) -> Self {
         Self(Arc::new(Table {
             pages: std::array::from_fn(|_| OnceLock::new()),
-            hasher: RandomState::new(),
+            hasher: HashState::default(),
             memory: memory.clone(),
             began: Instant::now(),
-            began_at: Timestamp::now(),
+            began_at: clock.now(),
             batch_time: AtomicU64::new(0),
         }))
     }
