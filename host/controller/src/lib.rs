@@ -25,6 +25,7 @@ mod metrics;
 mod name;
 mod outgoing;
 mod plugin_resource;
+pub mod recording;
 mod rollout;
 mod runtime;
 mod trace;
@@ -42,6 +43,7 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
+pub use guest_host::{ObservedVersion, PluginObserver};
 pub use host::{
     HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
 };

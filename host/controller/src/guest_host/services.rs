@@ -13,6 +13,7 @@ use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
+use crate::guest_host::PluginObserver;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
@@ -59,6 +60,8 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
+    /// Observes its guests.
+    pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// The time of day and the randomness of its guests.
     pub(crate) environment: Environment,
     /// When the host started; the zero of the guest's monotonic clock.
@@ -155,6 +158,7 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
+            observer: None,
             environment: Environment::default(),
             started: Instant::now(),
             name,
