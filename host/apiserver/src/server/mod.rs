@@ -125,6 +125,15 @@ impl ApiServer {
         tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
     }
 
+    /// Waits until all writes up to now are on disk; returns at once if objects are kept in memory only. Requests have waited for their own
+    /// writes already, so this is for those of the controllers.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub async fn flush(&self) -> Result<(), Status> {
+        self.inner.flush().await
+    }
+
     /// Returns the fault injection of this server.
     #[must_use]
     pub fn faults(&self) -> &Faults {
