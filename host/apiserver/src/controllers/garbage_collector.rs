@@ -22,6 +22,20 @@ use crate::storage::{Owner, StoredObject};
 
 type Uid = Box<str>;
 
+/// The maximum number of objects processed before other controllers get their turn.
+const BATCH_SIZE: usize = 128;
+
+/// The maximum number of dependents that are changed or deleted for one owner before other controllers get their turn.
+const MAX_DEPENDENTS: usize = 256;
+
+/// Whether the work for an object is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Done,
+    /// There are further dependents.
+    Partial,
+}
+
 /// The graph of owners and dependents.
 #[derive(Default)]
 pub(super) struct GarbageCollector {
@@ -72,11 +86,16 @@ impl Controller for GarbageCollector {
             }
             self.registry = Some(Arc::clone(&registry));
         }
-        for uid in self.queue.take_due(now, usize::MAX) {
-            if let Err(error) = self.process(state, &registry, &uid) {
-                tracing::debug!(%error, %uid, "cannot collect an object");
-                if error.code == 409 {
-                    self.queue.add(uid, now + STEP);
+        for uid in self.queue.take_due(now, BATCH_SIZE) {
+            match self.process(state, &registry, &uid) {
+                Ok(Progress::Done) => {}
+                // Queued as due now, and processed after the changes so far were observed.
+                Ok(Progress::Partial) => self.queue.add(uid, now),
+                Err(error) => {
+                    tracing::debug!(%error, %uid, "cannot collect an object");
+                    if error.code == 409 {
+                        self.queue.add(uid, now + STEP);
+                    }
                 }
             }
         }
@@ -139,31 +158,35 @@ impl GarbageCollector {
         }
     }
 
-    fn process(&mut self, state: &State, registry: &Registry, uid: &str) -> Result<(), Status> {
-        let Some(node) = self.nodes.get(uid) else { return Ok(()) };
+    fn process(&self, state: &State, registry: &Registry, uid: &str) -> Result<Progress, Status> {
+        let Some(node) = self.nodes.get(uid) else { return Ok(Progress::Done) };
         let current = node.endpoint.resource.table.get(&node.namespace, &node.name);
-        let Some(current) = current.filter(|current| &*current.uid == uid) else { return Ok(()) };
+        let Some(current) = current.filter(|current| &*current.uid == uid) else { return Ok(Progress::Done) };
         let has = |name: &str| current.finalizers.iter().any(|finalizer| &**finalizer == name);
         if current.deleting && has(ORPHAN) {
-            for dependent in self.dependents_of(uid) {
+            let dependents = self.dependents_of(uid);
+            for dependent in dependents.iter().take(MAX_DEPENDENTS) {
                 remove_owner_references(state, dependent, &[uid])?;
             }
-            return remove_finalizer(state, node, ORPHAN);
+            if dependents.len() > MAX_DEPENDENTS {
+                return Ok(Progress::Partial);
+            }
+            return remove_finalizer(state, node, ORPHAN).map(|()| Progress::Done);
         }
         if current.deleting && has(FOREGROUND) {
             return self.delete_dependents(state, node, uid);
         }
         if current.deleting || current.owners.is_empty() {
-            return Ok(());
+            return Ok(Progress::Done);
         }
         let owners = self.classify(registry, &node.endpoint, &current);
         let obsolete = owners.dangling.iter().chain(&owners.waiting_for_dependents);
         let obsolete: Vec<&str> = obsolete.map(|uid| &**uid).collect();
         if obsolete.is_empty() {
-            return Ok(());
+            return Ok(Progress::Done);
         }
         if owners.solid > 0 {
-            return remove_owner_references(state, node, &obsolete);
+            return remove_owner_references(state, node, &obsolete).map(|()| Progress::Done);
         }
         let propagation = if (!owners.waiting_for_dependents.is_empty() && self.dependents.contains_key(uid))
             || has(FOREGROUND)
@@ -175,7 +198,7 @@ impl GarbageCollector {
             Propagation::Background
         };
         let options = DeleteOptions::for_uid(uid, propagation);
-        delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(drop)
+        delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(|_| Progress::Done)
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<&Node> {
@@ -185,13 +208,18 @@ impl GarbageCollector {
 
     /// Deletes the dependents of an owner in a foreground deletion. When no blocking dependents are left, removes the
     /// owner's finalizer.
-    fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<(), Status> {
+    fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<Progress, Status> {
         let mut blocked = false;
+        let mut writes = 0;
         for dependent in self.dependents_of(uid) {
             let blocks = dependent.owners.iter().any(|owner| &*owner.uid == uid && owner.blocks_deletion);
             blocked |= blocks;
             let current = dependent.endpoint.resource.table.get(&dependent.namespace, &dependent.name);
             let Some(current) = current.filter(|current| !current.deleting) else { continue };
+            if writes == MAX_DEPENDENTS {
+                return Ok(Progress::Partial);
+            }
+            writes += 1;
             let registry = state.registry();
             let owners = self.classify(&registry, &dependent.endpoint, &current);
             if owners.solid > usize::from(!blocks) {
@@ -206,7 +234,10 @@ impl GarbageCollector {
             let options = DeleteOptions::for_uid(&current.uid, propagation);
             delete(state, &dependent.endpoint, (&dependent.namespace, &dependent.name), &options)?;
         }
-        if blocked { Ok(()) } else { remove_finalizer(state, owner, FOREGROUND) }
+        if !blocked {
+            remove_finalizer(state, owner, FOREGROUND)?;
+        }
+        Ok(Progress::Done)
     }
 
     /// Looks up and classifies the owners of an object.
