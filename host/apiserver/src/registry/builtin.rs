@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Conversion, Endpoint, Names, Resource, ScalePaths, Strategy};
+use super::{Conversion, Endpoint, Names, Resource, ScalePaths, ServiceAddresses, Strategy};
 use crate::schema::Schema;
 use crate::storage::Storage;
 
@@ -278,6 +278,8 @@ impl Row {
                 returns_deleted: has(ReturnsDeleted),
             },
             custom: None,
+            addresses: (self.version.0.is_empty() && self.plural == "services")
+                .then(ServiceAddresses::default),
             table: storage.table(self.version.0, self.plural),
         }
     }
