@@ -14,7 +14,7 @@ const MAX_SIZE: usize = 64 * 1024 * 1024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
+struct StoredRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'a str>,
     schema: u64,
@@ -24,7 +24,7 @@ struct Written<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Read {
+struct LoadedRecord {
     api_version: Option<String>,
     schema: u64,
     fields: Box<[Box<str>]>,
@@ -52,7 +52,7 @@ pub(super) fn key(table: &TableName, namespace: &str, name: &str) -> String {
 
 /// Returns the value of an object.
 pub(super) fn encode(object: &StoredObject) -> Result<Vec<u8>, serde_json::Error> {
-    let record = Written {
+    let record = StoredRecord {
         api_version: object.api_version.as_deref(),
         schema: object.schema,
         fields: &object.fields,
@@ -73,7 +73,7 @@ pub(super) fn decode(key: &str, value: &[u8]) -> Result<LoadedObject, String> {
     if value.len() > MAX_SIZE {
         return Err(format!("{} bytes are more than an object can have", value.len()));
     }
-    let record: Read = serde_json::from_slice(value).map_err(|error| error.to_string())?;
+    let record: LoadedRecord = serde_json::from_slice(value).map_err(|error| error.to_string())?;
     let mut object = record.object;
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();

@@ -69,14 +69,14 @@ impl Cached {
 /// Which Service has which address and ports.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
-    services: HashMap<Key, Held>,
+    services: HashMap<Key, ServiceAllocation>,
     ips: HashMap<String, BTreeSet<Key>>,
     ports: HashMap<Port, BTreeSet<Key>>,
 }
 
 /// What one Service has.
 #[derive(Debug, Default)]
-struct Held {
+struct ServiceAllocation {
     ip: Option<String>,
     ports: Vec<Port>,
 }
@@ -97,7 +97,7 @@ impl Addresses {
     pub(crate) fn put(&mut self, service: &StoredObject) {
         let key = key(service);
         self.remove(&key);
-        let held = Held::of(service);
+        let held = ServiceAllocation::of(service);
         if let Some(ip) = &held.ip {
             self.ips.entry(ip.clone()).or_default().insert(key.clone());
         }
@@ -118,7 +118,7 @@ impl Addresses {
     }
 }
 
-impl Held {
+impl ServiceAllocation {
     fn of(service: &StoredObject) -> Self {
         // The selectable fields of Services.
         let [ip, kind] = &*service.fields else { return Self::default() };
