@@ -1,5 +1,6 @@
 //! Collects changes and commits them in groups.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -7,6 +8,7 @@ use tokio::sync::watch;
 
 use super::changes::Changes;
 use super::database::Database;
+use super::error::DataError;
 use crate::storage::{ChangeLog, StoredObject, TableName};
 
 /// The changes that a thread commits. All that arrive during one commit share the next one, and so one flush of the disk.
@@ -40,7 +42,10 @@ impl CommitLog {
     /// Commits changes until [`Self::close`] is called and nothing is pending, or until a commit fails.
     pub(super) fn run(&self, database: &Database) {
         while let Some((changes, recorded)) = self.take() {
-            let result = database.commit(changes);
+            // Without this, requests would wait forever after a panic.
+            let commit = AssertUnwindSafe(|| database.commit(changes));
+            let result = std::panic::catch_unwind(commit)
+                .unwrap_or_else(|_| Err(DataError::write(database.path(), &"the database panicked")));
             match result {
                 Ok(()) => self.progress.send_modify(|progress| progress.durable = recorded),
                 Err(error) => {

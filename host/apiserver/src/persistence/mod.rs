@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-pub(crate) use commit_log::CommitLog;
+use commit_log::CommitLog;
 use database::Database;
 pub use error::DataError;
 pub(crate) use record::LoadedObject;
@@ -121,7 +121,7 @@ impl Drop for DataDirectory {
     fn drop(&mut self) {
         self.log.close();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was logged by it.
+            // A panic was reported by the panic hook.
             let _ = thread.join();
         }
     }

@@ -125,7 +125,7 @@ fn foreign_files_are_refused_and_left_alone() {
     let other = redb::Database::create(file(folder.path())).expect("a database");
     let writing = other.begin_write().expect("a transaction");
     let definition: redb::TableDefinition<'_, u64, u64> = redb::TableDefinition::new("numbers");
-    writing.open_table(definition).expect("a table").insert(1, 2).expect("inserted");
+    writing.open_table(definition).expect("a table").insert(1_u64, 2_u64).expect("inserted");
     writing.commit().expect("committed");
     drop(other);
     let error = DataDirectory::open(folder.path()).expect_err("of another program");
