@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use redb::{
     DatabaseError, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, StorageError,
-    TableDefinition, TableError, TableHandle, WriteTransaction,
+    TableDefinition, TableError, WriteTransaction,
 };
 
 use super::changes::{Changes, TableChanges};
@@ -50,12 +50,15 @@ impl Database {
         std::fs::create_dir_all(directory)
             .map_err(|error| DataError::io(directory, "create the directory", &error))?;
         let path = directory.join(FILE);
+        if !path.exists() {
+            create(directory, &path)?;
+        }
         // The library may panic on a damaged file, at least in debug builds.
         let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
             redb::Database::builder()
                 .set_cache_size(CACHE_BYTES)
                 .set_check_integrity_on_open(true)
-                .create(&path)
+                .open(&path)
         }));
         let database = match opened {
             Ok(Ok(database)) => database,
@@ -71,32 +74,16 @@ impl Database {
         &self.path
     }
 
-    /// Checks that this server wrote the file. Prepares a new file.
+    /// Checks that this server wrote the file.
     fn check_format(&self) -> Result<(), DataError> {
-        let reading = self.begin_read()?;
-        let tables = reading.list_tables().map_err(|error| self.damaged(&error))?;
-        let names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
-        if names.is_empty() {
-            return self.create_tables().map_err(|error| DataError::write(&self.path, &error));
-        }
         let foreign = |problem: String| DataError::foreign(&self.path, problem);
-        let meta = reading.open_table(META).map_err(|error| foreign(error.to_string()))?;
+        let meta = self.begin_read()?.open_table(META).map_err(|error| foreign(error.to_string()))?;
         let format = meta.get(FORMAT_KEY).map_err(|error| self.damaged(&error))?;
         let format = format.map(|format| format.value().to_owned()).unwrap_or_default();
         if format == FORMAT {
             return Ok(());
         }
         Err(foreign(format!("its format is {format:?}, and this version reads {FORMAT:?}")))
-    }
-
-    fn create_tables(&self) -> Result<(), redb::Error> {
-        let writing = self.database.begin_write()?;
-        writing.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
-        writing.open_table(OBJECTS)?;
-        writing.open_table(STATES)?;
-        writing.open_table(STATE_OBJECTS)?;
-        writing.commit()?;
-        Ok(())
     }
 
     /// Returns the highest revision of a committed change; `None` for a new file.
@@ -228,6 +215,34 @@ impl Database {
     fn damaged(&self, problem: &impl Display) -> DataError {
         DataError::damaged(&self.path, problem.to_string())
     }
+}
+
+/// Creates an empty database. It gets its name when it is complete, so that a crash leaves no partial one.
+fn create(directory: &Path, path: &Path) -> Result<(), DataError> {
+    let failed = |error: &dyn Display| DataError::io(path, "create", &error);
+    let file = tempfile::Builder::new().prefix(".objects-").tempfile_in(directory);
+    let file = file.map_err(|error| failed(&error))?;
+    create_tables(file.path()).map_err(|error| failed(&error))?;
+    match file.persist_noclobber(path) {
+        Ok(_) => {}
+        // Another process created it.
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(&error.error)),
+    }
+    let synced = std::fs::File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| failed(&error))
+}
+
+/// Creates the tables of a new database in an empty file.
+fn create_tables(path: &Path) -> Result<(), redb::Error> {
+    let database = redb::Database::create(path)?;
+    let writing = database.begin_write()?;
+    writing.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    writing.open_table(OBJECTS)?;
+    writing.open_table(STATES)?;
+    writing.open_table(STATE_OBJECTS)?;
+    writing.commit()?;
+    Ok(())
 }
 
 /// Writes the changes of one table.
