@@ -74,7 +74,6 @@ fn plan(set: &Value, situation: Situation, backoff: &mut PodBackoff) -> Plan {
                 let is_failed = keep && pod::phase(pod) == "Failed";
                 if is_failed && let Some(delay) = backoff.delay(&backoff_key(set, node), now) {
                     plan.retry_after(delay);
-                    keep = false;
                 } else if !keep || pod::is_ended(pod) {
                     if is_failed {
                         plan.actions.push(failed_pod_event(pod, node));

@@ -15,6 +15,7 @@ use crate::meta;
 use crate::registry::{Endpoint, Registry};
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete};
+use crate::rest::strategy;
 use crate::rest::update::{self, UpdateTarget};
 use crate::state::State;
 use crate::status::Status;
@@ -46,6 +47,8 @@ pub(super) struct GarbageCollector {
     queue: Queue<Uid>,
     /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,
+    /// When to compare the registry again, because a CRD has changed.
+    registry_check: Option<Instant>,
 }
 
 struct Node {
@@ -68,6 +71,9 @@ struct Owners {
 
 impl Controller for GarbageCollector {
     fn observe(&mut self, observation: &Observation<'_>) {
+        if strategy::is_crd(observation.endpoint) {
+            self.registry_check.get_or_insert(observation.due);
+        }
         match observation.change {
             Change::Applied(object) => self.apply(observation.endpoint, object, observation.due),
             Change::Deleted(object) => self.remove(object, observation.due),
@@ -75,10 +81,11 @@ impl Controller for GarbageCollector {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.queue.next_due()
+        self.queue.next_due().into_iter().chain(self.registry_check).min()
     }
 
     fn run(&mut self, state: &State, now: Instant) {
+        self.registry_check.take_if(|due| *due <= now);
         let registry = state.registry();
         if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
             for (uid, _) in self.nodes.iter().filter(|(_, node)| !node.owners.is_empty()) {
