@@ -29,8 +29,18 @@ pub(crate) fn load(state: &State, data: &DataDirectory) -> Result<(), DataError>
         }
         state.storage.table(&table.0, &table.1).load(StoredObject::new(object, revision));
     })?;
-    let names = names(&crds(state));
+    let crds = crds(state);
+    for table in state.storage.tables() {
+        let (group, plural) = table.name();
+        let is_custom = !built_in.contains_key(table.name());
+        // A crash in the middle of the deletion of a CRD. Its objects must not come back with another CRD of the same name.
+        if is_custom && crds.get("", &format!("{plural}.{group}")).is_none() {
+            state.storage.drop_table(group, plural);
+        }
+    }
+    let names = names(&crds);
     sync_crds(state, &names);
+    finalize_crds(state, &names);
     Ok(())
 }
 
@@ -59,6 +69,7 @@ pub(crate) fn restore(state: &State, snapshot: &StoredState, as_restart: bool) {
             Status::expired("The resourceVersion for the provided watch is too old: a snapshot was restored");
         table.cut_watches((!as_restart).then_some(error));
     }
+    finalize_crds(state, &crd_names);
 }
 
 fn crds(state: &State) -> Arc<Table> {
@@ -72,16 +83,18 @@ fn names(table: &Table) -> BTreeSet<Box<str>> {
 /// Brings the registry in step with the current state of these CRDs, which may be gone.
 fn sync_crds(state: &State, names: &BTreeSet<Box<str>>) {
     let crds = crds(state);
-    let current = |name: &str| crds.get("", name);
-    {
-        let _changes = state.crd_changes.lock();
-        for name in names {
-            crd_sync::sync_registry(state, name, current(name).map(|crd| crd.value()).as_ref());
-        }
-    }
+    let _changes = state.crd_changes.lock();
     for name in names {
-        // While controllers run, they finish the deletion.
-        if current(name).is_some_and(|crd| crd.deleting) && !state.crds_finalized_later() {
+        let crd = crds.get("", name).map(|crd| crd.value());
+        crd_sync::sync_registry(state, name, crd.as_ref());
+    }
+}
+
+/// Continues the deletion of those CRDs that are being deleted. While controllers run, they do that.
+fn finalize_crds(state: &State, names: &BTreeSet<Box<str>>) {
+    let crds = crds(state);
+    for name in names {
+        if crds.get("", name).is_some_and(|crd| crd.deleting) && !state.crds_finalized_later() {
             crd_sync::finalize(state, name);
         }
     }
