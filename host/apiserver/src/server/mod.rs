@@ -8,6 +8,7 @@ mod inner;
 mod kubeconfig;
 mod request_log;
 mod service;
+mod snapshots;
 mod transport;
 
 use std::net::SocketAddr;
@@ -30,9 +31,10 @@ use crate::controllers::{self, ControllerOptions};
 use crate::status::Status;
 use crate::user::User;
 
-/// A Kubernetes API server in memory.
+/// A Kubernetes API server, with its objects in memory.
 ///
-/// Cheap to clone; all clones are the same server. Its objects are dropped with the last clone, service and watch.
+/// Cheap to clone; all clones are the same server. Its objects are dropped with the last clone, service and watch. With
+/// [`ApiServerBuilder::build_with_data`], they are also on disk.
 #[derive(Clone)]
 pub struct ApiServer {
     inner: Arc<ServerInner>,
@@ -121,6 +123,15 @@ impl ApiServer {
         let ca_certificate = self.inner.transport.generated_ca_certificate();
         let options = ControllerOptions { ca_certificate, ..options };
         tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
+    }
+
+    /// Waits until all writes up to now are on disk; returns at once if objects are kept in memory only. Requests have waited for their own
+    /// writes already, so this is for those of the controllers.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub async fn flush(&self) -> Result<(), Status> {
+        self.inner.flush().await
     }
 
     /// Returns the fault injection of this server.

@@ -5,10 +5,14 @@
 //! 1. A write gets its revision while its table is locked for writing. A read of a table at revision `r` therefore sees
 //!    every write to the table up to `r`, and the history is ordered by revision.
 //! 2. Stored objects and events are immutable and shared.
+//! 3. A [`ChangeLog`] receives each change while its table is locked for writing. Whatever a write depends on is therefore
+//!    recorded before the write.
 
+mod change_log;
 mod event;
 mod history;
 mod object;
+mod stored_state;
 mod table;
 
 #[cfg(test)]
@@ -21,9 +25,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+pub(crate) use change_log::ChangeLog;
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
 pub(crate) use object::{Owner, StoredObject, UnstoredObject};
+pub(crate) use stored_state::StoredState;
 pub(crate) use table::{Table, WatchCut, WriteError};
 
 /// The group and plural name of a resource, which identify its table.
@@ -62,13 +68,21 @@ impl Revision {
 pub(crate) struct Storage {
     revision: Arc<Revision>,
     limits: HistoryLimits,
+    /// Receives every change; `None` if objects are kept in memory only.
+    log: Option<Arc<dyn ChangeLog>>,
     tables: RwLock<BTreeMap<TableName, Arc<Table>>>,
 }
 
 impl Storage {
     /// Creates empty storage whose revision is `first`.
     pub(crate) fn new(limits: HistoryLimits, first: u64) -> Self {
-        Self { revision: Arc::new(Revision::starting_at(first)), limits, tables: RwLock::default() }
+        let revision = Arc::new(Revision::starting_at(first));
+        Self { revision, limits, log: None, tables: RwLock::default() }
+    }
+
+    /// Sends every change to `log`. Called before the first table is created.
+    pub(crate) fn logged_to(self, log: Option<Arc<dyn ChangeLog>>) -> Self {
+        Self { log, ..self }
     }
 
     /// Returns the table of a resource, which is created on the first call.
@@ -78,15 +92,23 @@ impl Storage {
             return Arc::clone(table);
         }
         let mut tables = self.tables.write();
-        let table = tables
-            .entry(name)
-            .or_insert_with(|| Arc::new(Table::new(Arc::clone(&self.revision), self.limits)));
+        let create = || Table::new(name.clone(), Arc::clone(&self.revision), self.limits, self.log.clone());
+        let table = tables.entry(name.clone()).or_insert_with(|| Arc::new(create()));
         Arc::clone(table)
     }
 
-    /// Removes a table whose resource is no longer served.
+    /// Returns all tables.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// Removes a table whose resource is no longer served, with its objects.
     pub(crate) fn drop_table(&self, group: &str, plural: &str) {
-        self.tables.write().remove(&(group.to_owned(), plural.to_owned()));
+        let mut tables = self.tables.write();
+        if let Some(table) = tables.remove(&(group.to_owned(), plural.to_owned())) {
+            // Before another table of this name can be created.
+            table.detach();
+        }
     }
 
     /// Returns the revision of the last write to any table.

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, ControllerFlags, KubernetesVersion, TestFaults, Webhooks};
+use super::embedded_server::{Authorization, ControllerFlags, DataAndFaults, KubernetesVersion, Webhooks};
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -95,7 +95,7 @@ pub(crate) struct Dev {
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]
-    pub(crate) faults: TestFaults,
+    pub(crate) data: DataAndFaults,
 }
 
 #[derive(Debug, Args)]
