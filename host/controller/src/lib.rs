@@ -28,6 +28,7 @@ mod plugin_resource;
 pub mod recording;
 mod rollout;
 mod runtime;
+mod shadow;
 mod trace;
 
 pub use access::{AccountError, ServiceAccount};
@@ -60,6 +61,7 @@ pub use runtime::slow_reconciles::SlowReconcile;
 pub use runtime::{
     ControlError, KeyStateName, PluginDetails, PluginGrants, PluginKeys, QueuedKey, WatchDetails,
 };
+pub use shadow::{ShadowDifference, ShadowStatus};
 pub use trace::{
     Attribute, AttributeValue, Span, SpanContext, SpanId, SpanKind, SpanReceiver, TraceId, TraceOptions,
     Tracer,

@@ -1,5 +1,7 @@
 //! The sidecar, `NAME.yaml` beside `NAME.wasm`: the operator's settings for a plugin.
 
+use std::path::{Component, Path};
+
 use pilothouse_model::names::is_dns_label;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,17 @@ pub struct Sidecar {
     /// How a new version replaces the running one.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// A new version that is compared with the running one.
+    #[serde(default)]
+    pub shadow: Option<ShadowSettings>,
+}
+
+/// A new version that runs in the shadow of the running one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShadowSettings {
+    /// Its file, relative to the plugins directory.
+    pub file: String,
 }
 
 /// What is granted to a plugin where its sidecar says nothing, or if it has none.
@@ -109,6 +122,11 @@ pub enum SidecarError {
         "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
     )]
     Workers(u16),
+    /// A path of a shadow that is not below the plugins directory.
+    #[error(
+        "shadow.file: {0:?} is not a path below the plugins directory; write it relative to that, such as \"shadows/new.wasm\""
+    )]
+    Shadow(String),
     /// More entries than a limit allows.
     #[error("{member}: there are {count} {what}, and a sidecar may have {bound}")]
     TooMany {
@@ -133,6 +151,7 @@ impl SidecarError {
             Self::Http(_) => Some("grants.http".to_owned()),
             Self::Namespace(_) => Some("grants.watches".to_owned()),
             Self::Workers(_) => Some("workers".to_owned()),
+            Self::Shadow(_) => Some("shadow.file".to_owned()),
             Self::TooMany { member, .. } => Some(member.clone()),
         }
     }
@@ -175,6 +194,12 @@ fn at_most(member: &str, count: usize, bound: usize, what: &'static str) -> Resu
     Err(SidecarError::TooMany { member: member.to_owned(), count, what, bound })
 }
 
+/// Whether a relative path leads to something below its directory.
+fn is_below(path: &str) -> bool {
+    let mut components = Path::new(path).components().peekable();
+    components.peek().is_some() && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
 impl Sidecar {
     /// The plugin's config as JSON text, which is what the plugin receives.
     pub(crate) fn config_json(&self) -> String {
@@ -215,7 +240,7 @@ impl Sidecar {
             let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
             if !line.contains("expected one of") {
                 line.push_str(
-                    "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout",
+                    "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout, shadow",
                 );
             }
             SidecarError::Yaml(line)
@@ -227,6 +252,9 @@ impl Sidecar {
         let watched = sidecar.grants.watches.iter().flatten().flat_map(|rule| &rule.namespaces);
         if let Some(name) = watched.into_iter().find(|name| !(*name == "*" || is_dns_label(name))) {
             return Err(SidecarError::Namespace(name.clone()));
+        }
+        if let Some(shadow) = sidecar.shadow.as_ref().filter(|shadow| !is_below(&shadow.file)) {
+            return Err(SidecarError::Shadow(printable(&shadow.file).to_string()));
         }
         match sidecar.workers {
             Some(workers) if !(1..=64).contains(&workers) => Err(SidecarError::Workers(workers)),
@@ -293,6 +321,16 @@ mod tests {
         assert!(!same(ten, "workers: 2\nrollout: {canary: {percent: 50}}"));
         assert!(!same(ten, "rollout: {canary: {percent: 50}, probation: 5m}"));
         assert!(!same(ten, "rollout: [") && !same("# a", "# b"), "the canary is the same");
+    }
+
+    #[test]
+    fn the_file_of_a_shadow_is_below_the_plugins_directory() {
+        let sidecar = Sidecar::parse("shadow: {file: shadows/new.wasm}").expect("valid");
+        assert_eq!(sidecar.shadow.expect("a shadow").file, "shadows/new.wasm");
+        for path in ["/etc/passwd", "../new.wasm", "shadows/../../new.wasm", "\"\""] {
+            let error = Sidecar::parse(&format!("shadow: {{file: {path}}}")).expect_err(path);
+            assert_eq!(error.member().as_deref(), Some("shadow.file"), "{path}: {error}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::cache::views::{INDEX_STEP, Views};
 use crate::client::quota::LogThrottle;
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::PluginLimits;
+use crate::guest_host::observer::BothObservers;
 pub use crate::guest_host::observer::{ObservedVersion, PluginObserver};
 pub(crate) use crate::guest_host::services::GuestServices;
 use crate::metrics::guest::MetricProblem;
@@ -102,6 +103,20 @@ impl GuestHost {
         let version = ObservedVersion { plugin: &self.services.name, digest, config: &self.config };
         let observer = self.services.observer.as_ref().and_then(|observer| observer.observe(&version));
         Self { observer, ..self }
+    }
+
+    /// Also reports the calls of the guests to this observer.
+    pub(crate) fn also_observed_by(self, other: Arc<dyn CallObserver>) -> Self {
+        let observer: Arc<dyn CallObserver> = match self.observer {
+            Some(first) => Arc::new(BothObservers(first, other)),
+            None => other,
+        };
+        Self { observer: Some(observer), ..self }
+    }
+
+    /// Returns the services that all versions of the plugin share.
+    pub(crate) fn services(&self) -> &GuestServices {
+        &self.services
     }
 
     fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {

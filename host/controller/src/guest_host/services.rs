@@ -24,6 +24,7 @@ use crate::rollout::Rollout;
 use crate::runtime::hot_loop::HotLoops;
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::slow_reconciles::SlowReconciles;
+use crate::shadow::ShadowReport;
 use crate::trace::Tracer;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
@@ -62,6 +63,8 @@ pub(crate) struct GuestServices {
     pub(crate) tracer: Tracer,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
+    /// What is known of the new version that runs in the shadow of the running one.
+    pub(crate) shadow: Arc<ShadowReport>,
     /// The time of day and the randomness of its guests.
     pub(crate) environment: Environment,
     /// When the host started; the zero of the guest's monotonic clock.
@@ -133,6 +136,7 @@ impl GuestServices {
         let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
         let host_memory = HostMemory::default();
         let logs = crate::logs::PluginLogs::default();
+        let shadow = Arc::new(ShadowReport::new(None, Arc::clone(&metrics), Default::default()));
         Self {
             current_grants: CurrentGrants::granting_writes(None),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
@@ -159,6 +163,7 @@ impl GuestServices {
             rollout: Rollout::default(),
             tracer: Tracer::default(),
             observer: None,
+            shadow,
             environment: Environment::default(),
             started: Instant::now(),
             name,

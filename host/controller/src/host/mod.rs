@@ -52,6 +52,7 @@ use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
 use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
+use crate::shadow::ShadowReport;
 use crate::trace::Tracer;
 pub use load_progress::LoadProgress;
 pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
@@ -135,6 +136,8 @@ struct Shared {
     tracer: OnceLock<Tracer>,
     /// Observes the guests of all plugins.
     observer: OnceLock<Arc<dyn PluginObserver>>,
+    /// The files of the new versions that run in the shadow of the running ones.
+    shadows: OnceLock<BTreeMap<PluginName, PathBuf>>,
 }
 
 impl PluginHost {
@@ -184,6 +187,7 @@ impl PluginHost {
                 provided: OnceLock::new(),
                 tracer: OnceLock::new(),
                 observer: OnceLock::new(),
+                shadows: OnceLock::new(),
             }),
         }
     }
@@ -201,6 +205,12 @@ impl PluginHost {
     /// Reports the calls of all plugins' guests to this observer. Must be called before [`run`](Self::run); only the first call has an effect.
     pub fn set_observer(&self, observer: Arc<dyn PluginObserver>) {
         let _ = self.shared.observer.set(observer);
+    }
+
+    /// Runs the version in each of these files in the shadow of the plugin with that name, unless its sidecar names another one. Must be called
+    /// before [`run`](Self::run); only the first call has an effect.
+    pub fn set_shadows(&self, shadows: BTreeMap<PluginName, PathBuf>) {
+        let _ = self.shared.shadows.set(shadows);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -486,6 +496,8 @@ impl PluginHost {
         self.shared.logs.charge_to(name, &host_memory);
         let environment = self.shared.options.environment.fork();
         let clock = environment.clock;
+        let file = self.shared.shadows.get().and_then(|shadows| shadows.get(name)).cloned();
+        let shadow = Arc::new(ShadowReport::new(file, Arc::clone(&metrics), clock));
         let guest = GuestServices {
             name: name.clone(),
             current_grants: CurrentGrants::default(),
@@ -508,6 +520,7 @@ impl PluginHost {
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
             observer: self.shared.observer.get().cloned(),
+            shadow,
             environment,
             started: self.shared.started,
         };

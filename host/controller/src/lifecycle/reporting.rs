@@ -161,6 +161,7 @@ impl Lifecycle {
             keys_in_backoff: 0,
             last_error: None,
             rollout: None,
+            shadow: None,
         }
     }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rollout::RolloutStatus;
+use crate::shadow::ShadowStatus;
 
 /// The state of a plugin. The serialized names are public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -124,6 +125,9 @@ pub struct PluginStatus {
     /// The plugin's versions; absent if it has had only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
+    /// The new version that runs in the shadow of the running one; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
 }
 
 /// The last error of a call of a plugin's guests.
@@ -194,6 +198,7 @@ impl PluginStatus {
             keys_in_backoff: 0,
             last_error: None,
             rollout: None,
+            shadow: None,
         }
     }
 }

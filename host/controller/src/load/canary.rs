@@ -17,7 +17,7 @@ pub(super) fn check(
 }
 
 /// Errors with the reason for which the versions cannot divide their work.
-fn compare(running: &Descriptor, canary: &Descriptor) -> Result<(), String> {
+pub(super) fn compare(running: &Descriptor, canary: &Descriptor) -> Result<(), String> {
     for (name, descriptor) in [("the running version", running), ("it", canary)] {
         if descriptor.stateful {
             return Err(format!("{name} is stateful, so one instance reconciles all keys"));
@@ -47,7 +47,7 @@ fn targets(descriptor: &Descriptor) -> impl Iterator<Item = &Watch> {
 }
 
 /// Returns what determines the objects of a watch. The order of namespaces does not.
-fn selection(watch: &Watch) -> (&str, &str, Option<&str>, Vec<&str>, &str, &str) {
+pub(super) fn selection(watch: &Watch) -> (&str, &str, Option<&str>, Vec<&str>, &str, &str) {
     let mut namespaces: Vec<&str> = watch.namespaces.iter().map(String::as_str).collect();
     namespaces.sort_unstable();
     (

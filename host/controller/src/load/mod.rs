@@ -10,6 +10,7 @@ pub(crate) mod files;
 mod new_crds;
 mod next_version;
 mod problem;
+mod shadow;
 mod sidecar_file;
 pub(crate) mod speculative_compile;
 pub(crate) mod version;
@@ -220,7 +221,8 @@ pub(crate) async fn load(
     let capabilities =
         capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
     let host = GuestHost::new(guest, config, capabilities).observed(code.digest());
-    let pool = InstancePool::new(code, Arc::new(host), limits.instance);
+    let host = shadow::attach(&services.engine, host, &role, &files, &sidecar, &descriptor, &limits).await;
+    let pool = InstancePool::new(code, host, limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);

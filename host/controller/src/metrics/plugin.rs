@@ -23,6 +23,11 @@ pub(crate) struct PluginMetrics {
     /// The reconciles among these that a canary made.
     pub(crate) canary_succeeded: Counter,
     pub(crate) canary_failed: Counter,
+    /// Reconciles that were compared with those of a shadow, by their result.
+    pub(crate) shadow_agreed: Counter,
+    pub(crate) shadow_differed: Counter,
+    pub(crate) shadow_skipped: Counter,
+    pub(crate) shadow_dropped: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,

@@ -7,6 +7,7 @@
 //!
 //! A recorded reconcile is complete or absent: when the writer cannot keep up, whole reconciles are dropped and counted.
 
+mod difference;
 mod format;
 mod metrics;
 mod reader;
@@ -21,6 +22,7 @@ mod writing_task;
 
 use std::path::PathBuf;
 
+pub use difference::{ValueDifference, first_difference};
 pub use format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
 pub(crate) use metrics::RecordingMetrics;
 pub use reader::{ReadError, RecordingReader};

@@ -236,6 +236,7 @@ impl PluginStatusSource {
             let canary = rollout.canary.take().zip(canary_problem);
             rollout.canary = canary.map(|(canary, error)| CanaryStatus { error, ..canary });
         }
+        status.shadow = self.guest.shadow.status();
         status.ready = is_running && !status.failing && !status.paused;
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();

@@ -91,6 +91,8 @@ pub(crate) struct Dev {
     #[command(flatten)]
     pub(crate) recording: super::record::RecordFlags,
     #[command(flatten)]
+    pub(crate) shadows: super::shadow::ShadowFlags,
+    #[command(flatten)]
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) test: TestHooks,

@@ -10,6 +10,7 @@ mod parsing;
 pub(crate) mod record;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
+pub(crate) mod shadow;
 mod shared;
 #[cfg(feature = "traces")]
 pub(crate) mod traces;
@@ -164,6 +165,8 @@ pub(crate) struct Run {
     pub(crate) traces: traces::TraceFlags,
     #[command(flatten)]
     pub(crate) recording: record::RecordFlags,
+    #[command(flatten)]
+    pub(crate) shadows: shadow::ShadowFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }
@@ -338,7 +341,7 @@ mod tests {
             "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --compiler quick --insecure-http --allowed-hosts a.example,b.example \
              --webhooks false --controllers *,-job --stages s.yaml --record d",
-            "pilothouse run --record d,last=5,secrets=plain",
+            "pilothouse run --record d,last=5,secrets=plain --shadow a=b.wasm --shadow c=d.wasm,e=f.wasm",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true --controllers none --stages s.yaml",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",

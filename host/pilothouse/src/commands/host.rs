@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pilothouse_controller::recording::{Recorder, RecordingOptions, WritingTask, start_recording};
 use pilothouse_controller::{
-    Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+    Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginName, PluginResource,
+    ProvidedPlugins,
 };
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
@@ -53,6 +54,8 @@ pub(crate) struct HostFlags {
     pub(crate) traces: Option<crate::traces::TraceSettings>,
     /// What is recorded; `None` for nothing.
     pub(crate) recording: Option<RecordingOptions>,
+    /// The files of the new versions that run in the shadow of plugins.
+    pub(crate) shadows: Vec<(PluginName, PathBuf)>,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
     /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
@@ -140,6 +143,7 @@ impl RunningHost {
         if let Some(tracer) = tracer {
             host.set_tracer(tracer);
         }
+        host.set_shadows(flags.shadows.into_iter().collect());
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);

@@ -119,6 +119,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         #[cfg(feature = "traces")]
         traces,
         recording: flags.recording.record,
+        shadows: flags.shadows.shadow,
         startup: Arc::default(),
         metrics,
         test: flags.test,

@@ -41,6 +41,7 @@ mod sample_controller;
 mod sandbox;
 mod secret_replicator;
 mod server_restart;
+mod shadow;
 mod shared_watch;
 mod status_server;
 mod templates;

@@ -76,6 +76,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         #[cfg(feature = "traces")]
         traces,
         recording: flags.recording.record,
+        shadows: flags.shadows.shadow,
         startup,
         metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,

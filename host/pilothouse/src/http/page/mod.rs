@@ -10,6 +10,7 @@ mod live;
 mod order;
 mod overview;
 mod plugin;
+mod plugin_shadow;
 mod plugin_tables;
 mod plugin_versions;
 

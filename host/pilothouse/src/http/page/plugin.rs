@@ -6,6 +6,7 @@ use pilothouse_controller::{
 };
 
 use super::layout::{Page, key_path, link, scrolling, short, state, text, time};
+use super::plugin_shadow::shadow;
 use super::plugin_tables::{counts, grants, history, limits, watches};
 use super::plugin_versions::versions;
 use super::{duration, events_path};
@@ -50,6 +51,9 @@ pub(super) fn render(plugin: PluginContent<'_>) -> String {
         }
         section id="versions" data-live aria-labelledby="versions-heading" {
             (versions(name, status.rollout.as_ref()))
+        }
+        @if let Some(status) = &status.shadow {
+            section id="shadow" data-live aria-labelledby="shadow-heading" { (shadow(status)) }
         }
         @if let Some(details) = details {
             section id="slow" data-live aria-labelledby="slow-heading" { (slow(name, details)) }

@@ -97,6 +97,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         #[cfg(feature = "traces")]
         traces: None,
         recording: None,
+        shadows: Vec::new(),
         startup: Arc::default(),
         metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },

@@ -1,0 +1,18 @@
+//! Runs a new version of a plugin in the shadow of the running one: it gets the same requests, none of its writes is sent, and they are
+//! compared with those of the running version.
+//!
+//! ```text
+//! running version: reconcile ─▶ ShadowObserver ─▶ bounded channel ─▶ task: the same reconcile in an instance of the new version,
+//!                                                                    with a ShadowHost ─▶ comparison ─▶ ShadowReport
+//! ```
+//!
+//! The running version never waits for its shadow: when the shadow is behind, whole reconciles are left out and counted.
+
+mod report;
+mod script;
+mod shadow_host;
+mod task;
+
+pub(crate) use report::ShadowReport;
+pub use report::{ShadowDifference, ShadowStatus};
+pub(crate) use task::{NewVersion, ShadowObserver, start};
