@@ -182,7 +182,10 @@ pub(crate) async fn load(
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
         Some(code) => code,
-        None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
+        None => match files.as_in_memory() {
+            Some(in_memory) => in_memory.code.clone(),
+            None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
+        },
     };
     drop(load_permit);
 
