@@ -13,7 +13,7 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
-//! clock status user meta
+//! clock identifiers status user meta
 //! schema storage table
 //! webhooks
 //! patch conversion
@@ -40,6 +40,7 @@ mod controllers;
 mod conversion;
 mod crd;
 mod discovery;
+mod identifiers;
 mod meta;
 pub mod openapi;
 pub mod patch;

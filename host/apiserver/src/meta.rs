@@ -1,7 +1,6 @@
 //! Reads and writes an object's `metadata`, including the fields that only the server sets.
 
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 /// Returns `metadata`, which is replaced by an empty object if it is absent or not an object.
 pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
@@ -41,30 +40,6 @@ pub(crate) fn set_finalizers(value: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// Returns a new UID.
-pub(crate) fn new_uid() -> String {
-    Uuid::new_v4().to_string()
-}
-
-/// Returns a name for `generateName`: at most 58 characters of `base` and five random characters, without vowels and
-/// lookalikes, as in `k8s.io/apiserver/pkg/storage/names`.
-pub(crate) fn generate_name(base: &str) -> String {
-    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut random = Uuid::new_v4().as_u128();
-    let mut name: String = base.chars().take(58).collect();
-    for _ in 0..5 {
-        let index = usize::try_from(random % LETTERS.len() as u128).unwrap_or(0);
-        random /= LETTERS.len() as u128;
-        name.push(char::from(LETTERS[index]));
-    }
-    name
-}
-
-/// Returns a random number.
-pub(crate) fn random() -> u32 {
-    Uuid::new_v4().as_fields().0
-}
-
 /// Copies from `old` the fields that a client may omit in an update or cannot change.
 pub(crate) fn keep_server_fields(old: &Value, new: &mut Value) {
     let old = &old["metadata"];
@@ -82,16 +57,4 @@ pub(crate) fn keep_server_fields(old: &Value, new: &mut Value) {
         }
     }
     metadata.remove("selfLink");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_name_has_at_most_63_characters() {
-        let name = generate_name(&"a".repeat(80));
-        assert_eq!(name.len(), 63);
-        assert_ne!(generate_name("x-"), generate_name("x-"));
-    }
 }

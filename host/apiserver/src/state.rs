@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::access::{Access, Authorization};
 use crate::admission::AdmissionControl;
 use crate::clock::{self, Clock};
+use crate::identifiers::Identifiers;
 use crate::registry::Registry;
 use crate::storage::{HistoryLimits, Storage, Table};
 use crate::webhooks::WebhookClient;
@@ -25,6 +26,7 @@ pub(crate) struct State {
     /// The table of Namespaces, which every creation of a namespaced object reads.
     pub namespaces: Arc<Table>,
     pub clock: Arc<dyn Clock>,
+    pub identifiers: Identifiers,
     pub access: Access,
     pub admission: AdmissionControl,
     pub webhooks: Arc<WebhookClient>,
@@ -35,6 +37,7 @@ pub(crate) struct State {
 /// The parameters of [`State::new`].
 pub(crate) struct StateOptions {
     pub clock: Arc<dyn Clock>,
+    pub identifiers: Identifiers,
     pub history: HistoryLimits,
     /// The resourceVersion before the first write.
     pub first_revision: u64,
@@ -50,6 +53,7 @@ impl State {
     pub(crate) fn new(options: StateOptions) -> Self {
         let StateOptions {
             clock,
+            identifiers,
             history,
             first_revision,
             bookmark_interval,
@@ -59,7 +63,7 @@ impl State {
         } = options;
         let storage = Storage::new(history, first_revision);
         let registry = Registry::built_in(&storage);
-        let client = Arc::new(WebhookClient::new(&storage, webhooks));
+        let client = Arc::new(WebhookClient::new(&storage, webhooks, identifiers.clone()));
         Self {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
@@ -70,6 +74,7 @@ impl State {
             access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
             storage,
             clock,
+            identifiers,
             bookmark_interval,
         }
     }

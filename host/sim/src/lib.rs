@@ -4,6 +4,8 @@
 //! world of its own and returns a [`Run`]: all that happened, in order, and the objects at the end. The same plan
 //! always gives the same run.
 
+pub mod actor;
+pub mod http;
 pub mod plan;
 pub mod rules;
 pub mod run;

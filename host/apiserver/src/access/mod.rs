@@ -21,6 +21,7 @@ pub(crate) use rule::PolicyRule;
 pub(crate) use tokens::{AUDIENCE, Token, Tokens};
 
 use crate::clock::Clock;
+use crate::identifiers::Identifiers;
 use crate::registry::Endpoint;
 use crate::request::Request;
 use crate::status::Status;
@@ -52,7 +53,7 @@ pub(crate) struct Access {
     rbac: Option<PolicyCache>,
     /// Whether requests over sockets may come without credentials.
     allow_anonymous: bool,
-    /// The administrator's bearer token.
+    /// The administrator's bearer token. Unpredictable, even if the server has a seed.
     admin_token: String,
     admin: Arc<User>,
     anonymous: Arc<User>,
@@ -78,7 +79,7 @@ impl Access {
         Self {
             rbac: (authorization == Authorization::Rbac).then(|| PolicyCache::new(storage)),
             allow_anonymous,
-            admin_token: tokens::random_token(),
+            admin_token: Identifiers::default().token(),
             admin: Arc::new(User::admin()),
             anonymous: Arc::new(User::anonymous()),
             tokens: Tokens::new(storage),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use uuid::Uuid;
 
 use crate::storage::{Storage, Table};
 use crate::user::User;
@@ -66,11 +65,6 @@ impl Token {
         user.extra.insert("authentication.kubernetes.io/credential-id".into(), id);
         user
     }
-}
-
-/// Returns an unpredictable token.
-pub(super) fn random_token() -> String {
-    Uuid::new_v4().simple().to_string()
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ pub(super) async fn call(
     let version = webhook
         .review_version
         .ok_or_else(|| failed("webhook does not accept known AdmissionReview versions (v1, v1beta1)"))?;
-    let uid = meta::new_uid();
+    let uid = active.control.client.new_review_uid();
     let objects = Objects { new: invocation.new.as_ref(), old: invocation.old.as_ref() };
     let endpoint = invocation.version.endpoint(write.endpoint);
     let review = review::build(version, &uid, write, endpoint, &active.user, &active.options, objects);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::meta;
 use crate::schema::labels_and_annotations_causes;
 use crate::status::Status;
 use crate::webhooks::{Destination, WebhookClient};
@@ -62,7 +61,7 @@ impl ConversionWebhook {
         let destination = self.destination.as_ref().map_err(Clone::clone)?;
         let version =
             self.review_version.ok_or("the webhook knows neither ConversionReview v1 nor v1beta1")?;
-        let uid = meta::new_uid();
+        let uid = self.client.new_review_uid();
         let review = json!({
             "kind": "ConversionReview", "apiVersion": version,
             "request": {"uid": uid, "desiredAPIVersion": desired, "objects": objects},

@@ -79,7 +79,8 @@ async fn create_tracked(
     for attempt in 1.. {
         let mut value = value.clone();
         if requested.is_empty() && !name_prefix.is_empty() {
-            meta::metadata_mut(&mut value).insert("name".into(), meta::generate_name(&name_prefix).into());
+            meta::metadata_mut(&mut value)
+                .insert("name".into(), state.identifiers.generate_name(&name_prefix).into());
         }
         prepare(state, endpoint, &mut value);
         admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
@@ -203,7 +204,7 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     {
         metadata.remove(field);
     }
-    metadata.insert("uid".into(), meta::new_uid().into());
+    metadata.insert("uid".into(), state.identifiers.new_uid().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     if endpoint.resource.strategy.tracks_generation || endpoint.resource.custom.is_some() {
         metadata.insert("generation".into(), json!(1));

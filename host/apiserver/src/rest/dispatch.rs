@@ -144,7 +144,7 @@ impl Call<'_> {
     }
 
     fn watch(&self) -> Result<Answer, Status> {
-        let options = WatchOptions::parse(&self.request.query)?;
+        let options = WatchOptions::parse(&self.request.query, &self.state.identifiers)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
         let content_type = "application/json;stream=watch";

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
+use crate::identifiers::Identifiers;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
@@ -63,19 +64,24 @@ impl Allocations {
 }
 
 /// Sets the cluster IP and the node ports of a Service unless the client did.
-pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value) {
+pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifiers) {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let others = Allocations::of_others(endpoint, namespace, name);
     // Requests at the same time do not see each other's Services, so they must not start at the same address.
-    allocate_beside(&others, &mut service["spec"], meta::random());
+    allocate_beside(&others, &mut service["spec"], identifiers.number());
 }
 
 /// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
 /// what is invalid.
-pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
+pub(super) fn prepare_update(
+    endpoint: &Endpoint,
+    old: &Value,
+    service: &mut Value,
+    identifiers: &Identifiers,
+) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
-    allocate(endpoint, service);
+    allocate(endpoint, service, identifiers);
     validate(endpoint, service, Some(old))
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             label_with_name(value);
         }
         ("", "secrets") => encode_string_data(value),
-        ("", "services") => services::allocate(endpoint, value),
+        ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("", "pods") if value["spec"]["serviceAccountName"].is_null() => {
             value["spec"]["serviceAccountName"] = json!("default");
             value["spec"]["serviceAccount"] = json!("default");
@@ -109,7 +109,7 @@ pub(crate) fn prepare_update(
         ("", "pods") if target == UpdateTarget::Resize => return pods::validate_resize(old, new),
         ("", "secrets") => encode_string_data(new),
         ("", "services") if target == UpdateTarget::Object => {
-            return services::prepare_update(endpoint, old, new);
+            return services::prepare_update(endpoint, old, new, &state.identifiers);
         }
         ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());

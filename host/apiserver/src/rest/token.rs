@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::access::{AUDIENCE, Token};
 use crate::clock;
-use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::body;
 use crate::schema::field;
@@ -52,7 +51,7 @@ pub(crate) fn create(
     let now = state.clock.now();
     let expiration =
         now.checked_add(jiff::SignedDuration::from_secs(lifetime)).unwrap_or(jiff::Timestamp::MAX);
-    let id = meta::new_uid();
+    let id = state.identifiers.new_uid();
     let claims = json!({
         "iss": AUDIENCE, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences,
         "iat": now.as_second(), "nbf": now.as_second(), "exp": expiration.as_second(), "jti": id,

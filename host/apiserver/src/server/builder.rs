@@ -9,6 +9,7 @@ use super::{ApiServer, Faults, RequestLog};
 use crate::access::Authorization;
 use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
+use crate::identifiers::Identifiers;
 use crate::openapi::DocumentCache;
 use crate::state::{State, StateOptions};
 use crate::storage::HistoryLimits;
@@ -20,6 +21,7 @@ const DEFAULT_KUBERNETES_MINOR: u16 = 36;
 #[must_use]
 pub struct ApiServerBuilder {
     clock: Arc<dyn Clock>,
+    seed: Option<u64>,
     history: HistoryLimits,
     first_revision: Option<u64>,
     bookmark_interval: Duration,
@@ -36,6 +38,7 @@ impl Default for ApiServerBuilder {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock),
+            seed: None,
             history: HistoryLimits { events: 16 * 1024, bytes: 128 * 1024 * 1024 },
             first_revision: None,
             bookmark_interval: Duration::from_secs(60),
@@ -54,6 +57,13 @@ impl ApiServerBuilder {
     /// Sets the clock for timestamps; the system clock by default. Timers (bookmarks, timeouts) follow tokio's time.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Sets the seed from which UIDs, generated names, tokens of service accounts and allocated addresses follow, for tests and simulations.
+    /// By default they are unpredictable. The order of concurrent requests decides which of them gets which identifier.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -143,6 +153,7 @@ impl ApiServerBuilder {
             .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
         let state = State::new(StateOptions {
             clock: self.clock,
+            identifiers: self.seed.map_or_else(Identifiers::default, Identifiers::from_seed),
             history: self.history,
             first_revision,
             bookmark_interval: self.bookmark_interval,
@@ -167,6 +178,7 @@ impl ApiServerBuilder {
 impl std::fmt::Debug for ApiServerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiServerBuilder")
+            .field("seed", &self.seed)
             .field("history", &self.history)
             .field("first_revision", &self.first_revision)
             .field("bookmark_interval", &self.bookmark_interval)

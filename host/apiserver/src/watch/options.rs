@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use uuid::Uuid;
 
+use crate::identifiers::Identifiers;
 use crate::request::Query;
 use crate::request::options::{invalid_options, parse_resource_version};
 use crate::schema::field;
@@ -33,11 +33,11 @@ pub(crate) struct WatchOptions {
 }
 
 impl WatchOptions {
-    pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, identifiers: &Identifiers) -> Result<Self, Status> {
         let timeout = match query.number("timeoutSeconds")? {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
             // As in kube-apiserver: --min-request-timeout (30 minutes) plus a random part of the same length.
-            _ => Duration::from_secs(1800 + u64::try_from(Uuid::new_v4().as_u128() % 1800).unwrap_or(0)),
+            _ => Duration::from_secs(1800 + u64::from(identifiers.number() % 1800)),
         };
         Ok(Self { start: parse_start(query)?, bookmarks: query.flag("allowWatchBookmarks")?, timeout })
     }

@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::destination::{Address, Destination};
 use super::{service, tls};
+use crate::identifiers::Identifiers;
 use crate::storage::{Storage, Table};
 
 /// The largest answer in bytes.
@@ -35,6 +36,7 @@ pub(crate) struct WebhookClient {
     system_tls: OnceCell<Arc<ClientConfig>>,
     calls: Semaphore,
     enabled: bool,
+    identifiers: Identifiers,
 }
 
 /// What a request connects to.
@@ -50,7 +52,7 @@ struct Connection {
 
 impl WebhookClient {
     /// Creates a client. If it is not `enabled`, every call fails.
-    pub(crate) fn new(storage: &Storage, enabled: bool) -> Self {
+    pub(crate) fn new(storage: &Storage, enabled: bool, identifiers: Identifiers) -> Self {
         Self {
             services: storage.table("", "services"),
             slices: storage.table("discovery.k8s.io", "endpointslices"),
@@ -58,12 +60,18 @@ impl WebhookClient {
             system_tls: OnceCell::new(),
             calls: Semaphore::new(MAX_CALLS),
             enabled,
+            identifiers,
         }
     }
 
     /// Whether webhooks are called at all.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Returns a UID for a review.
+    pub(crate) fn new_review_uid(&self) -> String {
+        self.identifiers.new_uid()
     }
 
     /// Posts a review and returns the body of the answer.
