@@ -32,6 +32,7 @@ pub use access::{AccountError, ServiceAccount};
 pub use check::{
     CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
 };
+pub use client::RequestOrigin;
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
@@ -41,7 +42,8 @@ pub use explain::{
     ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
 pub use host::{
-    HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
+    HostOptions, InMemoryPlugin, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport,
+    Verification,
 };
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};

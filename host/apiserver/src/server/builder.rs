@@ -32,6 +32,7 @@ pub struct ApiServerBuilder {
     allow_anonymous: bool,
     allowed_hosts: Vec<String>,
     webhooks: bool,
+    record_commits: bool,
 }
 
 impl Default for ApiServerBuilder {
@@ -49,6 +50,7 @@ impl Default for ApiServerBuilder {
             allow_anonymous: false,
             allowed_hosts: Vec::new(),
             webhooks: true,
+            record_commits: false,
         }
     }
 }
@@ -144,6 +146,12 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether writes are recorded for [`ApiServer::take_commits`]; false by default. They take memory until they are taken.
+    pub fn record_commits(mut self, recorded: bool) -> Self {
+        self.record_commits = recorded;
+        self
+    }
+
     /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
     /// [`ApiServer::run_controllers`].
     #[must_use]
@@ -161,6 +169,9 @@ impl ApiServerBuilder {
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
         });
+        if self.record_commits {
+            state.storage.start_journal();
+        }
         bootstrap::create_initial_objects(&state);
         let inner = ServerInner {
             state: Arc::new(state),
@@ -189,6 +200,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
+            .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }
 }

@@ -8,12 +8,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::{Event, EventKind, HistoryLimits, Revision, StoredObject, UnstoredObject};
+use super::{Event, EventKind, HistoryLimits, Revision, StoredObject, TableName, UnstoredObject};
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.
 #[derive(Debug)]
 pub(crate) struct Table {
+    name: Arc<TableName>,
     revision: Arc<Revision>,
     contents: RwLock<Contents>,
     changed: watch::Sender<u64>,
@@ -52,8 +53,9 @@ pub(crate) struct EventBatch {
 }
 
 impl Table {
-    pub(super) fn new(revision: Arc<Revision>, limits: HistoryLimits) -> Self {
+    pub(super) fn new(name: TableName, revision: Arc<Revision>, limits: HistoryLimits) -> Self {
         Self {
+            name: Arc::new(name),
             // The history begins now: earlier events, of another process or of an earlier CRD of the same name, are unknown.
             contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
@@ -190,7 +192,9 @@ impl Table {
 
     fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
-        contents.history.push(Arc::new(event));
+        let event = Arc::new(event);
+        self.revision.record(&self.name, &event);
+        contents.history.push(event);
         self.changed.send_replace(revision);
         self.revision.announce(revision);
     }

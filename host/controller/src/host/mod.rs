@@ -2,6 +2,7 @@
 
 mod control;
 mod details;
+mod in_memory;
 mod load_progress;
 mod plugin_objects;
 mod provided_plugins;
@@ -53,6 +54,7 @@ use crate::runtime::queue::PluginQueue;
 use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 use crate::trace::Tracer;
+pub use in_memory::InMemoryPlugin;
 pub use load_progress::LoadProgress;
 pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
