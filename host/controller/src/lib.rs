@@ -14,6 +14,7 @@ mod check;
 mod client;
 mod config;
 mod directory;
+mod environment;
 mod explain;
 mod guest_host;
 mod host;
@@ -36,6 +37,7 @@ pub use client::RequestOrigin;
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
+pub use environment::{Environment, Randomness, WallClock};
 pub use explain::{
     CachedObject, Cause, EntryDetail, Explanation, HotLoopSituation, JournalEntry, MissingPrerequisite,
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,

@@ -171,9 +171,7 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Returns the time since the Unix epoch, for `wasi:clocks/wall-clock`.
-    fn wall_clock(&self) -> Duration {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
-    }
+    fn wall_clock(&self) -> Duration;
 
     /// Returns a time with an arbitrary origin that never goes backwards, for `wasi:clocks/monotonic-clock`.
     fn monotonic_clock(&self) -> Duration;

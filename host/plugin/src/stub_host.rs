@@ -165,6 +165,7 @@ impl Host for StubHost {
 
     fn metric(&self, _: &Call, _: MetricSample<'_>) {}
 
+    #[expect(clippy::disallowed_methods, reason = "commands and benchmarks without a host run in real time")]
     fn wall_clock(&self) -> Duration {
         if self.repeatable {
             return Duration::from_secs(1_800_000_000);
@@ -176,6 +177,10 @@ impl Host for StubHost {
         if self.repeatable { Duration::from_secs(1) } else { self.started.elapsed() }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "commands and benchmarks without a host have no other source"
+    )]
     fn random(&self, buffer: &mut [u8]) {
         if self.repeatable { buffer.fill(4) } else { rand::rng().fill_bytes(buffer) }
     }

@@ -13,6 +13,7 @@ use super::access_state::{Access, Suspension};
 use super::rbac_command;
 use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
 use super::reviewer::{ReviewOutcome, Reviewer};
+use crate::environment::Randomness;
 use crate::lifecycle::WaitingFor;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
@@ -27,6 +28,8 @@ pub(crate) struct AccessMonitor {
     pub(crate) access: Arc<Access>,
     /// The host's watches for the plugin. Weak references, because the version owns the subscriptions.
     pub(crate) watched: Vec<(Arc<str>, Weak<Subscription>)>,
+    /// The source of the jitter between reviews.
+    pub(crate) randomness: Randomness,
     /// The reviewer of the plugin's service account, and the review interval; `None` if the plugin reads as
     /// the host.
     pub(crate) reviews: Option<(Reviewer, Duration)>,
@@ -46,7 +49,7 @@ impl AccessMonitor {
     async fn run(&self) {
         let mut review = self.reviews.as_ref().map(|(_, interval)| {
             let schedule = ReviewSchedule::new(*interval, Instant::now());
-            let first = Instant::now() + schedule.period(jitter());
+            let first = Instant::now() + schedule.period(self.randomness.fraction());
             (schedule, first)
         });
         let mut missing_permissions = Vec::new();
@@ -63,7 +66,7 @@ impl AccessMonitor {
                 if let ReviewOutcome::Unknown(error) = &outcome {
                     tracing::debug!(plugin = %self.plugin, "its permissions cannot be reviewed: {error}");
                 }
-                let step = schedule.step(outcome, Instant::now(), jitter());
+                let step = schedule.step(outcome, Instant::now(), self.randomness.fraction());
                 missing_permissions = step.missing.unwrap_or(missing_permissions);
                 *at = Instant::now() + step.next;
             }
@@ -101,8 +104,4 @@ impl AccessMonitor {
 /// The reason for a watch that the API server forbids the host.
 pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> WaitingFor {
     WaitingFor::HostPermission(format!("watch {watch:?}: {error}, with {}", rbac_command(plugin)))
-}
-
-fn jitter() -> f64 {
-    rand::random()
 }

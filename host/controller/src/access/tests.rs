@@ -178,6 +178,7 @@ async fn a_revoked_permission_suspends_the_version_until_it_is_granted_again() {
         plugin: reviewer.plugin.clone(),
         access: Arc::clone(&access),
         watched: Vec::new(),
+        randomness: Default::default(),
         reviews: Some((reviewer, EVERY)),
     };
     let _guard = monitor.start();
@@ -208,6 +209,7 @@ async fn a_monitor_that_panics_continues_to_watch_over_the_rights() {
         plugin: reviewer.plugin.clone(),
         access: Arc::clone(&access),
         watched: Vec::new(),
+        randomness: Default::default(),
         reviews: Some((reviewer, EVERY)),
     };
     let _guard = monitor.start();
@@ -236,6 +238,7 @@ async fn a_watch_that_is_forbidden_to_the_host_suspends_the_version() {
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
         access: Arc::clone(&access),
         watched: vec![("pods".into(), Arc::downgrade(&pods))],
+        randomness: Default::default(),
         reviews: None,
     };
     let _guard = monitor.start();

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{ApiClient, Payload, query};
+use crate::environment::WallClock;
 use crate::logs::PluginLogs;
 
 /// An event to be recorded.
@@ -87,10 +88,11 @@ struct RecordedSeries {
 
 impl EventRecorder {
     /// Starts the writing task. The task ends when the last recorder is dropped.
-    pub(crate) fn start(server: ApiClient, instance: Arc<str>, logs: PluginLogs) -> Self {
+    pub(crate) fn start(server: ApiClient, instance: Arc<str>, logs: PluginLogs, clock: WallClock) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         tokio::spawn(async move {
-            let mut writer = EventWriter { server, instance, logs, receiver, recorded: HashMap::new() };
+            let mut writer =
+                EventWriter { server, instance, logs, clock, receiver, recorded: HashMap::new() };
             let report = |panic: &TaskPanic| tracing::error!("the recorder of Events {panic}");
             supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
         });
@@ -151,6 +153,7 @@ struct EventWriter {
     server: ApiClient,
     instance: Arc<str>,
     logs: PluginLogs,
+    clock: WallClock,
     receiver: mpsc::Receiver<PendingEvent>,
     recorded: HashMap<Identity, RecordedSeries>,
 }
@@ -158,7 +161,7 @@ struct EventWriter {
 impl EventWriter {
     /// Writes events until the last recorder is dropped.
     async fn run(&mut self) {
-        let Self { server, instance, logs, receiver, recorded } = self;
+        let Self { server, instance, logs, clock, receiver, recorded } = self;
         while let Some(event) = receiver.recv().await {
             let now = Instant::now();
             if recorded.len() >= MAX_SERIES {
@@ -174,7 +177,7 @@ impl EventWriter {
                 Some(known) => {
                     known.count += 1;
                     known.last = now;
-                    let series = series(known.count, Timestamp::now());
+                    let series = series(known.count, clock.now());
                     let payload = Payload {
                         content_type: "application/merge-patch+json",
                         body: series.to_string().into(),
@@ -182,7 +185,7 @@ impl EventWriter {
                     server.request(Method::PATCH, &known.path, Some(payload)).await
                 }
                 None => {
-                    let (collection, name, body) = manifest(&event, instance, Timestamp::now());
+                    let (collection, name, body) = manifest(&event, instance, clock.now());
                     let path = format!("{collection}/{}", path_segment(&name));
                     let collection = collection + &query(&[("fieldManager", &event.plugin)]);
                     let payload = Payload::json(body.to_string());
@@ -292,7 +295,8 @@ mod tests {
             }
         });
         let server = ApiClient::new(kube::Client::new(service, "default"));
-        let recorder = EventRecorder::start(server, "test".into(), PluginLogs::default());
+        let recorder =
+            EventRecorder::start(server, "test".into(), PluginLogs::default(), WallClock::default());
         for _ in 0..3 {
             assert!(recorder.record(new_event("n")));
         }

@@ -302,7 +302,8 @@ mod tests {
         let server = ApiClient::new(kube::Client::new(service, "default"));
         let header = async |server: &ApiClient| server.get("/").await.expect("answered").expect("a body");
         let metrics = crate::metrics::Metrics::register(&mut Default::default());
-        let (tracer, _spans) = Tracer::new(&TraceOptions { ratio: 1.0, slow: Duration::MAX }, &metrics);
+        let (tracer, _spans) =
+            Tracer::new(&TraceOptions { ratio: 1.0, slow: Duration::MAX }, &metrics, &Default::default());
         let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
         let span = trace.request("k8s.read", &Method::GET);
         let expected = span.traceparent().expect("a header");

@@ -16,7 +16,6 @@ use pilothouse_plugin::{
     HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, MetricSample,
     Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
-use rand::Rng;
 use tokio::time::Instant;
 
 use crate::cache::views::{INDEX_STEP, Views};
@@ -427,12 +426,16 @@ impl Host for GuestHost {
         self.services.metrics.http.count(result);
     }
 
+    fn wall_clock(&self) -> Duration {
+        self.services.environment.clock.since_epoch()
+    }
+
     fn monotonic_clock(&self) -> Duration {
         self.services.started.elapsed()
     }
 
     fn random(&self, buffer: &mut [u8]) {
-        rand::rng().fill_bytes(buffer);
+        self.services.environment.randomness.fill(buffer);
     }
 }
 

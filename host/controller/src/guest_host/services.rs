@@ -11,6 +11,7 @@ use crate::client::EventRecorder;
 use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
+use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
@@ -58,6 +59,8 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
+    /// The time of day and the randomness of its guests.
+    pub(crate) environment: Environment,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -130,13 +133,18 @@ impl GuestServices {
         Self {
             current_grants: CurrentGrants::granting_writes(None),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
-            events: EventRecorder::start(crate::client::ApiClient::new(client), "test".into(), logs.clone()),
+            events: EventRecorder::start(
+                crate::client::ApiClient::new(client),
+                "test".into(),
+                logs.clone(),
+                Default::default(),
+            ),
             log: logs.of(&name),
             metrics,
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
-            journal: Journal::new(&host_memory),
+            journal: Journal::new(&host_memory, Default::default()),
             host_memory,
             rate_limiters: Arc::default(),
             refusals: Arc::default(),
@@ -147,6 +155,7 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
+            environment: Environment::default(),
             started: Instant::now(),
             name,
         }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
@@ -33,6 +33,7 @@ use crate::client::{ApiClient, Discovery, EventRecorder};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
+use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::explain::lookup::Lookups;
 use crate::guest_host::GuestServices;
@@ -91,6 +92,8 @@ pub struct HostOptions {
     pub streaming_lists: bool,
     /// Whether a reload queues every object again. Disabled only in tests.
     pub requeue_on_reload: bool,
+    /// The time of day and randomness. [`Environment::default`] takes them from the operating system.
+    pub environment: Environment,
 }
 
 /// Notifications of the file system.
@@ -142,10 +145,12 @@ impl PluginHost {
         let Clients { requests, watches } = clients.into();
         let measure = |client| metrics.rest.measure(client, &options.api_server);
         let server = ApiClient::new(measure(requests));
-        let informer_options = InformerOptions::default()
+        let environment = &options.environment;
+        let mut informer_options = InformerOptions::default()
             .with_runtime(options.informer_runtime.clone())
             .with_streaming_list(options.streaming_lists)
             .with_compression(options.compress_caches.then(Compression::default));
+        informer_options.seed = environment.randomness.seed();
         let informers = InformerRegistry::new(KubeListWatches::new(measure(watches)), informer_options);
         let services = LoadServices {
             engine,
@@ -157,9 +162,11 @@ impl PluginHost {
             access_review_interval: options.access_review_interval,
             tls: Tls::default(),
             speculative_compiler: SpeculativeCompiler::default(),
+            environment: environment.clone(),
         };
-        let logs = PluginLogs::default();
-        let events = EventRecorder::start(server, options.instance.as_str().into(), logs.clone());
+        let clock = environment.clock;
+        let logs = PluginLogs::new(clock);
+        let events = EventRecorder::start(server, options.instance.as_str().into(), logs.clone(), clock);
         Self {
             shared: Arc::new(Shared {
                 options,
@@ -216,7 +223,8 @@ impl PluginHost {
             self.report_problems(&mut problem_reports);
             if let Some(found) = found {
                 let now = Instant::now();
-                directory.settle_old_files(&found.plugins, SystemTime::now(), now);
+                let wall_clock = self.shared.options.environment.clock.system_time();
+                directory.settle_old_files(&found.plugins, wall_clock, now);
                 let changes = directory.observe(&found.plugins, &events.writers.lock(), now);
                 self.apply(changes, &mut plugins, &shutdown);
                 self.shared.scanned.fetch_or(!directory.is_settling(now), Ordering::Relaxed);
@@ -469,6 +477,8 @@ impl PluginHost {
         let metrics = self.shared.metrics.of(name);
         let host_memory = HostMemory::default();
         self.shared.logs.charge_to(name, &host_memory);
+        let environment = self.shared.options.environment.fork();
+        let clock = environment.clock;
         let guest = GuestServices {
             name: name.clone(),
             current_grants: CurrentGrants::default(),
@@ -479,17 +489,18 @@ impl PluginHost {
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()).charged_to(&host_memory),
             guest_metrics: self.shared.guest_metrics.clone(),
-            journal: Journal::new(&host_memory),
+            journal: Journal::new(&host_memory, clock),
             host_memory,
             rate_limiters: Arc::default(),
             refusals: Arc::default(),
             panics: TaskPanics::default(),
             paused: Arc::default(),
-            recent_errors: RecentErrors::default(),
+            recent_errors: RecentErrors::new(clock),
             slow_reconciles: SlowReconciles::default(),
             compile_status: CompileStatus::default(),
-            rollout: Rollout::new(self.record_file(name)),
+            rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
+            environment,
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };
@@ -498,6 +509,7 @@ impl PluginHost {
             &self.shared.options.namespace,
             Arc::clone(&guest.metrics),
             guest.events.clone(),
+            clock,
         );
         PluginHandle::start(
             guest,

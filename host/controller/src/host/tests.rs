@@ -40,6 +40,7 @@ fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        environment: Default::default(),
     };
     let engine = Engine::new(Default::default()).expect("an engine");
     let client = kube::Client::new(service, "default");

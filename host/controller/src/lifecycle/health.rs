@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::access::Access;
+use crate::environment::Randomness;
 
 use super::fault_counter::{Activity, CallKind, DynHash, FaultCounter};
 
@@ -24,6 +25,8 @@ struct Shared {
     is_clean: AtomicBool,
     changed: watch::Sender<()>,
     access: Arc<Access>,
+    /// The source of the jitter of backoffs.
+    randomness: Randomness,
 }
 
 #[derive(Default)]
@@ -52,18 +55,19 @@ pub(crate) struct BackingOff {
 
 impl Default for Health {
     fn default() -> Self {
-        Self::new(Arc::default())
+        Self::new(Arc::default(), Randomness::default())
     }
 }
 
 impl Health {
     /// The health of a new version that works only while it has this access.
-    pub(crate) fn new(access: Arc<Access>) -> Self {
+    pub(crate) fn new(access: Arc<Access>, randomness: Randomness) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
             is_clean: AtomicBool::new(true),
             changed: watch::Sender::default(),
             access,
+            randomness,
         }))
     }
 
@@ -168,7 +172,7 @@ impl Health {
     }
 
     fn failed(&self, activity: Activity, object: Option<&dyn DynHash>, kind: CallKind, fault: &dyn Display) {
-        let jitter = rand::random();
+        let jitter = self.0.randomness.fraction();
         self.change(|state| {
             state.fault = Some((activity, fault.to_string()));
             state.fault_counter.record_fault(activity, object, kind, Instant::now(), jitter);

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::state_machine::rfc_3339;
 use super::status::LastError;
+use crate::environment::WallClock;
 use crate::logs::format_prefix;
 
 /// The number of calls that fail in a row before a plugin counts as failing. One object that cannot be reconciled is not enough.
@@ -25,9 +26,15 @@ struct Shared {
     /// Calls that failed since the last one that succeeded.
     in_a_row: AtomicU64,
     last: Mutex<Option<LastError>>,
+    clock: WallClock,
 }
 
 impl RecentErrors {
+    /// Creates an empty record whose errors have the times of this clock.
+    pub(crate) fn new(clock: WallClock) -> Self {
+        Self(Arc::new(Shared { clock, ..Shared::default() }))
+    }
+
     /// Records a call that succeeded. Takes no lock, and writes nothing unless calls have failed.
     pub(crate) fn record_success(&self) {
         if self.0.in_a_row.load(Ordering::Relaxed) > 0 {
@@ -37,7 +44,7 @@ impl RecentErrors {
 
     /// Records a call that failed at an object of a watch. `key` is "" if the call was about several objects.
     pub(crate) fn record_error(&self, watch: &str, key: &str, error: &dyn Display) {
-        self.record_error_at(watch, key, error, Timestamp::now());
+        self.record_error_at(watch, key, error, self.0.clock.now());
     }
 
     fn record_error_at(&self, watch: &str, key: &str, error: &dyn Display, now: Timestamp) {

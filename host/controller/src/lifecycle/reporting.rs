@@ -13,6 +13,7 @@ use super::history::{StateChange, StateHistory};
 use super::state_machine::{IllegalTransition, Input, StateMachine, rfc_3339};
 use super::status::{HostMemoryStatus, PluginState, PluginStatus};
 use crate::client::{EventRecorder, NewEvent};
+use crate::environment::WallClock;
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 
@@ -34,6 +35,7 @@ pub(crate) struct Lifecycle {
     name: PluginName,
     metrics: Arc<PluginMetrics>,
     events: EventRecorder,
+    clock: WallClock,
     /// The object that the Events refer to.
     regarding: Option<Object>,
 }
@@ -62,19 +64,20 @@ impl Lifecycle {
         namespace: &str,
         metrics: Arc<PluginMetrics>,
         events: EventRecorder,
+        clock: WallClock,
     ) -> Self {
-        let machine = StateMachine::found(Timestamp::now());
+        let machine = StateMachine::found(clock.now());
         metrics.state.enter(machine.state);
         let mut history = StateHistory::default();
         history.push(machine.since, machine.state, &machine.reason);
         let inner = Inner { machine, budget: EventBudget::default(), history, long_wait_reported: false };
         let regarding = plugin_object(name.as_str(), namespace);
-        Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
+        Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, clock, regarding }
     }
 
     /// Applies an input and reports the transition. Returns whether the state has changed.
     pub(crate) fn apply(&self, input: &Input<'_>) -> bool {
-        self.apply_at(input, Timestamp::now())
+        self.apply_at(input, self.clock.now())
     }
 
     fn apply_at(&self, input: &Input<'_>, now: Timestamp) -> bool {
@@ -101,7 +104,7 @@ impl Lifecycle {
 
     /// Reports, once, that the plugin has been waiting for long. Called periodically.
     pub(crate) fn report_long_wait(&self) {
-        self.report_long_wait_at(Timestamp::now());
+        self.report_long_wait_at(self.clock.now());
     }
 
     fn report_long_wait_at(&self, now: Timestamp) {
@@ -125,7 +128,7 @@ impl Lifecycle {
 
     /// What is wrong now, or what the plugin waits for; "" if nothing.
     pub(crate) fn error(&self) -> String {
-        self.inner.lock().machine.error(Timestamp::now())
+        self.inner.lock().machine.error(self.clock.now())
     }
 
     /// The last changes of the state, the oldest first.
@@ -135,7 +138,7 @@ impl Lifecycle {
 
     /// The part of the plugin's status that the state machine knows.
     pub(crate) fn status(&self) -> PluginStatus {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let machine = self.inner.lock().machine.clone();
         PluginStatus {
             name: self.name.to_string(),
@@ -164,7 +167,7 @@ impl Lifecycle {
     /// Sends an Event about the plugin that is not due to a transition.
     pub(crate) fn warn(&self, reason: &'static str, note: String) {
         let event = LifecycleEvent { warning: true, reason, note };
-        self.record(&mut self.inner.lock().budget, &event, Timestamp::now());
+        self.record(&mut self.inner.lock().budget, &event, self.clock.now());
     }
 
     fn record(&self, budget: &mut EventBudget, event: &LifecycleEvent, now: Timestamp) {
@@ -344,8 +347,13 @@ mod tests {
             ApiClient::new(kube::Client::new(service, "default")),
             "pod".into(),
             crate::logs::PluginLogs::default(),
+            WallClock::default(),
         );
-        (Lifecycle::begin(name, "pilothouse-system", metrics, events), written, registry)
+        (
+            Lifecycle::begin(name, "pilothouse-system", metrics, events, WallClock::default()),
+            written,
+            registry,
+        )
     }
 
     #[tokio::test(start_paused = true)]

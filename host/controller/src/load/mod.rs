@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_plugin::{CompiledPlugin, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
@@ -50,6 +49,7 @@ use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
 use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
+use crate::environment::Environment;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::{Role, Version};
@@ -70,6 +70,7 @@ pub(crate) struct LoadServices {
     pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
     pub(crate) speculative_compiler: SpeculativeCompiler,
+    pub(crate) environment: Environment,
 }
 
 #[cfg(test)]
@@ -89,6 +90,7 @@ impl LoadServices {
             access_review_interval: Duration::from_secs(30),
             tls: Tls::default(),
             speculative_compiler: SpeculativeCompiler::default(),
+            environment: Environment::default(),
         }
     }
 }
@@ -206,7 +208,7 @@ pub(crate) async fn load(
     }
 
     let access = Arc::<Access>::default();
-    let health = Health::new(Arc::clone(&access));
+    let health = Health::new(Arc::clone(&access), guest.environment.randomness.clone());
     let indexer = start_indexer(&guest, &descriptor, &code, &config, &limits, &health);
     let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
     let grants = (&grants_writer, &*sidecar_grants);
@@ -266,7 +268,7 @@ async fn code(
     report(LoadStep::Compiling);
     let begin = || {
         guest.log.host(LogLevel::Info, format_args!("compiling"), &[]);
-        guest.compile_status.begin(Timestamp::now())
+        guest.compile_status.begin(guest.environment.clock.now())
     };
     let mut code = None;
     if let Some(speculative) = speculative {

@@ -246,7 +246,7 @@ impl Version {
             routes: Vec::new(),
             observer_subscriptions: Vec::new(),
             fence: Fence::default(),
-            health: Health::new(Arc::clone(&views.access)),
+            health: Health::new(Arc::clone(&views.access), Default::default()),
             renamed_watches: Mutex::default(),
             newer_crds: Mutex::default(),
             views,

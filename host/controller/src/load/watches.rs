@@ -96,6 +96,7 @@ pub(super) async fn subscribe(
         log: authorization.log.clone(),
         access: Arc::clone(&views.access),
         watched: routes.iter().map(watched).collect(),
+        randomness: services.environment.randomness.clone(),
         reviews: reviewer.map(|reviewer| (reviewer, services.access_review_interval)),
     };
     views.access_monitor = Some(access_monitor.start());

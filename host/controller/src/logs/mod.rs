@@ -16,6 +16,7 @@ use pilothouse_plugin::{HostMemory, HostMemoryKind, LogLevel};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::Notify;
 
+use crate::environment::WallClock;
 use crate::name::PluginName;
 use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
@@ -65,6 +66,7 @@ pub struct PluginLogs {
 struct Shared {
     lines: Mutex<Lines>,
     more: Notify,
+    clock: WallClock,
     /// The limits by plugin name. They outlive versions and files, so that a new version, or a file that
     /// comes back, has no new burst.
     budgets: Mutex<BTreeMap<Arc<str>, Arc<Mutex<LogBudget>>>>,
@@ -136,6 +138,11 @@ impl PluginLogLine {
 }
 
 impl PluginLogs {
+    /// Creates empty logs whose lines have the times of this clock.
+    pub(crate) fn new(clock: WallClock) -> Self {
+        Self { shared: Arc::new(Shared { clock, ..Shared::default() }) }
+    }
+
     /// Returns the log of one plugin, through which everything about it is written.
     pub(crate) fn of(&self, plugin: &PluginName) -> PluginLog {
         let budget = Arc::clone(self.shared.budgets.lock().entry(plugin.to_shared()).or_default());
@@ -165,7 +172,7 @@ impl PluginLogs {
         lines.last += 1;
         let line = PluginLogLine {
             sequence: lines.last,
-            time: to_microsecond(Timestamp::now()),
+            time: to_microsecond(self.shared.clock.now()),
             plugin: plugin.to_owned(),
             level: level.to_owned(),
             message: message.to_owned(),

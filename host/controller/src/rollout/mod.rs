@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_plugin::KeptCode;
 use tokio::sync::Notify;
@@ -24,6 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::config::canary_share::CanaryShare;
+use crate::environment::WallClock;
 use decision::{Counts, Decision};
 pub(crate) use known_version::{KnownVersion, short};
 pub(crate) use probation::Sample;
@@ -47,12 +47,13 @@ struct Shared {
     /// `None` if nothing survives a restart.
     file: Option<RecordFile>,
     is_restored: AtomicBool,
+    clock: WallClock,
 }
 
 impl Rollout {
-    /// The versions of a plugin with a record in this file.
-    pub(crate) fn new(file: Option<RecordFile>) -> Self {
-        Self(Arc::new(Shared { file, ..Shared::default() }))
+    /// The versions of a plugin with a record in this file. `clock` tells when operators decide.
+    pub(crate) fn new(file: Option<RecordFile>, clock: WallClock) -> Self {
+        Self(Arc::new(Shared { file, clock, ..Shared::default() }))
     }
 
     /// Restores what an earlier process has recorded. Does so once.
@@ -62,7 +63,7 @@ impl Rollout {
         }
         let Some(file) = self.0.file.clone() else { return };
         if let Ok(Some(record)) = spawn_blocking(move || file.read()).await {
-            *self.0.state.lock() = record.restored(Instant::now(), Timestamp::now());
+            *self.0.state.lock() = record.restored(Instant::now(), self.0.clock.now());
         }
     }
 
@@ -92,7 +93,7 @@ impl Rollout {
     pub(crate) fn request(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
         let mut state = self.0.state.lock();
         let target = state.target(digest)?;
-        state.choose(target.clone(), Timestamp::now());
+        state.choose(target.clone(), self.0.clock.now());
         drop(state);
         self.0.requested.notify_one();
         Ok(target)
@@ -102,7 +103,7 @@ impl Rollout {
     pub(crate) fn promote(&self) -> Option<KnownVersion> {
         let mut state = self.0.state.lock();
         let target = state.promotable()?;
-        state.choose(target.clone(), Timestamp::now());
+        state.choose(target.clone(), self.0.clock.now());
         drop(state);
         self.0.requested.notify_one();
         Some(target)
@@ -131,7 +132,7 @@ impl Rollout {
     /// Decides about the canary in probation; `None` if none is. The counts of `sample` are those of the plugin's canaries, and `counters`
     /// those of the versions beside them.
     pub(crate) fn check_canary(&self, sample: &Sample, counters: Counts) -> Option<Decision> {
-        self.0.state.lock().check_canary(sample, counters, (Instant::now(), Timestamp::now()))
+        self.0.state.lock().check_canary(sample, counters, (Instant::now(), self.0.clock.now()))
     }
 
     /// Whether the version with this digest was taken back, and nobody has chosen it since.
@@ -174,7 +175,7 @@ impl Rollout {
     pub(crate) fn installed(&self, new: &Installation) -> Installed {
         // The running version's code is in use anyway.
         self.0.kept.lock().remove(&new.version.digest);
-        self.0.state.lock().installed(new, Instant::now(), Timestamp::now())
+        self.0.state.lock().installed(new, Instant::now(), self.0.clock.now())
     }
 
     /// Returns the versions whose code is to be kept, but is not yet. Lets the code of all others go.

@@ -188,6 +188,10 @@ impl RecordFile {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
             remove_oldest(&self.directory)?;
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "makes a file's name unique among processes; nothing else depends on it"
+        )]
         let partial = self.path.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
         let written = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;

@@ -103,7 +103,7 @@ impl PluginTask {
         let canary = Arc::new(Canary {
             version: Arc::clone(&version),
             share: share.clone(),
-            recent_errors: RecentErrors::default(),
+            recent_errors: RecentErrors::new(self.guest.environment.clock),
         });
         let was_included = |key: &ObjectKey| before.as_ref().is_some_and(|before| before.share.includes(key));
         self.requeue_moved(&stable, |key| share.includes(key) || was_included(key));

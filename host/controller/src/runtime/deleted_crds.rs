@@ -60,7 +60,7 @@ pub(super) async fn restore(
             continue;
         }
         if let Err(error) = apply_crds(&services.server, crds, &mut Vec::new()).await {
-            let delay = backoff::delay(failures, rand::random());
+            let delay = backoff::delay(failures, guest.environment.randomness.fraction());
             failures = failures.saturating_add(1);
             running_status.set_crd_problem(Some(format!(
                 "the CRD {name} was deleted, and could not be applied again: {error}"
@@ -108,8 +108,13 @@ mod tests {
         let subscription = services.informers.subscribe(key, SubscribeOptions::default()).expect("open");
         let subscription = Arc::new(subscription);
         let status = Arc::new(RunningVersionStatus::of_subscription("foos", &subscription));
-        let lifecycle =
-            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
+        let lifecycle = Lifecycle::begin(
+            guest.name.clone(),
+            "default",
+            Arc::clone(&guest.metrics),
+            guest.events.clone(),
+            Default::default(),
+        );
         guest.panics.arm("CRDs", 2);
         let start = || -> BoxFuture<'static, ()> {
             let (services, version, status) = (services.clone(), Arc::clone(&version), Arc::clone(&status));

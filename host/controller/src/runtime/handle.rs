@@ -284,8 +284,13 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
-        let lifecycle =
-            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
+        let lifecycle = Lifecycle::begin(
+            guest.name.clone(),
+            "default",
+            Arc::clone(&guest.metrics),
+            guest.events.clone(),
+            Default::default(),
+        );
         let desired_files = watch::channel(None).1;
         Arc::new(PluginStatusSource { lifecycle, running_status: Arc::default(), guest, desired_files })
     }
@@ -428,7 +433,8 @@ mod tests {
             let guest = GuestServices::for_test("index", client.clone());
             let services = LoadServices::for_test(client);
             let (metrics, events) = (Arc::clone(&guest.metrics), guest.events.clone());
-            let lifecycle = Lifecycle::begin(guest.name.clone(), "default", metrics, events);
+            let lifecycle =
+                Lifecycle::begin(guest.name.clone(), "default", metrics, events, Default::default());
             let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
             let handle =
                 PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);

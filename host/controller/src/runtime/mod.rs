@@ -315,7 +315,7 @@ impl PluginTask {
                     None => problem.to_string(),
                 };
                 if problem.is_transient() {
-                    let wait = pending.schedule_retry(files);
+                    let wait = pending.schedule_retry(files, self.guest.environment.randomness.fraction());
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
                     let again = format_args!("tried again in {wait:.1?}{continues}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));

@@ -85,9 +85,9 @@ impl PendingVersion {
         matches!(&self.stage, Stage::Swapping(swap) if swap.pauses_dispatch())
     }
 
-    /// Schedules another load of the files, and returns the delay until then.
-    pub(super) fn schedule_retry(&mut self, files: PluginFiles) -> Duration {
-        let delay = backoff::delay(self.failures, rand::random());
+    /// Schedules another load of the files, and returns the delay until then. `jitter` is from 0 to 1.
+    pub(super) fn schedule_retry(&mut self, files: PluginFiles, jitter: f64) -> Duration {
+        let delay = backoff::delay(self.failures, jitter);
         self.failures = self.failures.saturating_add(1);
         self.stage = Stage::RetryAt(files, Instant::now() + delay);
         delay

@@ -376,7 +376,7 @@ mod tests {
         let queue = queue_with(HostMemory::default());
         let metrics = crate::metrics::Metrics::register(&mut Default::default());
         let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
-        let (tracer, _spans) = crate::trace::Tracer::new(&options, &metrics);
+        let (tracer, _spans) = crate::trace::Tracer::new(&options, &metrics, &Default::default());
         let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7"}}"#;
         let object = pilothouse_model::Object::from_json(text).expect("an object");
         let changed = pilothouse_model::Notification::Added { object, initial: false };

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -283,7 +282,7 @@ fn record_outcome(
         &item.key().key,
         reconciled.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
     );
-    guest.slow_reconciles.record(item.key(), reconciled.time, Timestamp::now);
+    guest.slow_reconciles.record(item.key(), reconciled.time, || guest.environment.clock.now());
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             errors.record_success();

@@ -35,6 +35,7 @@ use pilothouse_model::Notification;
 use pilothouse_plugin::Reason;
 use tokio::time::Instant;
 
+use crate::environment::Environment;
 use crate::metrics::Metrics;
 use crate::metrics::trace::DroppedSpans;
 use events::EventRecord;
@@ -46,7 +47,7 @@ pub use queue::SpanReceiver;
 use queue::SpanSender;
 pub(crate) use reconcile::{EndedReconcile, ExportedTrace, OpenSpan, ReconcileTrace};
 use sampling::Sampling;
-use source::{SystemSource, TraceSource};
+use source::TraceSource;
 pub use span::{Attribute, AttributeValue, Span, SpanKind};
 use written::WrittenVersions;
 
@@ -76,10 +77,11 @@ struct Shared {
 }
 
 impl Tracer {
-    /// Creates a tracer, and the queue from which its spans are exported. The metrics count what is dropped.
+    /// Creates a tracer, and the queue from which its spans are exported. The metrics count what is dropped. The identifiers and times of spans come
+    /// from the environment.
     #[must_use]
-    pub fn new(options: &TraceOptions, metrics: &Metrics) -> (Self, SpanReceiver) {
-        Self::with_source(options, metrics.dropped_spans.clone(), Box::new(SystemSource))
+    pub fn new(options: &TraceOptions, metrics: &Metrics, environment: &Environment) -> (Self, SpanReceiver) {
+        Self::with_source(options, metrics.dropped_spans.clone(), Box::new(environment.clone()))
     }
 
     fn with_source(

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use rand::Rng;
+use crate::environment::Environment;
 
 /// The source of randomness and of the time of day. Tests have one with known values.
 pub(super) trait TraceSource: Send + Sync {
@@ -13,15 +13,12 @@ pub(super) trait TraceSource: Send + Sync {
     fn now(&self) -> SystemTime;
 }
 
-/// The source of this machine.
-pub(super) struct SystemSource;
-
-impl TraceSource for SystemSource {
+impl TraceSource for Environment {
     fn fill(&self, bytes: &mut [u8]) {
-        rand::rng().fill_bytes(bytes);
+        self.randomness.fill(bytes);
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        self.clock.system_time()
     }
 }

@@ -51,6 +51,7 @@ impl Stage {
             streaming_lists: true,
             // Requeueing everything would hide a key that a reload lost.
             requeue_on_reload: false,
+            environment: Default::default(),
         };
         configure(&mut options);
         let metrics = Metrics::register(&mut Registry::default());

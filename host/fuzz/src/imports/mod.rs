@@ -105,6 +105,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        environment: Default::default(),
     };
     let server = server.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_controller::{
-    Clients, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
+    Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
 };
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
@@ -121,6 +121,7 @@ impl RunningHost {
             compress_caches: flags.cache_compression == CacheCompression::Zstd,
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+            environment: Environment::default(),
         };
         #[cfg(feature = "traces")]
         let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();

@@ -4,7 +4,7 @@ mod config;
 mod convert;
 mod export_task;
 
-use pilothouse_controller::{Metrics, TraceOptions, Tracer};
+use pilothouse_controller::{Environment, Metrics, TraceOptions, Tracer};
 use pilothouse_otlp::{Exporter, Settings, SettingsError};
 
 use crate::CommandError;
@@ -62,7 +62,7 @@ impl TraceSettings {
 
     /// Starts to send spans. Returns the tracer that records them. Must be called within a tokio runtime.
     pub(crate) fn start(self, metrics: &Metrics) -> (Tracer, ExportTask) {
-        let (tracer, spans) = Tracer::new(&self.options, metrics);
+        let (tracer, spans) = Tracer::new(&self.options, metrics, &Environment::default());
         (tracer, ExportTask::start(self.exporter, spans))
     }
 }

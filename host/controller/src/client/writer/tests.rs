@@ -376,7 +376,7 @@ async fn the_spans_of_writes_have_the_outcome_and_the_version() {
     let fixture = Fixture::new(None, answers, Vec::new());
     let metrics = crate::metrics::Metrics::register(&mut Default::default());
     let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
-    let (tracer, mut spans) = crate::trace::Tracer::new(&options, &metrics);
+    let (tracer, mut spans) = crate::trace::Tracer::new(&options, &metrics, &Default::default());
     let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
     let caller = Caller { item: None, trace: Some(&trace) };
     assert!(fixture.writer().send(caller, write(Method::PUT)).await.is_ok());

@@ -78,13 +78,13 @@ pub(crate) struct TimedRecord {
 
 impl Journal {
     /// Creates an empty journal that is charged to this account.
-    pub(crate) fn new(memory: &HostMemory) -> Self {
+    pub(crate) fn new(memory: &HostMemory, clock: WallClock) -> Self {
         Self(Arc::new(Table {
             pages: std::array::from_fn(|_| OnceLock::new()),
             hasher: RandomState::new(),
             memory: memory.clone(),
             began: Instant::now(),
-            began_at: Timestamp::now(),
+            began_at: clock.now(),
             batch_time: AtomicU64::new(0),
         }))
     }

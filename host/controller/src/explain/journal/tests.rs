@@ -28,7 +28,7 @@ fn records(journal: &Journal, name: &str) -> Vec<Record> {
 
 #[tokio::test(start_paused = true)]
 async fn the_records_of_a_key_are_returned_in_order() {
-    let journal = Journal::new(&HostMemory::default());
+    let journal = Journal::new(&HostMemory::default(), Default::default());
     assert_eq!(records(&journal, "a"), []);
     tokio::time::advance(Duration::from_millis(5)).await;
     journal.begin_batch(Instant::now());
@@ -60,7 +60,7 @@ async fn the_records_of_a_key_are_returned_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ring_keeps_the_latest_records_of_its_kind() {
-    let journal = Journal::new(&HostMemory::default());
+    let journal = Journal::new(&HostMemory::default(), Default::default());
     let write = WriteRecord { verb: WriteVerb::Create, code: 409, version: 0, is_own_key: false };
     journal.record_write("maps", &key("a"), write);
     for attempt in 0..20 {
@@ -79,7 +79,7 @@ async fn a_ring_keeps_the_latest_records_of_its_kind() {
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_keys_take_less_than_five_mebibytes_which_are_charged() {
     let memory = HostMemory::default();
-    let journal = Journal::new(&memory);
+    let journal = Journal::new(&memory, Default::default());
     for number in 0..100_000 {
         let name = number.to_string();
         journal.record_reconcile("maps", &key(&name), reconcile(0));
@@ -97,13 +97,13 @@ async fn a_hundred_thousand_keys_take_less_than_five_mebibytes_which_are_charged
 #[tokio::test(start_paused = true)]
 async fn a_plugin_without_room_has_a_shorter_journal() {
     let memory = HostMemory::new(20 * size_of::<Slot>());
-    let journal = Journal::new(&memory);
+    let journal = Journal::new(&memory, Default::default());
     for number in 0..1000 {
         journal.record_reconcile("maps", &key(&number.to_string()), reconcile(0));
     }
     let used = memory.used();
     assert!(used > 0 && used <= memory.limit() / 2, "{used}");
-    let none = Journal::new(&HostMemory::new(0));
+    let none = Journal::new(&HostMemory::new(0), Default::default());
     none.record_reconcile("maps", &key("a"), reconcile(0));
     assert_eq!(records(&none, "a"), []);
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use http::Method;
-use jiff::Timestamp;
 use pilothouse_informer::supervise::supervise;
 use pilothouse_informer::{InformerKey, SubscribeError, SubscribeOptions, Subscription};
 use pilothouse_model::ObjectKey;
@@ -262,7 +261,8 @@ impl Follower {
                 }
                 Err(problem) => {
                     let now = Instant::now();
-                    self.schedule.failed(&uid, now, rand::random());
+                    let jitter = self.host.shared.options.environment.randomness.fraction();
+                    self.schedule.failed(&uid, now, jitter);
                     if let Some(problem) = problem.filter(|_| now >= self.next_warning) {
                         tracing::warn!("the status of the Plugin object {key} cannot be written: {problem}");
                         self.next_warning = now + WARNING_INTERVAL;
@@ -287,7 +287,8 @@ impl Follower {
         };
         let plugin = plugins.get(key.name()).filter(|plugin| !plugin.removed);
         let observation = Observation { refusal, report: &report, plugin };
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = self.host.shared.options.environment.clock.now();
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let wanted = wanted_status(object, stored, observation, &now);
         let change = wanted.change_from(stored);
         self.schedule.allows(&object.uid, change, Instant::now()).then_some(wanted)

@@ -53,6 +53,7 @@ impl Cluster {
             compress_caches: false,
             streaming_lists: true,
             requeue_on_reload: true,
+            environment: Default::default(),
         };
         let engine = Engine::new(Default::default()).expect("an engine");
         let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
