@@ -67,6 +67,8 @@ pub enum Author {
     Actor(String),
     /// A built-in controller of the server.
     Controller,
+    /// The host itself, on behalf of no reconcile: Events, and the CRDs of plugins.
+    Host,
 }
 
 /// What happened.
