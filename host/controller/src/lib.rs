@@ -43,6 +43,7 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
+pub use guest_host::{ObservedVersion, PluginObserver};
 pub use host::{
     HostOptions, InMemoryPlugin, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport,
     Verification,

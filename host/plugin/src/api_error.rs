@@ -1,9 +1,11 @@
 //! Errors of requests to the API server, as guests get them.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Why a `client` call failed. Mirrors `api-error` of the WIT package; the display text is for the host's log.
-#[derive(Clone, Debug, Error, PartialEq)]
+#[derive(Clone, Debug, Error, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ApiError {
     /// 404: the object or its resource type does not exist.
     #[error("not found: {0}")]
@@ -66,7 +68,8 @@ impl ApiError {
 }
 
 /// One cause of an `Invalid` error, like `StatusCause` of Kubernetes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Cause {
     /// The path of the invalid field.
     pub field: String,
@@ -77,7 +80,8 @@ pub struct Cause {
 }
 
 /// The missing grant of a denied request, in the form of an RBAC PolicyRule.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// API groups, "" for the core group.
     pub api_groups: Vec<String>,

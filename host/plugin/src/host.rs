@@ -1,11 +1,12 @@
 //! The [`Host`] trait: everything that a guest can see and do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 
-use crate::{ApiError, Call, HostMemory, HttpBody, HttpError, HttpTimeouts, Misuse};
+use crate::{ApiError, Call, CallObserver, HostMemory, HttpBody, HttpError, HttpTimeouts, Misuse};
 
 /// Everything that guests of one plugin version can see and do. The controller crate implements it, and tests have fakes.
 ///
@@ -20,6 +21,11 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the operator's configuration of the plugin as JSON text, "{}" for none. It is the argument of `describe` and the result of
     /// the `config` import, and does not change during the life of this value.
     fn config(&self) -> &str;
+
+    /// Returns the observer of the guests' calls; `None`, the default, for none. Called once for each new instance.
+    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
+        None
+    }
 
     /// Returns the account of the memory that the host holds for the plugin, shared by all versions of the plugin. The default is a new
     /// account.

@@ -17,10 +17,11 @@ use crate::bindings::pilothouse::controller::types;
 use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
 use crate::engine::Shared;
 use crate::fault::describe_error;
+use crate::observed_host::InstanceObserver;
 use crate::sandbox::{CpuMeter, GuestState, StopReason};
 use crate::{
-    Call, DescribeError, Failure, Fault, FaultKind, Host, InstanceLimits, MAX_MILLISECONDS, Observation,
-    Outcome, Reason, Request,
+    Call, DescribeError, Failure, Fault, FaultKind, GuestCall, GuestResult, Host, InstanceLimits,
+    MAX_MILLISECONDS, Observation, Outcome, Reason, Request,
 };
 
 /// The import that a fault names when the guest waits outside of the contract's imports: only WASI's polling can wait.
@@ -43,6 +44,7 @@ pub struct Instance {
     state: State,
     /// The argument of the last `reconcile`. The next call writes over it, so that it allocates nothing.
     argument: Option<types::Request>,
+    observer: InstanceObserver,
     /// Keeps the code mapped.
     _linked: Arc<LinkedCode>,
     /// Keeps the ticker alive.
@@ -74,6 +76,19 @@ impl Instance {
         host: Arc<dyn Host>,
         limits: &InstanceLimits,
     ) -> Result<Self, Fault> {
+        let observer = InstanceObserver::of(&*host);
+        let observed = observer.begin(|| GuestCall::Instantiate);
+        let created = Self::create(code, observer.wrap(host), limits, observer).await;
+        observed.end(|| GuestResult::Instantiate(created.as_ref().map(|_| ()).map_err(Fault::clone)));
+        created
+    }
+
+    async fn create(
+        code: &CompiledPlugin,
+        host: Arc<dyn Host>,
+        limits: &InstanceLimits,
+        observer: InstanceObserver,
+    ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
         let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
         let mut store = GuestState::store(shared, cpu, host, limits);
@@ -99,6 +114,7 @@ impl Instance {
             limits: limits.clone(),
             state: State::Ready,
             argument: None,
+            observer,
             _linked: linked,
             code: code.clone(),
         })
@@ -126,9 +142,15 @@ impl Instance {
     pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
         let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
         let guest = self.guest.plugin.clone();
+        let observed = self.observer.begin(|| GuestCall::Describe { config: config.to_owned() });
         let result =
-            self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await?;
-        result.map_err(|message| DescribeError::Refused(truncated(message)))
+            self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await;
+        let result: Result<String, DescribeError> = match result {
+            Ok(described) => described.map_err(|message| DescribeError::Refused(truncated(message))),
+            Err(fault) => Err(fault.into()),
+        };
+        observed.end(|| GuestResult::Describe(result.clone()));
+        result
     }
 
     /// Reconciles one object.
@@ -140,18 +162,22 @@ impl Instance {
         let request = request.into();
         let mut argument = self.argument.take().unwrap_or_else(empty_request);
         write_request(&mut argument, &request);
+        let observed = self.observer.begin(|| GuestCall::Reconcile(Arc::clone(&request)));
         let result = self
             .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
             .await;
         self.argument = Some(argument);
-        match result? {
-            Ok(types::Outcome::Done) => Ok(Outcome::Done),
-            Ok(types::Outcome::RequeueAfter(milliseconds)) => {
+        let result: Result<Outcome, Failure> = match result {
+            Ok(Ok(types::Outcome::Done)) => Ok(Outcome::Done),
+            Ok(Ok(types::Outcome::RequeueAfter(milliseconds))) => {
                 let milliseconds = milliseconds.min(MAX_MILLISECONDS);
                 Ok(Outcome::RequeueAfter(Duration::from_millis(milliseconds.into())))
             }
-            Err(failure) => Err(failure.into()),
-        }
+            Ok(Err(failure)) => Err(failure.into()),
+            Err(fault) => Err(fault.into()),
+        };
+        observed.end(|| GuestResult::Reconcile(result.clone()));
+        result
     }
 
     /// Delivers a batch of notifications of one watch, in order.
@@ -167,6 +193,7 @@ impl Instance {
         let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
         let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
         let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
+        let observed = self.observer.begin(|| GuestCall::Observe(batch.clone()));
         let result = self
             .call(Call::Observe(watch), limit, async |store| {
                 let handle = store.data_mut().handles.open_batch(batch)?;
@@ -174,8 +201,13 @@ impl Instance {
                 store.data_mut().handles.end_batch();
                 result
             })
-            .await?;
-        result.map_err(Failure::from)
+            .await;
+        let result: Result<(), Failure> = match result {
+            Ok(returned) => returned.map_err(Failure::from),
+            Err(fault) => Err(fault.into()),
+        };
+        observed.end(|| GuestResult::Observe(result.clone()));
+        result
     }
 
     /// Computes the values of the object in one of the plugin's computed indexes, sorted and without duplicates.
@@ -185,22 +217,18 @@ impl Instance {
     pub async fn index_values(&mut self, index: &str, object: &Object) -> Result<Vec<String>, Fault> {
         let Some(guest) = self.guest.index.clone() else { return Err(self.not_exported("index")) };
         let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
-        let mut values = self
+        let observed = self
+            .observer
+            .begin(|| GuestCall::IndexValues { index: index.to_owned(), object: object.clone() });
+        let values = self
             .call(Call::IndexValues(index.into()), limit, async |store| {
                 let handle = store.data_mut().open(object.clone())?;
                 guest.call_values(store, index, handle).await
             })
-            .await?;
-        values.sort_unstable();
-        values.dedup();
-        match index_values_problem(&values) {
-            None => Ok(values),
-            Some(problem) => Err(Fault::new(
-                Call::IndexValues(index.into()).name(),
-                FaultKind::IndexValues { problem },
-                Vec::new(),
-            )),
-        }
+            .await;
+        let result = values.and_then(|values| checked_index_values(index, values));
+        observed.end(|| GuestResult::IndexValues(result.clone()));
+        result
     }
 
     async fn call<T>(
@@ -237,6 +265,20 @@ impl fmt::Debug for Instance {
             .field("state", &self.state)
             .field("open_handles", &self.open_handles())
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns the index values of one object, sorted and without duplicates. Errors if they are too many or too long.
+fn checked_index_values(index: &str, mut values: Vec<String>) -> Result<Vec<String>, Fault> {
+    values.sort_unstable();
+    values.dedup();
+    match index_values_problem(&values) {
+        None => Ok(values),
+        Some(problem) => Err(Fault::new(
+            Call::IndexValues(index.into()).name(),
+            FaultKind::IndexValues { problem },
+            Vec::new(),
+        )),
     }
 }
 

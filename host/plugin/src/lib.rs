@@ -30,6 +30,7 @@ mod instance;
 mod limits;
 mod load;
 mod misuse;
+mod observed_host;
 mod pool;
 mod sandbox;
 mod stub_host;
@@ -57,5 +58,8 @@ pub use instance::Instance;
 pub use limits::{InstanceLimits, MAX_MILLISECONDS};
 pub use load::{LoadError, most_similar};
 pub use misuse::Misuse;
+pub use observed_host::{
+    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest,
+};
 pub use pool::{InstancePool, PoolStats, PooledInstance};
 pub use stub_host::StubHost;

@@ -86,6 +86,12 @@ pub enum Misuse {
     /// The plugin's host memory would exceed its limit.
     #[error("{0}")]
     HostMemory(#[from] HostMemoryExceeded),
+    /// A recording is replayed, and this is the text of a misuse in it or says that the recording has no such call.
+    #[error("{message}")]
+    Recorded {
+        /// The text.
+        message: String,
+    },
     /// The function is not available in the running call.
     #[error("{function} isn't available during {call}")]
     UnavailableInCall {

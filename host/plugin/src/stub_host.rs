@@ -1,5 +1,6 @@
 //! A host without an API server or caches, for describing, measuring and fuzzing plugins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,8 +10,8 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, IndexCursor, IndexPart, ListOptions,
-    LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, IndexCursor, IndexPart,
+    ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 /// A [`Host`] without an API server or caches, for `describe`, and for measuring and fuzzing guests.
@@ -21,6 +22,7 @@ pub struct StubHost {
     config: String,
     object: Option<Object>,
     repeatable: bool,
+    observer: Option<Arc<dyn CallObserver>>,
     lines: Mutex<Vec<String>>,
     started: Instant,
 }
@@ -36,6 +38,7 @@ impl StubHost {
             config: config.into(),
             object: None,
             repeatable: false,
+            observer: None,
             lines: Mutex::default(),
             started: Instant::now(),
         }
@@ -51,6 +54,12 @@ impl StubHost {
     #[must_use]
     pub fn repeatable(self) -> Self {
         Self { repeatable: true, ..self }
+    }
+
+    /// Reports all calls of guests to this observer.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn CallObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// Returns the lines that the plugin logged so far.
@@ -73,6 +82,10 @@ fn unavailable<T>() -> Result<T, ApiError> {
 impl Host for StubHost {
     fn config(&self) -> &str {
         &self.config
+    }
+
+    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
+        self.observer.clone()
     }
 
     fn cache_get(&self, call: &Call, _: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {

@@ -1,5 +1,6 @@
 //! The host functions that a plugin's guests can call: the [`Host`] of one version of one plugin.
 
+mod observer;
 mod origin;
 pub(crate) mod services;
 
@@ -12,9 +13,9 @@ use parking_lot::Mutex;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryKind, HttpBody,
-    HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, MetricSample,
-    Misuse, ObjectType, Patch, PluginEvent, Reason,
+    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryKind,
+    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine,
+    MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use tokio::time::Instant;
 
@@ -22,6 +23,7 @@ use crate::cache::views::{INDEX_STEP, Views};
 use crate::client::quota::LogThrottle;
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::PluginLimits;
+pub use crate::guest_host::observer::{ObservedVersion, PluginObserver};
 pub(crate) use crate::guest_host::services::GuestServices;
 use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
@@ -36,6 +38,8 @@ pub(crate) struct GuestHost {
     config: Arc<str>,
     /// `None` while the plugin describes itself or computes index values. It may only log then.
     capabilities: Option<Capabilities>,
+    /// Observes the guests' calls.
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 /// What the guests of a version may use when they reconcile or observe.
@@ -85,12 +89,19 @@ impl RateLimits {
 impl GuestHost {
     /// Creates the host functions for guests that describe the plugin or compute index values.
     pub(crate) fn for_describe(services: GuestServices, config: Arc<str>) -> Self {
-        Self { services, config, capabilities: None }
+        Self { services, config, capabilities: None, observer: None }
     }
 
     /// Creates the host functions for guests that reconcile or observe.
     pub(crate) fn new(services: GuestServices, config: Arc<str>, capabilities: Capabilities) -> Self {
-        Self { services, config, capabilities: Some(capabilities) }
+        Self { services, config, capabilities: Some(capabilities), observer: None }
+    }
+
+    /// Reports the calls of the guests, which run the code with this digest, to the observer of all plugins, if there is one.
+    pub(crate) fn observed(self, digest: &str) -> Self {
+        let version = ObservedVersion { plugin: &self.services.name, digest, config: &self.config };
+        let observer = self.services.observer.as_ref().and_then(|observer| observer.observe(&version));
+        Self { observer, ..self }
     }
 
     fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {
@@ -202,6 +213,10 @@ fn state(written: WriteOutcome) -> Result<Object, ApiError> {
 impl Host for GuestHost {
     fn config(&self) -> &str {
         &self.config
+    }
+
+    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
+        self.observer.clone()
     }
 
     fn host_memory(&self) -> HostMemory {

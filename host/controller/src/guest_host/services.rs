@@ -13,6 +13,7 @@ use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
+use crate::guest_host::PluginObserver;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
@@ -61,6 +62,8 @@ pub(crate) struct GuestServices {
     pub(crate) tracer: Tracer,
     /// The time of day and the randomness of its guests.
     pub(crate) environment: Environment,
+    /// Observes its guests.
+    pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -156,6 +159,7 @@ impl GuestServices {
             rollout: Rollout::default(),
             tracer: Tracer::default(),
             environment: Environment::default(),
+            observer: None,
             started: Instant::now(),
             name,
         }

@@ -36,7 +36,7 @@ use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::explain::lookup::Lookups;
-use crate::guest_host::GuestServices;
+use crate::guest_host::{GuestServices, PluginObserver};
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors, not_provided};
 use crate::load::LoadServices;
@@ -136,6 +136,8 @@ struct Shared {
     provided: OnceLock<ProvidedPlugins>,
     /// Records traces; unset if tracing is off.
     tracer: OnceLock<Tracer>,
+    /// Observes the guests of all plugins.
+    observer: OnceLock<Arc<dyn PluginObserver>>,
 }
 
 impl PluginHost {
@@ -184,6 +186,7 @@ impl PluginHost {
                 lookups: Lookups::default(),
                 provided: OnceLock::new(),
                 tracer: OnceLock::new(),
+                observer: OnceLock::new(),
             }),
         }
     }
@@ -196,6 +199,11 @@ impl PluginHost {
     /// Traces the reconciles of all plugins. Must be called before [`run`](Self::run); only the first call has an effect.
     pub fn set_tracer(&self, tracer: Tracer) {
         let _ = self.shared.tracer.set(tracer);
+    }
+
+    /// Reports the calls of all plugins' guests to this observer. Must be called before [`run`](Self::run); only the first call has an effect.
+    pub fn set_observer(&self, observer: Arc<dyn PluginObserver>) {
+        let _ = self.shared.observer.set(observer);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -501,6 +509,7 @@ impl PluginHost {
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
             environment,
+            observer: self.shared.observer.get().cloned(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

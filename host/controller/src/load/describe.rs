@@ -21,10 +21,10 @@ pub(super) async fn describe(
     files: &PluginFiles,
     sidecar: &Sidecar,
 ) -> Result<Descriptor, LoadProblem> {
-    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
+    let host = GuestHost::for_describe(guest.clone(), Arc::clone(config)).observed(code.digest());
     let limits = limits::effective(None, &sidecar.limits)?.instance;
     guest.log.set_limits(&limits);
-    let described = code.describe(host, &limits).await;
+    let described = code.describe(Arc::new(host), &limits).await;
     let text = described.map_err(|source| LoadProblem::from_describe(source, sidecar, &files.sidecar))?;
     let marker = engine.create_crash_marker(code.digest())?;
     let descriptor = Descriptor::parse(&text)?;

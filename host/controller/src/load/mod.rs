@@ -222,8 +222,8 @@ pub(crate) async fn load(
     let fence = Fence::default();
     let capabilities =
         capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
-    let pool =
-        InstancePool::new(code, Arc::new(GuestHost::new(guest, config, capabilities)), limits.instance);
+    let host = GuestHost::new(guest, config, capabilities).observed(code.digest());
+    let pool = InstancePool::new(code, Arc::new(host), limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
@@ -402,8 +402,8 @@ fn start_indexer(
     health: &Health,
 ) -> Option<Indexer> {
     descriptor.computed_indexes().next()?;
-    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(config)));
-    let instances = InstancePool::new(code.clone(), host, limits.instance.clone());
+    let host = GuestHost::for_describe(guest.clone(), Arc::clone(config)).observed(code.digest());
+    let instances = InstancePool::new(code.clone(), Arc::new(host), limits.instance.clone());
     Some(Indexer::start(instances, guest.clone(), health.clone()))
 }
 
