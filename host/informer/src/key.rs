@@ -4,10 +4,6 @@ use std::fmt;
 
 use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, StaticScope, Transform};
 
-/// The hasher for object keys. Keys are hashed several times for each event, so it has to be fast. Its seed is random for
-/// each process, so a user who can only choose object names cannot provoke collisions.
-pub(crate) type FastHash = foldhash::fast::RandomState;
-
 /// What a shared informer watches. Subscribers with equal keys share one reflector and one cache.
 ///
 /// ```

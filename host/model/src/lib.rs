@@ -39,6 +39,10 @@
 //! [`Object::decode`] turns an object into a Rust type of its kind. With the feature `kube`, `ResourceType::of::<Pod>()` returns the resource of
 //! a type. A binary selects the version of the Kubernetes API with a feature of `k8s-openapi`; the feature `latest` selects the newest one.
 //!
+//! # How do I make a simulation repeatable?
+//!
+//! The maps of [`hash`] have an order that follows from a seed, if the program sets one.
+//!
 //! # What does the crate depend on?
 //!
 //! It does no I/O, and without the feature `kube` it depends on neither tokio, kube nor wasmtime. The crates whose types are part of this crate's
@@ -50,6 +54,7 @@
 pub struct ReadmeExamples;
 
 mod delta;
+pub mod hash;
 mod json_path;
 mod key;
 pub mod names;

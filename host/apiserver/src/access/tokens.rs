@@ -1,10 +1,10 @@
 //! The tokens that the server issued to service accounts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use pilothouse_model::hash::HashMap;
 
 use crate::storage::{Storage, Table};
 use crate::user::User;

@@ -1,9 +1,9 @@
 //! Keeps the compiled configurations consistent with the stored objects.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
 use super::policy::{Binding, Policy};

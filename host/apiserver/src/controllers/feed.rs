@@ -1,6 +1,6 @@
 //! The changes of all tables, for the controllers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Change;
@@ -17,7 +17,7 @@ const BATCH_SIZE: usize = 1024;
 /// longer contains are reported as deleted. The objects of a deleted CRD are reported as deleted, too.
 #[derive(Default)]
 pub(super) struct Feed {
-    tables: HashMap<TableName, Position>,
+    tables: BTreeMap<TableName, Position>,
 }
 
 struct Position {
@@ -26,7 +26,7 @@ struct Position {
     table: Arc<Table>,
     /// The revision up to which changes were read; `None` before the first list.
     revision: Option<u64>,
-    known: HashMap<Key, Arc<StoredObject>>,
+    known: BTreeMap<Key, Arc<StoredObject>>,
 }
 
 type Key = (Box<str>, Box<str>);
@@ -78,7 +78,7 @@ impl Position {
             endpoint: Arc::clone(endpoint),
             table: Arc::clone(&endpoint.resource.table),
             revision: None,
-            known: HashMap::new(),
+            known: BTreeMap::new(),
         }
     }
 

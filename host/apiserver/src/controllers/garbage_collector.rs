@@ -3,7 +3,7 @@
 //! Owners are identified by UID. A reference to an owner whose kind is served but that does not exist under that UID is
 //! dangling, and an object with only dangling references is deleted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -25,10 +25,10 @@ type Uid = Box<str>;
 /// The graph of owners and dependents.
 #[derive(Default)]
 pub(super) struct GarbageCollector {
-    nodes: HashMap<Uid, Node>,
-    dependents: HashMap<Uid, HashSet<Uid>>,
+    nodes: BTreeMap<Uid, Node>,
+    dependents: BTreeMap<Uid, BTreeSet<Uid>>,
     /// Deleted owners that still have dependents. Their kind may not be served any more.
-    absent: HashSet<Uid>,
+    absent: BTreeSet<Uid>,
     queue: Queue<Uid>,
     /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,

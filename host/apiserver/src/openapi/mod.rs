@@ -13,11 +13,11 @@ mod v3;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value, json};
 
 /// A resource of a group and version, as OpenAPI documents describe it.

@@ -1,7 +1,8 @@
 //! The table of built-in kinds.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use pilothouse_model::hash::HashMap;
 
 use super::{Conversion, Endpoint, Names, Resource, ScalePaths, Strategy};
 use crate::schema::Schema;
@@ -228,7 +229,7 @@ const ROWS: &[Row] = &[
 
 /// Creates the endpoints of all built-in kinds.
 pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
-    let mut resources = HashMap::new();
+    let mut resources = HashMap::default();
     let mut endpoints: Vec<Endpoint> = ROWS
         .iter()
         .map(|row| {

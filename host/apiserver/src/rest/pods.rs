@@ -1,8 +1,7 @@
 //! Pods: the subresources that need a running container, and the changes that an update may make, after
 //! `ValidatePodUpdate` in `k8s.io/kubernetes/pkg/apis/core/validation`.
 
-use std::collections::{HashMap, HashSet};
-
+use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::strategy::qos_class;

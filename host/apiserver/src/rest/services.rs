@@ -1,10 +1,10 @@
 //! Services: the allocation of cluster IPs and node ports, with the messages of
 //! `k8s.io/kubernetes/pkg/registry/core/service`.
 
-use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
+use pilothouse_model::hash::HashSet;
 use serde_json::{Value, json};
 
 use crate::identifiers::Identifiers;

@@ -1,9 +1,9 @@
 //! The schemas of the built-in kinds, generated from the types of `k8s-openapi`.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
+use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value};
 
 use super::Schema;

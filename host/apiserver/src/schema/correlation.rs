@@ -1,8 +1,7 @@
 //! Correlates the items of a list with those of its old value, like Kubernetes' `CorrelatedObject`
 //! (`k8s.io/apiserver/pkg/cel/common`).
 
-use std::collections::HashMap;
-
+use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
 use super::node::ListType;
@@ -18,9 +17,9 @@ pub(super) struct OldItems<'a> {
 impl<'a> OldItems<'a> {
     /// Reads the items of `old`, the list's old value.
     pub(super) fn new(list_type: &'a ListType, old: Option<&'a Value>) -> Self {
-        let ListType::Map(keys) = list_type else { return Self { keys: &[], by_key: HashMap::new() } };
+        let ListType::Map(keys) = list_type else { return Self { keys: &[], by_key: HashMap::default() } };
         let items = old.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let mut by_key = HashMap::with_capacity(items.len());
+        let mut by_key = HashMap::with_capacity_and_hasher(items.len(), Default::default());
         for (index, item) in items.iter().enumerate() {
             by_key.entry(key_fields(item, keys)).or_insert((index, item));
         }

@@ -1,8 +1,8 @@
 //! Defaulting: `default` in the schemas of custom resources, and Kubernetes' defaults of the built-in kinds.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::node::{Node, SchemaRef};
@@ -156,7 +156,7 @@ pub(crate) fn default_of(schema: SchemaRef<'_>, name: &str) -> Option<Value> {
 fn table() -> &'static HashMap<&'static str, Vec<(&'static str, Value)>> {
     static TABLE: OnceLock<HashMap<&'static str, Vec<(&'static str, Value)>>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table: HashMap<_, Vec<_>> = HashMap::new();
+        let mut table: HashMap<_, Vec<_>> = HashMap::default();
         for line in include_str!("defaults.txt").lines().filter(|line| !line.starts_with('#')) {
             let mut columns = line.splitn(3, ' ');
             if let (Some(definition), Some(name), Some(json)) =

@@ -1,7 +1,8 @@
 //! The nodes of a schema. They are stored in an arena, since schemas may be recursive (`JSONSchemaProps` is).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
+use pilothouse_model::hash::HashSet;
 use regex::Regex;
 use serde_json::Value;
 

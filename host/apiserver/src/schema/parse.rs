@@ -1,7 +1,6 @@
 //! Parses JSON schemas (OpenAPI v3, of CRDs and of built-in types) into nodes.
 
-use std::collections::HashMap;
-
+use pilothouse_model::hash::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
@@ -25,7 +24,7 @@ impl<'a> Parser<'a> {
         Self {
             arena: Arena::default(),
             definitions: None,
-            named: HashMap::new(),
+            named: HashMap::default(),
             patterns: Patterns::default(),
         }
     }

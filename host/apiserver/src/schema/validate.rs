@@ -1,7 +1,6 @@
 //! Validation of objects against their schema, with the messages of kube-apiserver's OpenAPI validation.
 
-use std::collections::{HashMap, HashSet};
-
+use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::correlation::{OldItems, key_fields};
@@ -343,7 +342,8 @@ impl Validator {
                 items.iter().map(|item| key_fields(item, keys)).collect()
             }
         };
-        let mut counts: HashMap<&Value, usize> = HashMap::with_capacity(identities.len());
+        let mut counts: HashMap<&Value, usize> =
+            HashMap::with_capacity_and_hasher(identities.len(), Default::default());
         for (index, identity) in identities.iter().enumerate() {
             let count = counts.entry(identity).or_default();
             *count += 1;

@@ -3,10 +3,11 @@
 //!
 //! The values are charged to the plugin's [`HostMemory`] while they are stored.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use parking_lot::RwLock;
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 
@@ -41,7 +42,7 @@ struct Entry {
 impl ComputedIndexes {
     pub(crate) fn new(names: Vec<String>, memory: HostMemory) -> Self {
         let by_value = names.iter().map(|_| BTreeMap::new()).collect();
-        Self { names, contents: RwLock::new(Contents { objects: HashMap::new(), by_value }), memory }
+        Self { names, contents: RwLock::new(Contents { objects: HashMap::default(), by_value }), memory }
     }
 
     /// The names of the indexes.

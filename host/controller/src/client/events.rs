@@ -3,7 +3,6 @@
 //! Equal events become one Event with a growing series, as with client-go's recorder: a plugin that complains
 //! at every reconcile makes one object and not thousands.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use http::Method;
 use jiff::Timestamp;
 use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_model::Object;
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::names::path_segment;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl EventRecorder {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         tokio::spawn(async move {
             let mut writer =
-                EventWriter { server, instance, logs, clock, receiver, recorded: HashMap::new() };
+                EventWriter { server, instance, logs, clock, receiver, recorded: HashMap::default() };
             let report = |panic: &TaskPanic| tracing::error!("the recorder of Events {panic}");
             supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
         });

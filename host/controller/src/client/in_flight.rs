@@ -3,13 +3,13 @@
 //! A key is released only once all its requests have ended. A worker that finishes the key, or is cancelled,
 //! leaves it here, and the last request releases it. The worker does not wait.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
+use pilothouse_model::hash::HashMap;
 use pilothouse_plugin::HostMemoryCharge;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -4,13 +4,13 @@ mod observer;
 mod origin;
 pub(crate) mod services;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use pilothouse_informer::Priority;
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryKind,

@@ -1,7 +1,8 @@
 //! The requests of operators about single plugins.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use pilothouse_model::hash::HashMap;
 
 use super::PluginHost;
 use crate::explain::Explanation;
@@ -116,7 +117,7 @@ fn unknown(plugin: &str) -> ControlError {
 /// Returns the last failure in the log at each key, by watch and key, without the time of the next try: the log leaves out most repeats, and the
 /// queue knows it.
 fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
-    let mut errors = HashMap::new();
+    let mut errors = HashMap::default();
     for line in lines.iter().filter(|line| line.message.starts_with("failed")) {
         // The host's fields are the last of these names: a guest can only add fields before them.
         let field = |name: &str| {

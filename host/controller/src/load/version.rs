@@ -1,6 +1,5 @@
 //! One version of a plugin: its code and all that it needs to run.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_informer::condition::Condition;
 use pilothouse_informer::{InformerKey, InformerPhase, Subscription};
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::InstancePool;
 
@@ -180,7 +180,7 @@ impl WatchSubscription {
         let mut taken = self.taken.lock();
         let held = taken.get_or_insert_default();
         held.extend(waiting);
-        let mut present = HashSet::new();
+        let mut present = HashSet::default();
         for notification in &*held {
             match notification {
                 Notification::Deleted { last, .. } => drop(present.remove(last.key())),

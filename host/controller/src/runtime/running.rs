@@ -87,7 +87,7 @@ impl From<Arc<Version>> for RunningVersions {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
+    use pilothouse_model::hash::{HashMap, HashSet};
     use std::sync::OnceLock;
 
     use futures::FutureExt;
@@ -185,7 +185,7 @@ mod tests {
             let guest = guest();
             let version = Arc::new(Version::for_test(pool.clone(), Arc::default()));
             let running = Arc::new(RwLock::new(version.into()));
-            Self { guest, pool, running, working: Vec::new(), last: HashMap::new() }
+            Self { guest, pool, running, working: Vec::new(), last: HashMap::default() }
         }
 
         fn version(&self) -> Arc<Version> {
@@ -234,7 +234,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
             runtime.expect("a runtime").block_on(async move {
                 let mut plugin = Plugin::new(pool);
-                let mut changed = HashSet::new();
+                let mut changed = HashSet::default();
                 for event in events {
                     match event {
                         Event::Change(number, name) => {

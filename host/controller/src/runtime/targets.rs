@@ -1,8 +1,7 @@
 //! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for look-ups in
 //! the cache of the target watch, which the caller passes in.
 
-use std::collections::HashSet;
-
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
 
 /// A trigger, with its paths parsed.

@@ -1,9 +1,9 @@
 //! The workers of one plugin: as many tasks as its sidecar says. Lowering their number waits for none of them: a surplus worker ends by
 //! itself once it is done with its current key.
 
-use std::collections::HashMap;
 use std::future::{Future, pending};
 
+use pilothouse_model::hash::HashMap;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
@@ -23,7 +23,7 @@ pub(super) struct Workers {
 
 impl Default for Workers {
     fn default() -> Self {
-        Self { tasks: JoinSet::new(), numbers: HashMap::new(), desired: watch::Sender::new(0) }
+        Self { tasks: JoinSet::new(), numbers: HashMap::default(), desired: watch::Sender::new(0) }
     }
 }
 

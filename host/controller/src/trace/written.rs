@@ -1,11 +1,11 @@
 //! The spans of the latest writes, by the version of the object that each has produced.
 
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
+use pilothouse_model::hash::{HashMap, HashState};
 
 use super::decision::Decision;
 use super::ids::SpanContext;
@@ -27,7 +27,7 @@ pub(super) struct WriteSpan {
 /// The spans of the latest writes of all plugins.
 #[derive(Default)]
 pub(super) struct WrittenVersions {
-    hasher: RandomState,
+    hasher: HashState,
     log: Mutex<Log>,
 }
 

@@ -40,11 +40,10 @@
 //! item keeps the position of its first item. So no key is delayed by the changes of others. The state after some of the items
 //! of a merging queue may be one that never existed; the state after all of them is correct.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use pilothouse_model::ObjectKey;
-
-use crate::key::FastHash;
+use pilothouse_model::hash::HashMap;
 
 /// The most items that are searched for a key.
 const MAX_SEARCHED: usize = 32;
@@ -86,7 +85,7 @@ pub(crate) struct CoalescingQueue<T> {
     exact_start: u64,
     merging: bool,
     merged: BTreeMap<u64, Merged<T>>,
-    positions: HashMap<ObjectKey, u64, FastHash>,
+    positions: HashMap<ObjectKey, u64>,
     next_position: u64,
     len: usize,
     /// Items merged away since the last [`take_merged`](CoalescingQueue::take_merged).

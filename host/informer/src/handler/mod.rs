@@ -1,6 +1,6 @@
 //! Handlers that may fail: a failed batch is redelivered, and the object whose notification breaks the handler is parked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -51,9 +51,9 @@ const MAX_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
 pub struct Redelivery {
     pending: VecDeque<Delivery>,
     /// The parked objects, with the resource version at which the handler failed.
-    parked: HashMap<ObjectKey, String>,
+    parked: BTreeMap<ObjectKey, String>,
     /// The deletions at which the handler failed. Their objects are in `parked`, too.
-    deletions: HashMap<ObjectKey, Notification>,
+    deletions: BTreeMap<ObjectKey, Notification>,
     /// Rounds of redelivered deletions since no deletion was parked.
     deletion_retries: u32,
 }
@@ -166,7 +166,7 @@ impl Redelivery {
     /// Queues the parked deletions for delivery again.
     pub fn retry_deletions(&mut self) {
         self.deletion_retries = if self.deletions.is_empty() { 0 } else { self.deletion_retries + 1 };
-        for (key, deletion) in self.deletions.drain() {
+        for (key, deletion) in std::mem::take(&mut self.deletions) {
             self.parked.remove(&key);
             self.pending.push_back(Delivery { batch: vec![deletion], failures: 0 });
         }

@@ -1,12 +1,10 @@
 //! The states of the reflector, and the data that belongs to each.
 
-use std::collections::HashMap;
-
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use crate::decode::ListPage;
-use crate::key::FastHash;
 use crate::list_watch::ListParams;
 
 /// The reflector's state.
@@ -77,7 +75,7 @@ pub(super) struct InitialEvents {
     /// `None` for objects that were deleted again.
     pub(super) items: Vec<Option<Object>>,
     /// The index of each object in `items`.
-    pub(super) positions: HashMap<ObjectKey, usize, FastHash>,
+    pub(super) positions: HashMap<ObjectKey, usize>,
 }
 
 /// The progress of a watch.

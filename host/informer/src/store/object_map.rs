@@ -5,21 +5,21 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use pilothouse_model::hash::HashState;
 use pilothouse_model::{ObjectKey, prefetch};
 
 use super::StoredObject;
-use crate::key::FastHash;
 
 /// A hash map of stored objects, keyed by their own object keys.
 #[derive(Clone, Default)]
 pub(crate) struct ObjectMap {
     table: HashTable<StoredObject>,
-    hasher: FastHash,
+    hasher: HashState,
 }
 
 impl ObjectMap {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { table: HashTable::with_capacity(capacity), hasher: FastHash::default() }
+        Self { table: HashTable::with_capacity(capacity), hasher: HashState::default() }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,9 +1,10 @@
 //! The state behind the store's lock: objects, their order and the indexes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 

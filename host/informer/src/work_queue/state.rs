@@ -1,14 +1,14 @@
 //! The queue's state, without waiting: the caller passes the current time to every method.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_model::hash::HashMap;
 use tokio::time::Instant;
 
 use super::{KeyPayload, KeyState, KeyStatus, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
-use crate::key::FastHash;
 
 /// The table is shrunk once the keys of a large list are gone, but not below this number of entries.
 const MIN_SHRINK_ENTRIES: usize = 32;
@@ -70,7 +70,7 @@ pub(super) struct PoppedItem<K, N> {
 
 /// The state behind the queue's lock.
 pub(super) struct State<K, N> {
-    entries: HashMap<K, Entry<N>, FastHash>,
+    entries: HashMap<K, Entry<N>>,
     /// Ready keys in order of arrival, one map for each priority.
     ready: [BTreeMap<u64, K>; 2],
     delayed: BTreeMap<(Instant, u64), K>,
@@ -342,7 +342,9 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
             let priority = entry.delayed.map_or(Priority::Normal, |delayed| delayed.priority);
             items.push(PendingItem::new(key, priority, at.saturating_duration_since(now), entry.failures));
         }
-        for (key, entry) in self.entries.iter().filter(|(_, entry)| entry.held_since.is_some()) {
+        let mut held: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some()).collect();
+        held.sort_by_key(|(_, entry)| entry.held_since);
+        for (key, entry) in held {
             let priority = entry.dirty.map_or(Priority::Normal, |(_, priority)| priority);
             items.push(PendingItem::new(key, priority, Duration::ZERO, entry.failures));
         }
@@ -364,7 +366,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
     pub(super) fn discard(&mut self) -> DiscardedEntries<K, N> {
         let held = |entry: &Entry<N>| Entry { held_since: entry.held_since, ..Entry::new() };
         let held_entries = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
-        let held_entries: HashMap<K, Entry<N>, FastHash> =
+        let held_entries: HashMap<K, Entry<N>> =
             held_entries.map(|(key, entry)| (key.clone(), held(entry))).collect();
         DiscardedEntries {
             _entries: std::mem::replace(&mut self.entries, held_entries),
@@ -470,7 +472,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
 
 /// The entries that [`State::discard`] removed.
 pub(super) struct DiscardedEntries<K, N> {
-    _entries: HashMap<K, Entry<N>, FastHash>,
+    _entries: HashMap<K, Entry<N>>,
     _ready: [BTreeMap<u64, K>; 2],
     _delayed: BTreeMap<(Instant, u64), K>,
 }

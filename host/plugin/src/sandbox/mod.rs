@@ -7,10 +7,10 @@ mod http;
 mod memory;
 mod wasi;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use pilothouse_model::Object;
+use pilothouse_model::hash::HashSet;
 use thiserror::Error;
 use wasmtime::Store;
 use wasmtime::component::{Resource, ResourceTable};
@@ -93,7 +93,7 @@ impl GuestState {
             stack: engine.options.compiler.guest_stack(),
             message_size: limits.message_size,
             object_size: limits.object_size,
-            refused_metrics: HashSet::new(),
+            refused_metrics: HashSet::default(),
             wasi_table,
         };
         let mut store = Store::new(&engine.wasmtime, state);

@@ -1,9 +1,9 @@
 //! The RBAC policy: the roles and bindings of a cluster, and what they allow.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
 use super::attributes::{Attributes, RequestKind};

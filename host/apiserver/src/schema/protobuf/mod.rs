@@ -5,11 +5,11 @@
 
 mod wire;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
+use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value};
 use thiserror::Error;
 use wire::{WireValue, fields};

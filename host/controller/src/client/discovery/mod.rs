@@ -4,13 +4,13 @@ mod served;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::names::is_dns_subdomain;
 use pilothouse_model::{GroupVersionKind, ResourceType};
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! The resources that one API version serves, from the server's resource list, and a cache of such lists.
 //! Pure.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::names::{is_dns_1035_label, is_dns_subdomain, is_kind};
 use pilothouse_model::{GroupVersionKind, ResourceType};
 use serde::Deserialize;
@@ -179,7 +179,7 @@ impl ListCache {
     pub(super) fn insert(&mut self, api_version: String, served: Arc<ServedResources>, now: Instant) {
         self.lists.insert(api_version, CachedList { served, fetched: now, used: now });
         while self.lists.len() > 1 && self.size() > MAX_CACHED {
-            let oldest = self.lists.iter().min_by_key(|(_, entry)| entry.used);
+            let oldest = self.lists.iter().min_by_key(|(name, entry)| (entry.used, *name));
             let Some(oldest) = oldest.map(|(api_version, _)| api_version.clone()) else { return };
             self.lists.remove(&oldest);
         }

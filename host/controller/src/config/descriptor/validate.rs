@@ -1,7 +1,6 @@
 //! Checks what the schema of a descriptor cannot express: references, names, selectors.
 
-use std::collections::HashSet;
-
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::names::{is_dns_1035_label, is_dns_label, is_dns_subdomain};
 use pilothouse_model::{FieldSelector, GroupVersionKind, JsonPath, LabelSelector, TypeNameError};
 
@@ -25,7 +24,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
     if descriptor.watches.is_empty() {
         return Err(DescriptorError::invalid("watches", "nothing is watched", "declare at least one watch"));
     }
-    let mut names = HashSet::new();
+    let mut names = HashSet::default();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let path = format!("watches[{position}]");
         if !names.insert(watch.name.as_str()) {
@@ -104,7 +103,7 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
     if let Err(error) = Predicate::compile(&watch.predicate) {
         return invalid("predicate", error.to_string(), "write a CEL expression over object, old and event");
     }
-    let mut indexes = HashSet::new();
+    let mut indexes = HashSet::default();
     for (position, index) in watch.indexes.iter().enumerate() {
         if !indexes.insert(index.name.as_str()) {
             let problem = format!("there are two indexes called {:?}", index.name);

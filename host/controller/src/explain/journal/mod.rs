@@ -11,11 +11,12 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use pilothouse_model::hash::HashState;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ pub(crate) struct Journal(Arc<Table>);
 
 struct Table {
     pages: [OnceLock<Box<Page>>; PAGES],
-    hasher: RandomState,
+    hasher: HashState,
     memory: HostMemory,
     /// The time to which the times of records are relative.
     began: Instant,
@@ -81,7 +82,7 @@ impl Journal {
     pub(crate) fn new(memory: &HostMemory, clock: WallClock) -> Self {
         Self(Arc::new(Table {
             pages: std::array::from_fn(|_| OnceLock::new()),
-            hasher: RandomState::new(),
+            hasher: HashState::default(),
             memory: memory.clone(),
             began: Instant::now(),
             began_at: clock.now(),

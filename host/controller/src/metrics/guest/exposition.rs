@@ -1,7 +1,9 @@
 //! A strict reader of the OpenMetrics text, for tests: it refuses what Prometheus' readers refuse.
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+use pilothouse_model::hash::HashSet;
 
 /// A sample line, taken apart.
 struct Sample {
@@ -23,7 +25,7 @@ struct Family {
 pub(super) fn read(text: &str) -> Result<usize, String> {
     let text = text.strip_suffix("# EOF\n").ok_or("it does not end with # EOF")?;
     let mut families: Vec<Family> = Vec::new();
-    let mut series = HashSet::new();
+    let mut series = HashSet::default();
     for line in text.split_terminator('\n') {
         let wrong = |problem: &str| format!("{problem}: {line}");
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -46,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<usize, String> {
         }
         family.samples.push(sample);
     }
-    let mut names = HashSet::new();
+    let mut names = HashSet::default();
     for family in &families {
         for ending in endings(&family.kind).iter().chain(&[""]).collect::<HashSet<_>>() {
             if !names.insert(format!("{}{ending}", family.name)) {

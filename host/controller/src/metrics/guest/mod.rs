@@ -4,11 +4,12 @@
 //! bounded per plugin (`limits.metricSeries`): new series beyond the limit are refused, and existing ones continue. Names must be
 //! valid within one scrape: a single invalid line would make Prometheus drop the metrics of all plugins and of the host.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pilothouse_model::hash::HashMap;
 use pilothouse_plugin::{MetricKind, MetricSample};
 
 use crate::name::PluginName;

@@ -1,9 +1,10 @@
 //! Transfers work from the old version to the new one, so that a swap loses nothing with the subscriptions that it drops: notifications
 //! that wait in them, objects that only they covered, and keys that are queued under a target watch that was renamed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Notification, ObjectKey, ResourceType};
 use pilothouse_plugin::LogLevel;
 use tokio::time::Instant;
@@ -103,7 +104,7 @@ fn successors<'a>(new: &'a Version, dropped: &WatchRoute) -> Vec<&'a WatchRoute>
     if chosen.is_empty() {
         chosen = same;
     }
-    let mut names = HashSet::new();
+    let mut names = HashSet::default();
     chosen.retain(|route| names.insert(Arc::clone(&route.watch)));
     chosen
 }

@@ -1,12 +1,12 @@
 //! Which plugin wrote which version of an object: the latest writes of all plugins of the host.
 
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
+use pilothouse_model::hash::{HashMap, HashState};
 
 use crate::client::WriteOutcome;
 
@@ -21,7 +21,7 @@ pub(crate) struct Authors {
 
 #[derive(Default)]
 struct Shared {
-    hasher: RandomState,
+    hasher: HashState,
     log: Mutex<Log>,
 }
 

@@ -10,13 +10,13 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
+use pilothouse_model::hash::HashMap;
 use pilothouse_plugin::{HostMemory, Reason};
 use tokio::time::Instant;
 

@@ -1,8 +1,8 @@
 //! What a plugin's observers have received, passed from one observer to the next.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 

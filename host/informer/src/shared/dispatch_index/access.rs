@@ -3,10 +3,9 @@
 //! A condition that is not false for a change has at least one of its keys among the change's facts. So the groups under a change's
 //! facts are all that have to be evaluated.
 
-use std::collections::HashMap;
+use pilothouse_model::hash::HashMap;
 
 use crate::condition::{ChangeFacts, EventKind, FieldPath, FieldState, MetadataPart, Node};
-use crate::key::FastHash;
 
 /// The most keys of one condition. A condition with more is evaluated for every change.
 const MAX_KEYS: usize = 12;
@@ -175,7 +174,7 @@ struct FieldLists {
     path: FieldPath,
     /// The number of keys in all lists.
     len: usize,
-    equals: HashMap<String, Vec<usize>, FastHash>,
+    equals: HashMap<String, Vec<usize>>,
     present: Vec<usize>,
     missing: Vec<usize>,
     no_parent: Vec<usize>,

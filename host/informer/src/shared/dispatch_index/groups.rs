@@ -1,13 +1,12 @@
 //! Subscribers grouped by their conditions, so that each distinct condition is evaluated at most once per change. Pure.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use pilothouse_model::Notification;
+use pilothouse_model::hash::HashMap;
 
 use super::access::{Access, AccessLists};
 use crate::condition::{ChangeFacts, Condition, Verdict};
-use crate::key::FastHash;
 use crate::store::ScopeId;
 
 /// The subscribers that see the same objects, by condition.
@@ -15,7 +14,7 @@ pub(super) struct ConditionGroups<T> {
     /// `None` for the numbers in `free`.
     groups: Vec<Option<Group<T>>>,
     free: Vec<usize>,
-    by_condition: HashMap<Arc<Condition>, usize, FastHash>,
+    by_condition: HashMap<Arc<Condition>, usize>,
     lists: AccessLists,
     /// The groups to evaluate for the current change.
     candidates: Vec<usize>,

@@ -14,14 +14,14 @@ mod restrictions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use pilothouse_model::Notification;
+use pilothouse_model::hash::HashMap;
 
 use super::change::Change;
 use crate::condition::Condition;
-use crate::key::{FastHash, Restriction};
+use crate::key::Restriction;
 use crate::store::ScopeId;
 use groups::{ConditionGroups, Position};
 use restrictions::{Filing, RestrictionLists};
@@ -31,9 +31,9 @@ pub(super) struct DispatchIndex<T> {
     /// `None` for the numbers in `free`.
     classes: Vec<Option<Class<T>>>,
     free: Vec<usize>,
-    by_restriction: HashMap<Option<Restriction>, usize, FastHash>,
+    by_restriction: HashMap<Option<Restriction>, usize>,
     lists: RestrictionLists,
-    entries: HashMap<ScopeId, Entry, FastHash>,
+    entries: HashMap<ScopeId, Entry>,
     /// The condition of subscribers that receive every change.
     every_change: Arc<Condition>,
     /// The classes that the current change may concern.

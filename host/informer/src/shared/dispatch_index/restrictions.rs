@@ -1,13 +1,13 @@
 //! Finds the restrictions that may match an object, by namespace, name and labels. Pure.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use pilothouse_model::Object;
+use pilothouse_model::hash::HashMap;
 use pilothouse_model::selector::Operator;
 
 use super::access::remove_from;
-use crate::key::{FastHash, Restriction};
+use crate::key::Restriction;
 
 /// The most values of one label under which a restriction is filed.
 const MAX_VALUES: usize = 16;
@@ -34,7 +34,7 @@ pub(super) struct RestrictionLists {
     labels: Lists<String>,
 }
 
-type Lists<K, V = Vec<usize>> = HashMap<K, V, FastHash>;
+type Lists<K, V = Vec<usize>> = HashMap<K, V>;
 
 impl RestrictionLists {
     /// Files an item where the fewest others are. Returns where.

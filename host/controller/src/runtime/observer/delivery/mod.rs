@@ -1,9 +1,9 @@
 //! Tracks what an observer has received from one subscription: what comes next, and what a new instance must receive again.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use pilothouse_informer::handler::{FailureOutcome, MAX_ATTEMPTS, Redelivery};
+use pilothouse_model::hash::{HashMap, HashSet};
 use pilothouse_model::{Notification, Object, ObjectKey};
 
 /// The maximum number of notifications in a batch of a replay, the same as in a batch of a subscription.
@@ -105,7 +105,7 @@ impl DeliveryTracker {
 
     /// Replaces the update of an object that was never delivered by its addition.
     fn with_additions(&self, batch: &[Notification]) -> Vec<Notification> {
-        let mut earlier = HashSet::new();
+        let mut earlier = HashSet::default();
         let mut notifications = Vec::with_capacity(batch.len());
         for notification in batch {
             let is_new =
