@@ -9,6 +9,7 @@ pub mod http;
 pub mod plan;
 pub mod rules;
 pub mod run;
+pub mod world;
 
 pub use plan::Plan;
 pub use run::Run;

@@ -100,8 +100,8 @@ impl RequestGate {
         let (author, reconcile) = {
             let state = self.shared.lock();
             let reconcile = origin.reconcile.as_ref();
-            let reconcile = reconcile
-                .and_then(|(watch, key)| state.reconcile(&origin.plugin, watch, &key.to_string()));
+            let reconcile =
+                reconcile.and_then(|(watch, key)| state.reconcile(&origin.plugin, watch, &key.to_string()));
             (Author::Plugin(origin.plugin.to_string()), reconcile)
         };
         let (head, body) = request.into_parts();
@@ -252,7 +252,8 @@ impl WatchGate {
         state.holds.insert(resource.to_owned(), until);
         drop(state);
         let kept = ["labelSelector", "fieldSelector"];
-        let kept = kept.iter().filter_map(|name| parameter(uri, name).map(|value| format!("&{name}={value}")));
+        let kept =
+            kept.iter().filter_map(|name| parameter(uri, name).map(|value| format!("&{name}={value}")));
         let path = uri.path();
         let text = format!(
             "{path}?resourceVersion={version}&resourceVersionMatch=Exact{}",
@@ -339,7 +340,8 @@ async fn interfere(shared: &Shared, about: &ObjectRequest) {
         return;
     };
     let version = version.rsplit('/').next().unwrap_or_default();
-    let prefix = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let prefix =
+        if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let namespace =
         if about.namespace.is_empty() { String::new() } else { format!("/namespaces/{}", about.namespace) };
     let request = Request::patch(format!("{prefix}{namespace}/{plural}/{}", about.name))

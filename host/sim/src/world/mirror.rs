@@ -108,7 +108,10 @@ mod tests {
         mirror.apply(&commit("x", 8, Some(json!({"n": 2}))));
         mirror.apply(&commit("y", 9, Some(json!({}))));
         mirror.apply(&commit("y", 12, None));
-        assert_eq!(mirror.object("deployments.apps", "a", "x").map(|object| object["n"].clone()), Some(json!(2)));
+        assert_eq!(
+            mirror.object("deployments.apps", "a", "x").map(|object| object["n"].clone()),
+            Some(json!(2))
+        );
         assert!(mirror.object("deployments.apps", "a", "y").is_none());
         let before = |changes| mirror.version_before("deployments.apps", changes);
         assert_eq!((before(1), before(2), before(4), before(9)), (Some(11), Some(8), Some(4), Some(4)));

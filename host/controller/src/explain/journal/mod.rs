@@ -21,6 +21,7 @@ use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
 use tokio::time::Instant;
 
+use crate::environment::WallClock;
 use record::{DETAIL_BITS, KINDS};
 pub(crate) use record::{
     EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, WriteRecord, WriteVerb, reason_bits,
