@@ -196,6 +196,7 @@ fn count_lines(chunk: &[u8]) -> usize {
 }
 
 /// Returns the Unix time in nanoseconds.
+#[expect(clippy::disallowed_methods, reason = "events carry the time of another process")]
 pub(crate) fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }

@@ -20,6 +20,8 @@ mod delivery;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "full")]
+mod determinism;
+#[cfg(feature = "full")]
 mod documented_paths;
 #[cfg(feature = "full")]
 mod documented_tests;

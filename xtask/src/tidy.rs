@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    bench, bindings, cargo, chart, documented_paths, documented_tests, excerpts, features, monitoring,
-    vocabulary, wit,
+    bench, bindings, cargo, chart, determinism, documented_paths, documented_tests, excerpts, features,
+    monitoring, vocabulary, wit,
 };
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
@@ -63,6 +63,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let text = fs::read_to_string(root.join(file)).with_context(|| format!("read {}", file.display()))?;
         found.extend(vocabulary::problems(file, &text));
         found.extend(unsafe_code(file, &text));
+        found.extend(determinism::problems(file, &text));
     }
     for (name, allowed) in ALLOWED_DEPENDENCIES {
         let manifest = root.join("host").join(name).join("Cargo.toml");

@@ -52,7 +52,7 @@ fn retired_names(list: &'static str) -> impl Iterator<Item = RetiredName> {
 }
 
 /// Returns the line without comments and without texts that begin and end on it.
-fn without_texts(line: &str) -> String {
+pub(crate) fn without_texts(line: &str) -> String {
     let mut code = String::new();
     let mut rest = line;
     while let Some(position) = rest.find(['"', '/']) {

@@ -13,6 +13,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the only place where the server reads the system clock")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -38,6 +38,7 @@ impl Authority {
     ///
     /// # Errors
     /// If the key or the certificate cannot be generated.
+    #[expect(clippy::disallowed_methods, reason = "no simulation serves TLS")]
     pub fn new() -> Result<Self, CertificateError> {
         let mut params = params(&[])?;
         // A unique name, because clients look up an authority by name before they check the signature.
@@ -86,6 +87,7 @@ impl Authority {
 }
 
 /// Returns the parameters of a certificate for these hosts, valid from yesterday, because clocks differ.
+#[expect(clippy::disallowed_methods, reason = "no simulation serves TLS")]
 fn params(hosts: &[String]) -> Result<CertificateParams, CertificateError> {
     // The system clock, not that of a server: clients check the validity by their own clocks.
     let now = Timestamp::now();

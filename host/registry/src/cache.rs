@@ -356,6 +356,7 @@ fn create_private_file(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
 mod tests {
     use super::*;
 

@@ -217,6 +217,7 @@ pub(super) struct SyncedConsumer {
 }
 
 impl SyncedConsumer {
+    #[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
     fn start(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload) -> Result<Self> {
         let (objects, events) = (work.objects.to_string(), work.events.to_string());
         let (fixture, server) = serve(fixture, work)?;
@@ -243,6 +244,7 @@ pub(super) fn run_and_idle(fixture: &Path, consumer: &Path, mode: &[&str], work:
     measure(fixture, consumer, mode, work, true)
 }
 
+#[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
 fn measure(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload, wait_idle: bool) -> Result<Run> {
     let mut synced = SyncedConsumer::start(fixture, consumer, mode, work)?;
     let start = SystemTime::now();

@@ -241,6 +241,8 @@ impl PluginHost {
             let poll = now + POLL_INTERVAL;
             let next = directory.next_scan(now).map_or(poll, |next| next.min(poll));
             tokio::select! {
+                // After the shutdown, all branches lead to the same scan.
+                biased;
                 () = shutdown.cancelled() => {}
                 () = events.changed.notified() => {}
                 () = self.provided_changed() => {}

@@ -110,6 +110,8 @@ impl Health {
                 }
             };
             tokio::select! {
+                // Both branches lead to the same check.
+                biased;
                 _ = changed.changed() => {}
                 () = backoff_ends => {}
             }
@@ -119,6 +121,8 @@ impl Health {
     /// Waits until [`try_acquire`](Self::try_acquire) returns no permit. Cancellation safe.
     pub(crate) async fn wait_until_blocked(&self) {
         tokio::select! {
+            // Either result is the same.
+            biased;
             () = self.wait_until_backing_off() => {}
             () = self.0.access.wait_until_blocked() => {}
         }

@@ -127,6 +127,7 @@ mod tests {
             }
         };
         tokio::select! {
+            biased;
             () = guest.restart("CRDs", start) => unreachable!("it never ends"),
             () = is_applied => {}
         }

@@ -102,12 +102,14 @@ impl Dispatcher {
         }
         let Some(version) = &self.version else { return std::future::pending().await };
         let (position, batch) = tokio::select! {
-            Some(batch) = self.batches.next() => batch,
+            // The timer comes first, so that busy subscriptions cannot hold it back. It is due once in each interval.
+            biased;
             () = sleep_until(self.next_prune) => {
                 self.next_prune = Instant::now() + PRUNE_INTERVAL;
                 guest.hot_loops.forget_expired();
                 return version.views.prune_own_writes();
             }
+            Some(batch) = self.batches.next() => batch,
         };
         // The subscription has ended, because the host is shutting down: it is not polled again.
         let Some(batch) = batch else { return };

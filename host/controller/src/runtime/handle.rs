@@ -139,8 +139,9 @@ impl PluginHandle {
                 predecessor.join().await;
                 // A request that the predecessor sent may still change objects, and this task does not know which keys it belongs to.
                 tokio::select! {
-                    () = in_flight.wait_until_idle() => {}
+                    biased;
                     () = shutdown.cancelled() => {}
+                    () = in_flight.wait_until_idle() => {}
                 }
             }
             let supervisor = guest.clone();

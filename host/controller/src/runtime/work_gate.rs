@@ -22,6 +22,8 @@ impl WorkGate {
             Some(canary) => {
                 let either = async {
                     tokio::select! {
+                        // Either result is the same.
+                        biased;
                         () = self.stable.wait_until_allowed() => {}
                         () = canary.wait_until_allowed() => {}
                     }

@@ -258,14 +258,16 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
         retry_at =
             redelivery.deletion_retry_delay().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
         tokio::select! {
-            batch = subscription.next_batch() => match batch {
-                Some(batch) => redelivery.push(batch),
-                None => return,
-            },
+            // The timer comes first, so that a busy subscription cannot hold it back. It is due every five minutes at most.
+            biased;
             () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                 redelivery.retry_deletions();
                 retry_at = None;
             }
+            batch = subscription.next_batch() => match batch {
+                Some(batch) => redelivery.push(batch),
+                None => return,
+            },
         }
         while let Some(batch) = redelivery.current() {
             let error = match AssertUnwindSafe(handler.handle(batch)).catch_unwind().await {

@@ -78,6 +78,7 @@ pub struct Reflector {
 impl Reflector {
     /// Creates a reflector, which reports to `status` once it runs.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "the only random number of an informer without a seed")]
     pub fn new(
         key: &InformerKey,
         list_watch: Arc<dyn ListWatch>,

@@ -385,6 +385,8 @@ impl Informer {
             match next {
                 None => self.resyncs_changed.notified().await,
                 Some(at) => tokio::select! {
+                    // The other branch only reads the next tick again, as the loop does after a tick, too.
+                    biased;
                     () = sleep_until(at) => self.resync(at),
                     () = self.resyncs_changed.notified() => {}
                 },

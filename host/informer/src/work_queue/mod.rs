@@ -292,6 +292,8 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
             };
             match due {
                 Some(at) => tokio::select! {
+                    // Both branches lead to the same search for a key.
+                    biased;
                     () = work => {}
                     () = sleep_until(at) => {}
                 },

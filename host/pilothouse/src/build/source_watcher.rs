@@ -143,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
     fn rewriting_the_same_content_is_not_a_change() {
         let project = tempfile::tempdir().expect("a folder");
         let file = project.path().join("a.c");

@@ -31,6 +31,7 @@ const CHECK_TIME: Duration = Duration::from_secs(60);
 /// The token of a pod's service account.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
+#[expect(clippy::disallowed_methods, reason = "a bundle says when it was made, and its key is random")]
 pub(crate) async fn run(flags: Bundle) -> CommandResult {
     let mut material = Material::default();
     add_process(&mut material);

@@ -1,5 +1,10 @@
 //! The directory of the compile cache: compiled plugins that outlive the process, one file each. Only this user may write to it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files have times of the system clock, and names that no other process may choose"
+)]
+
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;

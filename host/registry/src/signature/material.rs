@@ -80,6 +80,7 @@ pub fn load_signatures(cache: &Cache, manifest: Digest) -> Vec<SignatureMaterial
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
 mod tests {
     use std::time::SystemTime;
 

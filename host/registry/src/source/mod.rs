@@ -87,6 +87,7 @@ impl PluginSource {
     ///
     /// # Errors
     /// Errors if the cache cannot be used, or if two plugins have the same name.
+    #[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
     pub fn open(
         settings: RegistrySettings,
         plugins: Vec<PluginEntry>,

@@ -64,6 +64,7 @@ const TIMEOUT: Duration = Duration::from_secs(1800);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Scenario<'_> {
+    #[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
     pub(super) fn run(&self, plugins: usize, mode: ProbeMode, work: &Workload) -> Result<Measurement> {
         let directory = self.folder.join("plugins");
         self.create_plugins(&directory, plugins, mode, work)?;

@@ -130,6 +130,7 @@ struct Work<'a> {
 }
 
 /// Runs a consumer against a server of its own. Returns also the number of watches that the server has opened.
+#[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
 fn measure(work: &Work<'_>, consumer: &Path, mode: &[&str]) -> Result<(Run, f64)> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
     let counts = ["--objects", &*objects, "--events", &*events];

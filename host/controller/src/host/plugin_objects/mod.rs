@@ -53,6 +53,7 @@ impl PluginHost {
             |panic| tracing::error!("the task that follows Plugin objects {panic}"),
         );
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => {}
             () = follow => {}
         }
@@ -107,6 +108,8 @@ impl Follower {
             }
             let changes = self.watches.iter().map(|watch| Box::pin(watch.subscription.next_batch()));
             tokio::select! {
+                // Both branches lead to the same decisions, so the timer matters only while no object changes.
+                biased;
                 (batch, ..) = select_all(changes) => if batch.is_none() { return },
                 () = sleep(INTERVAL) => {}
             }

@@ -177,7 +177,8 @@ impl Observer {
         let mut may_drop = self.may_drop_instance();
         let (position, batch) = loop {
             tokio::select! {
-                (next, _, _) = &mut next_batch => break next,
+                // What is rare comes first, so that busy subscriptions cannot hold it back. The observer is idle only without a batch.
+                biased;
                 () = self.version.dedicated_instance.wait_until_discarded() => return true,
                 () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     drop(next_batch);
@@ -185,6 +186,7 @@ impl Observer {
                     self.trackers.iter_mut().for_each(DeliveryTracker::retry_deletions);
                     return true;
                 }
+                (next, _, _) = &mut next_batch => break next,
                 () = sleep(IDLE_TIMEOUT), if may_drop => {
                     self.version.dedicated_instance.drop_idle(self.generation).await;
                     may_drop = false;

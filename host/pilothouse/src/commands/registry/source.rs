@@ -64,6 +64,7 @@ impl SourceObserver for Observer {
 ///
 /// # Errors
 /// Errors if the cache cannot be used, or if two plugins have the same name.
+#[expect(clippy::disallowed_methods, reason = "the jitter between requests to registries")]
 pub(crate) async fn start(
     settings: RegistrySettings,
     plugins: Vec<PluginEntry>,

@@ -102,6 +102,7 @@ async fn resolve(
 }
 
 /// Verifies a plugin, and downloads it by its digest. `folder` is for what is downloaded.
+#[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
 async fn download(
     client: &RegistryClient,
     reference: &Reference,

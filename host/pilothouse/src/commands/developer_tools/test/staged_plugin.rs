@@ -102,6 +102,7 @@ fn possible_sidecars(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Copies a file and makes the copy look old.
+#[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
 fn copy(from: &Path, to: &Path) -> Result<(), CommandError> {
     let copied = fs::copy(from, to).and_then(|_| File::open(to)?.set_modified(SystemTime::now() - AGE));
     copied.map_err(|error| {

@@ -1,0 +1,131 @@
+//! Sources of nondeterminism in the crates that a simulation runs: maps in random order, and `select!` in random order. Clippy refuses the others
+//! (clippy.toml).
+
+use std::path::Path;
+
+use crate::vocabulary::without_texts;
+
+/// The crates that run in a simulation.
+const SIMULATED: [&str; 5] = ["apiserver", "controller", "informer", "model", "plugin"];
+
+/// The files that may use the standard library's maps and their hasher.
+const STANDARD_MAPS_ALLOWED: [&str; 5] = [
+    // The maps of CEL are those of the library. Nothing iterates over them in their order.
+    "host/apiserver/src/admission/evaluation.rs",
+    "host/apiserver/src/schema/cel/values.rs",
+    // Defines the maps that replace them.
+    "host/model/src/hash.rs",
+    // Their keys are hashes already.
+    "host/model/src/object/parse/managed_fields.rs",
+    "host/model/src/object/parse/reference.rs",
+];
+
+/// What maps of the standard library are called.
+const STANDARD_MAPS: [&str; 4] = ["HashMap", "HashSet", "hash_map", "hash_set"];
+
+/// Returns a line for each use of a map in random order, and for each `select!` without `biased`.
+pub(crate) fn problems(file: &Path, text: &str) -> Vec<String> {
+    if !is_simulated(file) {
+        return Vec::new();
+    }
+    let lines: Vec<String> = text.lines().map(without_texts).collect();
+    let mut problems = unordered_selects(file, &lines);
+    if !STANDARD_MAPS_ALLOWED.iter().any(|allowed| Path::new(allowed) == file) {
+        problems.extend(standard_maps(file, &lines.join("\n")));
+    }
+    problems
+}
+
+fn is_simulated(file: &Path) -> bool {
+    let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
+    matches!(parts[..], ["host", name, "src", ..] if SIMULATED.contains(&name))
+}
+
+/// Returns a line for each `select!` whose first line is not `biased;`.
+fn unordered_selects(file: &Path, lines: &[String]) -> Vec<String> {
+    let is_biased = |after: &[String]| {
+        after.iter().map(|line| line.trim()).find(|line| !line.is_empty()) == Some("biased;")
+    };
+    let selects = lines.iter().enumerate().filter(|(_, line)| line.contains("select!"));
+    selects
+        .filter(|(number, _)| !is_biased(&lines[number + 1..]))
+        .map(|(number, _)| {
+            format!(
+                "{}:{}: this `select!` polls its branches in random order; make its first line `biased;`, and order the branches so that none can \
+                 hold another one back",
+                file.display(),
+                number + 1
+            )
+        })
+        .collect()
+}
+
+/// Returns a line for each name of a standard map or its hasher. The code has no comments.
+fn standard_maps(file: &Path, code: &str) -> Vec<String> {
+    let after_path =
+        code.match_indices("collections::").map(|(start, path)| (start, &code[start + path.len()..]));
+    let maps = after_path.filter_map(|(start, rest)| {
+        let names = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest.split(|char: char| !is_in_identifier(char)).next().unwrap_or_default(),
+        };
+        let found =
+            names.split(|char: char| !is_in_identifier(char)).find(|name| STANDARD_MAPS.contains(name))?;
+        Some((start, found))
+    });
+    let hashers = code.match_indices("RandomState");
+    maps.chain(hashers)
+        .map(|(start, name)| {
+            format!(
+                "{}:{}: `{name}` of the standard library has a random order; use pilothouse_model::hash, or a BTreeMap or BTreeSet",
+                file.display(),
+                code[..start].lines().count().max(1)
+            )
+        })
+        .collect()
+}
+
+fn is_in_identifier(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_problems(text: &str, expected: &[&str]) {
+        let found = problems(Path::new("host/controller/src/a.rs"), text);
+        let is_expected = found.len() == expected.len()
+            && found.iter().zip(expected).all(|(found, expected)| found.contains(expected));
+        assert!(is_expected, "{found:?}");
+        assert_eq!(problems(Path::new("host/pilothouse/src/a.rs"), text), Vec::<String>::new());
+        assert_eq!(problems(Path::new("host/controller/tests/a.rs"), text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn maps_in_random_order_are_found() {
+        assert_problems("use std::fmt;\nuse std::collections::HashMap;\n", &["a.rs:2: `HashMap`"]);
+        assert_problems("use std::collections::{\n    BTreeMap, HashSet,\n};\n", &["a.rs:1: `HashSet`"]);
+        assert_problems("fn a(a: std::collections::hash_map::Keys<u8, u8>) {}\n", &["a.rs:1: `hash_map`"]);
+        assert_problems("\nuse std::hash::RandomState;\n", &["a.rs:2: `RandomState`"]);
+    }
+
+    #[test]
+    fn ordered_maps_are_allowed() {
+        assert_problems(
+            "use std::collections::{BTreeMap, VecDeque};\nuse pilothouse_model::hash::HashMap;\n",
+            &[],
+        );
+        assert_problems("fn a(a: std::collections::BTreeMap<u8, u8>, b: HashMap<u8, u8>) {}\n", &[]);
+        assert_problems("// std::collections::HashMap\n", &[]);
+        let allowed = Path::new(STANDARD_MAPS_ALLOWED[0]);
+        assert_eq!(problems(allowed, "use std::collections::HashMap;\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn selects_in_random_order_are_found() {
+        assert_problems("let a = tokio::select! {\n    () = b => {}\n};\n", &["a.rs:1: this `select!`"]);
+        assert_problems("select! {\n    // Why.\n    biased;\n    () = b => {}\n}\n", &[]);
+        assert_problems("/// tokio::select! {\n///     () = b => {}\n/// }\n", &[]);
+    }
+}
