@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use pilothouse_apiserver::{ApiService, Commit, ResponseBody};
@@ -66,7 +67,7 @@ impl RequestGate {
         Self { shared, server }
     }
 
-    async fn exchange(self, request: Request<Body>) -> io::Result<Response<Body>> {
+    async fn exchange(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         if self.shared.lock().crash.is_some() {
             return pending().await;
         }
@@ -79,15 +80,13 @@ impl RequestGate {
     }
 
     /// Forwards a request of the host itself, such as discovery.
-    async fn of_host(self, request: Request<Body>) -> io::Result<Response<Body>> {
+    async fn of_host(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         let (response, commits) = attributed(&self.shared, self.server, request).await;
-        let mut state = self.shared.lock();
-        state.record_own_commits(commits, &Author::Host);
-        if state.crash.is_some() {
-            drop(state);
+        self.shared.lock().record_own_commits(commits, &Author::Host);
+        if self.shared.lock().crash.is_some() {
             return pending().await;
         }
-        Ok(response.map(Body::wrap_body))
+        Ok(response.map(unchanged))
     }
 
     /// Sends a request of a plugin, as far as the plan allows.
@@ -96,7 +95,7 @@ impl RequestGate {
         origin: &RequestOrigin,
         about: &ObjectRequest,
         request: Request<Body>,
-    ) -> io::Result<Response<Body>> {
+    ) -> io::Result<Response<AnswerBody>> {
         let (author, reconcile) = {
             let state = self.shared.lock();
             let reconcile = origin.reconcile.as_ref();
@@ -140,10 +139,11 @@ impl RequestGate {
         let is_answered = !treatment.lose_answer && treatment.crash_after.is_none();
         record(Some(answer), is_answered, commits);
         if let Some(index) = treatment.crash_after {
-            let mut state = self.shared.lock();
-            state.record_deviation(index);
-            state.crash(Vec::new());
-            drop(state);
+            {
+                let mut state = self.shared.lock();
+                state.record_deviation(index);
+                state.crash(Vec::new());
+            }
             self.shared.wake_driver();
             return pending().await;
         }
@@ -153,7 +153,7 @@ impl RequestGate {
         if self.shared.lock().crash.is_some() {
             return pending().await;
         }
-        Ok(Response::from_parts(head, Body::from(body.to_vec())))
+        Ok(Response::from_parts(head, whole(body)))
     }
 
     /// Counts a request of a plugin, and returns what the plan does to it.
@@ -201,14 +201,14 @@ impl WatchGate {
         Self { shared, server }
     }
 
-    async fn exchange(self, mut request: Request<Body>) -> io::Result<Response<Body>> {
+    async fn exchange(self, mut request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         if self.shared.lock().crash.is_some() {
             return pending().await;
         }
         let about = ObjectRequest::parse(request.method(), request.uri());
         let Some(about) = about.filter(|about| matches!(about.verb, "list" | "watch")) else {
             let response = forward(self.server, request).await;
-            return Ok(response.map(Body::wrap_body));
+            return Ok(response.map(unchanged));
         };
         let resource = about.resource();
         if about.verb == "watch" {
@@ -220,27 +220,32 @@ impl WatchGate {
             }
             let response = forward(self.server, request).await;
             if !response.status().is_success() {
-                return Ok(response.map(Body::wrap_body));
+                return Ok(response.map(unchanged));
             }
-            return Ok(response.map(|body| Body::wrap_body(WatchBody::new(self.shared, resource, body))));
+            return Ok(response.map(|body| WatchBody::new(self.shared, resource, body).boxed_unsync()));
         }
         self.answer_from_past(&resource, request.uri_mut());
         let response = forward(self.server, request).await;
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         if head.status.is_success() {
-            let mut state = self.shared.lock();
-            if state.crash.is_some() {
-                drop(state);
+            let list: List = serde_json::from_slice(&body).map_err(io::Error::other)?;
+            let is_delivered = {
+                let mut state = self.shared.lock();
+                let is_delivered = state.crash.is_none();
+                if is_delivered {
+                    state.forget_cached(&resource, &about.namespace);
+                    for object in list.items.unwrap_or_default() {
+                        state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
+                    }
+                }
+                is_delivered
+            };
+            if !is_delivered {
                 return pending().await;
             }
-            state.forget_cached(&resource, &about.namespace);
-            let list: List = serde_json::from_slice(&body).map_err(io::Error::other)?;
-            for object in list.items.unwrap_or_default() {
-                state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
-            }
         }
-        Ok(Response::from_parts(head, Body::from(body.to_vec())))
+        Ok(Response::from_parts(head, whole(body)))
     }
 
     /// Changes a list so that it is answered from the past, if the plan wants that for the resource.
@@ -268,9 +273,9 @@ impl WatchGate {
 macro_rules! serve_by_exchange {
     ($gate:ty) => {
         impl Service<Request<Body>> for $gate {
-            type Response = Response<Body>;
+            type Response = Response<AnswerBody>;
             type Error = io::Error;
-            type Future = BoxFuture<'static, io::Result<Response<Body>>>;
+            type Future = BoxFuture<'static, io::Result<Response<AnswerBody>>>;
 
             fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
@@ -285,6 +290,19 @@ macro_rules! serve_by_exchange {
 
 serve_by_exchange!(RequestGate);
 serve_by_exchange!(WatchGate);
+
+/// The body of an answer.
+type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Returns a body of these bytes.
+fn whole(bytes: Bytes) -> AnswerBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Returns a body of the server as it is.
+fn unchanged(body: ResponseBody) -> AnswerBody {
+    body.map_err(|never| match never {}).boxed_unsync()
+}
 
 /// A list, as far as it is recorded.
 #[derive(Deserialize)]
@@ -375,7 +393,7 @@ pub(super) fn answer(status: StatusCode, body: &Bytes) -> Answer {
 }
 
 /// Returns the answer to a request that is refused with this code.
-fn refusal(code: u16) -> (Response<Body>, Answer) {
+fn refusal(code: u16) -> (Response<AnswerBody>, Answer) {
     let reason = match code {
         401 => "Unauthorized",
         403 => "Forbidden",
@@ -392,15 +410,15 @@ fn refusal(code: u16) -> (Response<Body>, Answer) {
 }
 
 /// Returns the answer to a watch whose history is gone, so that the host lists again.
-fn expired() -> Response<Body> {
+fn expired() -> Response<AnswerBody> {
     status_response(410, "Expired", "too old resource version")
 }
 
-fn status_response(code: u16, reason: &str, message: &str) -> Response<Body> {
+fn status_response(code: u16, reason: &str, message: &str) -> Response<AnswerBody> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
     });
-    let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+    let mut response = Response::new(whole(body.to_string().into()));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
         .headers_mut()

@@ -39,7 +39,7 @@ use state::Shared;
 /// The controllers that run by default: those that every cluster has, whatever its nodes do.
 const DEFAULT_CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
 /// How many instructions one call of a guest may execute.
-const CALL_FUEL: u64 = 2_000_000_000;
+const CALL_FUEL: u64 = 200_000_000;
 /// The author of the objects that exist from the start.
 const SETUP: &str = "setup";
 /// The resource version before the first write of a run.

@@ -111,6 +111,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    const NONE: [usize; 0] = [];
+
     fn schedule(moments: Vec<Moment>) -> Schedule {
         Schedule::new(moments.into_iter().map(|at| Deviation { at, fault: Fault::Reload }).collect())
     }
@@ -119,15 +121,15 @@ mod tests {
     fn occurrences_are_counted_for_each_verb_and_resource() {
         let second = Moment::Request { verb: "create".into(), resource: "pods".into(), occurrence: 2 };
         let mut schedule = schedule(vec![second, Moment::Event { resource: "pods".into(), occurrence: 1 }]);
-        assert_eq!(schedule.on_request("create", "pods"), []);
-        assert_eq!(schedule.on_request("delete", "pods"), []);
-        assert_eq!(schedule.on_request("create", "pods/status"), []);
+        assert_eq!(schedule.on_request("create", "pods"), NONE);
+        assert_eq!(schedule.on_request("delete", "pods"), NONE);
+        assert_eq!(schedule.on_request("create", "pods/status"), NONE);
         assert_eq!(schedule.skipped(), [0, 1]);
         assert_eq!(schedule.on_request("create", "pods"), [0]);
-        assert_eq!(schedule.on_event("services"), []);
+        assert_eq!(schedule.on_event("services"), NONE);
         assert_eq!(schedule.on_event("pods"), [1]);
         assert!(schedule.is_over());
-        assert_eq!(schedule.on_event("pods"), [], "each takes effect once");
+        assert_eq!(schedule.on_event("pods"), NONE, "each takes effect once");
     }
 
     #[test]
@@ -135,12 +137,12 @@ mod tests {
         let step = Moment::Step { actor: "user".into(), step: 2 };
         let mut schedule = schedule(vec![Moment::Time(500), Moment::Rest { occurrence: 2 }, step]);
         assert_eq!(schedule.next_time(), Some(500));
-        assert_eq!(schedule.on_time(499), []);
+        assert_eq!(schedule.on_time(499), NONE);
         assert_eq!(schedule.on_time(700), [0]);
         assert_eq!(schedule.next_time(), None);
         assert_eq!(schedule.on_rest(), (1, vec![]));
         assert_eq!(schedule.on_rest(), (2, vec![1]));
-        assert_eq!(schedule.on_step("user", 1), []);
+        assert_eq!(schedule.on_step("user", 1), NONE);
         assert_eq!(schedule.on_step("user", 2), [2]);
         schedule.skip(2);
         assert_eq!(schedule.skipped(), [2]);
