@@ -40,7 +40,8 @@ pub struct InformerOptions {
     /// The runtime that informers run on; `None` means the runtime of the first subscriber. On a single-threaded runtime, a
     /// connection and its informer take turns without waking another thread for each chunk.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// Seed of the jitter, so that a test or a replay is repeatable. `None` draws a random one.
+    /// Seed of the jitter, so that a test or a replay is repeatable. Informers of different resources draw different numbers from it. `None` draws a
+    /// random one.
     pub seed: Option<u64>,
 }
 

@@ -15,6 +15,7 @@ mod abi;
 mod api_error;
 mod artifact;
 mod bindings;
+pub mod blocking;
 mod call;
 mod compile;
 mod compiled_plugin;

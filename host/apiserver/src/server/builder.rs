@@ -204,3 +204,19 @@ impl std::fmt::Debug for ApiServerBuilder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_with_equal_seeds_create_objects_with_equal_uids() {
+        let uid = |builder: ApiServerBuilder| {
+            let namespace = builder.build().inner.state.namespaces.get("", "default").expect("it exists");
+            namespace.uid.clone()
+        };
+        let seeded = || uid(ApiServer::builder().seed(7));
+        assert_eq!(seeded(), seeded());
+        assert_ne!(seeded(), uid(ApiServer::builder()));
+    }
+}

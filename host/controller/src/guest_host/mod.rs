@@ -463,3 +463,35 @@ fn with_watch_name<T>(watch: &str, result: Result<T, Misuse>) -> Result<T, Misus
         other => other,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::environment::{Environment, Randomness, WallClock};
+
+    use super::*;
+
+    fn host(environment: Environment) -> GuestHost {
+        let server = pilothouse_apiserver::ApiServer::builder().build();
+        let services = GuestServices::for_test("dice", kube::Client::new(server.service(), "default"));
+        GuestHost::for_describe(GuestServices { environment, ..services }, "{}".into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guests_see_the_time_and_the_randomness_of_the_environment() {
+        let start = "2026-01-02T03:04:05Z".parse().expect("a time");
+        let seeded =
+            || Environment { clock: WallClock::starting_at(start), randomness: Randomness::from_seed(7) };
+        let (first, second) = (host(seeded()), host(seeded()));
+        let random = |host: &GuestHost| {
+            let mut bytes = [0; 16];
+            host.random(&mut bytes);
+            bytes
+        };
+        assert_eq!(random(&first), random(&second));
+        assert_ne!(random(&first), random(&host(Environment::default())));
+        let before = first.wall_clock();
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(first.wall_clock() - before, Duration::from_secs(7));
+        assert_eq!(before, second.wall_clock() - Duration::from_secs(7));
+    }
+}

@@ -19,11 +19,10 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use parking_lot::{Mutex, RwLock};
 use pilothouse_informer::{Compression, InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
-use pilothouse_plugin::{Engine, HostMemory};
+use pilothouse_plugin::{Engine, HostMemory, blocking};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -401,7 +400,7 @@ impl PluginHost {
     async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<Scan> {
         let directory = self.shared.options.plugins.clone();
         let provided = self.shared.provided.get().cloned();
-        let scanned = spawn_blocking(move || scan_all(&directory, provided.as_ref())).await.ok()?;
+        let scanned = blocking::run(move || scan_all(&directory, provided.as_ref())).await.ok()?;
         let mut problems: Vec<String> = Vec::new();
         let found = match scanned {
             Ok((found, duplicates)) => {

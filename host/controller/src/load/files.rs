@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
+use pilothouse_plugin::blocking;
 use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 
 use super::LoadProblem;
 use crate::directory::PluginFiles;
@@ -66,7 +66,7 @@ pub(crate) async fn read_blocking<T: Send + 'static>(
     read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, LoadProblem> {
     let path = path.to_owned();
-    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::from_file(&path, problem)))
+    blocking::run(move || read(&path).map_err(|problem| LoadProblem::from_file(&path, problem)))
         .await
         .unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())))
 }

@@ -17,9 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::KeptCode;
+use pilothouse_plugin::{KeptCode, blocking};
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::config::canary_share::CanaryShare;
@@ -62,7 +61,7 @@ impl Rollout {
             return;
         }
         let Some(file) = self.0.file.clone() else { return };
-        if let Ok(Some(record)) = spawn_blocking(move || file.read()).await {
+        if let Ok(Some(record)) = blocking::run(move || file.read()).await {
             *self.0.state.lock() = record.restored(Instant::now(), self.0.clock.now());
         }
     }
@@ -81,7 +80,7 @@ impl Rollout {
     async fn write(&self, record: Option<Record>) {
         let Some(file) = self.0.file.clone() else { return };
         // An error would mean that the thread panicked.
-        let _ = spawn_blocking(move || file.write(record.as_ref())).await;
+        let _ = blocking::run(move || file.write(record.as_ref())).await;
     }
 
     /// Returns which versions are to run. `wants_canary` is whether the sidecar has `rollout.canary`.

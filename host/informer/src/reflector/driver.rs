@@ -1,5 +1,6 @@
 //! The reflector's driver: sends the requests that the state machine asks for, decodes the responses and queues the deltas.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,7 +87,8 @@ impl Reflector {
         options: &InformerOptions,
         status: watch::Sender<InformerStatus>,
     ) -> Self {
-        let seed = options.seed.unwrap_or_else(rand::random);
+        // Informers with the same options must not retry in step with each other.
+        let seed = options.seed.map_or_else(rand::random, |seed| seed ^ fixed_hash(key));
         let name =
             |verb| Arc::new(RequestName { verb, resource: key.resource.to_string(), path: key.url_path() });
         let watch_name = name("watch");
@@ -414,4 +416,9 @@ impl LineHandler for ChunkEvents<'_> {
         let event = self.decoder.decode(line)?;
         self.step(event)
     }
+}
+
+/// Returns a hash of the key that is the same in every process.
+fn fixed_hash(key: &InformerKey) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
 }

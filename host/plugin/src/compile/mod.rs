@@ -238,7 +238,7 @@ impl Engine {
     /// Outside a tokio runtime.
     pub async fn keep_code(&self, digest: [u8; 32]) -> Result<KeptCode, KeepError> {
         let engine = self.clone();
-        let kept = tokio::task::spawn_blocking(move || {
+        let kept = crate::blocking::run(move || {
             let pipeline = &engine.shared.pipeline;
             let directory = pipeline.directory.as_ref().ok_or(KeepError::NoDirectory)?;
             directory.keep(&pipeline.key(digest))
@@ -404,7 +404,7 @@ impl CodeSource {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    match tokio::task::spawn_blocking(work).await {
+    match crate::blocking::run(work).await {
         Ok(result) => result,
         // Hostile input may make a parser or compiler panic; that must not end the host.
         Err(error) => Err(LoadError::Internal(one_line(&error.to_string()))),
