@@ -25,6 +25,7 @@ mod metrics;
 mod name;
 mod outgoing;
 mod plugin_resource;
+pub mod recording;
 mod rollout;
 mod runtime;
 mod trace;

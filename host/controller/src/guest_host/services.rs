@@ -60,10 +60,10 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
-    /// The time of day and the randomness of its guests.
-    pub(crate) environment: Environment,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
+    /// The time of day and the randomness of its guests.
+    pub(crate) environment: Environment,
     /// When the host started; the zero of the guest's monotonic clock.
     pub(crate) started: Instant,
 }
@@ -158,8 +158,8 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
-            environment: Environment::default(),
             observer: None,
+            environment: Environment::default(),
             started: Instant::now(),
             name,
         }

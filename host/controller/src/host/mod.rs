@@ -509,8 +509,8 @@ impl PluginHost {
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
-            environment,
             observer: self.shared.observer.get().cloned(),
+            environment,
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

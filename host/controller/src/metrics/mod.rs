@@ -24,6 +24,7 @@ use crate::metrics::rest::RestMetrics;
 use crate::metrics::trace::DroppedSpans;
 use crate::name::PluginName;
 use crate::outgoing::HttpMetrics;
+use crate::recording::RecordingMetrics;
 pub(crate) use plugin::PluginMetrics;
 
 /// Label values are the plugin's name and outcomes, never a text that a guest can choose. The plugin's name is shared by
@@ -110,6 +111,7 @@ pub struct Metrics {
     http: HttpMetrics,
     pub(crate) rest: RestMetrics,
     pub(crate) dropped_spans: DroppedSpans,
+    pub(crate) recording: RecordingMetrics,
 }
 
 /// Buckets from 5 ms to 60 s, roughly those of controller-runtime.
@@ -163,6 +165,7 @@ impl Metrics {
         let http = HttpMetrics::register(registry);
         let rest = RestMetrics::register(registry);
         let dropped_spans = DroppedSpans::register(registry);
+        let recording = RecordingMetrics::register(registry);
         register_build(registry);
         // The text format appends `_total` to the names of counters.
         Self {
@@ -170,6 +173,7 @@ impl Metrics {
             http,
             rest,
             dropped_spans,
+            recording,
             ready: registered(
                 registry,
                 "pilothouse_ready",

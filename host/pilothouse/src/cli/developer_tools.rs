@@ -89,6 +89,8 @@ pub(crate) struct Dev {
     #[command(flatten)]
     pub(crate) traces: super::traces::TraceFlags,
     #[command(flatten)]
+    pub(crate) recording: super::record::RecordFlags,
+    #[command(flatten)]
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) test: TestHooks,

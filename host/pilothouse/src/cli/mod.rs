@@ -7,6 +7,7 @@ pub(crate) mod embedded_server;
 mod inspect;
 mod listen_address;
 mod parsing;
+pub(crate) mod record;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 mod shared;
@@ -161,6 +162,8 @@ pub(crate) struct Run {
     #[cfg(feature = "traces")]
     #[command(flatten)]
     pub(crate) traces: traces::TraceFlags,
+    #[command(flatten)]
+    pub(crate) recording: record::RecordFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }
@@ -334,7 +337,8 @@ mod tests {
         for line in [
             "pilothouse dev --build d --apply m --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --compiler quick --insecure-http --allowed-hosts a.example,b.example \
-             --webhooks false --controllers *,-job --stages s.yaml",
+             --webhooks false --controllers *,-job --stages s.yaml --record d",
+            "pilothouse run --record d,last=5,secrets=plain",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true --controllers none --stages s.yaml",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",

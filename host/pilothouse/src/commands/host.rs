@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_controller::recording::{Recorder, RecordingOptions, WritingTask, start_recording};
 use pilothouse_controller::{
     Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginResource, ProvidedPlugins,
 };
@@ -50,6 +51,8 @@ pub(crate) struct HostFlags {
     /// Where traces are sent; `None` for nowhere.
     #[cfg(feature = "traces")]
     pub(crate) traces: Option<crate::traces::TraceSettings>,
+    /// What is recorded; `None` for nothing.
+    pub(crate) recording: Option<RecordingOptions>,
     /// What has to be finished before `/readyz/plugins` answers 200, besides the plugins' work.
     pub(crate) startup: Arc<StartupSteps>,
     /// The registry to which the host adds its metrics. It may have those of the plugins' other source.
@@ -84,6 +87,7 @@ pub(crate) struct RunningHost {
     shutdown: CancellationToken,
     #[cfg(feature = "traces")]
     export: Option<crate::traces::ExportTask>,
+    recording: Option<WritingTask>,
     _ingest: IngestThread,
 }
 
@@ -92,7 +96,7 @@ impl RunningHost {
     /// of the status server are not used.
     ///
     /// # Errors
-    /// Errors if the operating system starts no thread.
+    /// Errors if the operating system starts no thread, or if the directory of recordings cannot be created.
     pub(crate) fn start(
         flags: HostFlags,
         clients: impl Into<Clients>,
@@ -104,6 +108,7 @@ impl RunningHost {
         })?;
         let mut registry = flags.metrics;
         let metrics = Metrics::register(&mut registry);
+        let environment = Environment::default();
         let options = HostOptions {
             plugins: flags.plugins,
             api_server: flags.api_server,
@@ -121,11 +126,16 @@ impl RunningHost {
             compress_caches: flags.cache_compression == CacheCompression::Zstd,
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
-            environment: Environment::default(),
+            environment: environment.clone(),
         };
         #[cfg(feature = "traces")]
         let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();
+        let started = flags.recording.map(|options| record(&options, &environment, &metrics)).transpose()?;
         let host = PluginHost::new(options, clients, flags.engine, metrics);
+        let recording = started.map(|(recorder, task)| {
+            host.set_observer(Arc::new(recorder));
+            task
+        });
         #[cfg(feature = "traces")]
         if let Some(tracer) = tracer {
             host.set_tracer(tracer);
@@ -148,6 +158,7 @@ impl RunningHost {
             shutdown,
             #[cfg(feature = "traces")]
             export,
+            recording,
             _ingest: ingest,
         };
         Ok((running, registry))
@@ -179,8 +190,26 @@ impl RunningHost {
         if let Some(export) = self.export {
             export.finish().await;
         }
+        if let Some(recording) = self.recording {
+            recording.finish().await;
+        }
         Ok(())
     }
+}
+
+/// Starts to record.
+///
+/// # Errors
+/// Returns a usage error if the directory cannot be created.
+fn record(
+    options: &RecordingOptions,
+    environment: &Environment,
+    metrics: &Metrics,
+) -> Result<(Recorder, WritingTask), CommandError> {
+    start_recording(options, environment, metrics).map_err(|error| {
+        let directory = options.directory.display();
+        CommandError::Usage(format!("--record {directory}: {error}; give a directory that can be created"))
+    })
 }
 
 /// Creates the engine of a host. `cache_dir` is the directory for compiled plugins; `None` for the default.

@@ -118,6 +118,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         plugin_resource,
         #[cfg(feature = "traces")]
         traces,
+        recording: flags.recording.record,
         startup: Arc::default(),
         metrics,
         test: flags.test,

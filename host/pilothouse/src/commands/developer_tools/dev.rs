@@ -75,6 +75,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         plugin_resource: None,
         #[cfg(feature = "traces")]
         traces,
+        recording: flags.recording.record,
         startup,
         metrics: prometheus_client::registry::Registry::default(),
         test: flags.test,

@@ -7,6 +7,8 @@ mod dev;
 mod new;
 mod rebuild;
 mod sdk;
+#[expect(dead_code, reason = "`sim` calls it")]
+mod sim_recording;
 mod test;
 
 use crate::CommandResult;

@@ -96,6 +96,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         plugin_resource: None,
         #[cfg(feature = "traces")]
         traces: None,
+        recording: None,
         startup: Arc::default(),
         metrics: prometheus_client::registry::Registry::default(),
         test: TestHooks { test_no_requeue_on_reload: false, test_review_every: None },

@@ -1,0 +1,328 @@
+//! Collects the calls of reconciles on the guests' threads, and passes each complete reconcile on to the writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pilothouse_model::Object;
+use pilothouse_plugin::{
+    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest, Reason,
+    Request,
+};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
+use super::metrics::RecordingMetrics;
+use crate::WallClock;
+use crate::guest_host::{ObservedVersion, PluginObserver};
+
+/// The maximum number of reconciles that wait for the writer.
+const MAX_WAITING: usize = 1_024;
+/// The maximum size of all reconciles that wait for the writer, in bytes. It bounds the memory that objects take which are not cached any more.
+const MAX_WAITING_BYTES: usize = 64 << 20;
+/// The maximum size of one reconcile in memory, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Observes the reconciles of all plugins, to record them.
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    writer: mpsc::Sender<FinishedReconcile>,
+    waiting_bytes: Arc<AtomicUsize>,
+    secrets: SecretMode,
+    clock: WallClock,
+    metrics: RecordingMetrics,
+}
+
+/// The reconciles that wait for the writer.
+pub(super) struct FinishedReconciles {
+    pub(super) receiver: mpsc::Receiver<FinishedReconcile>,
+    /// The size of all that are waiting.
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+/// A version whose reconciles are recorded.
+#[derive(Debug, PartialEq)]
+pub(super) struct RecordedVersion {
+    /// The plugin's name.
+    pub(super) plugin: String,
+    digest: String,
+    config: String,
+    secrets: SecretMode,
+}
+
+/// A reconcile that has ended.
+pub(super) struct FinishedReconcile {
+    pub(super) version: Arc<RecordedVersion>,
+    request: Arc<Request>,
+    began: Timestamp,
+    time: Duration,
+    calls: Vec<HostCall>,
+    result: GuestResult,
+    /// Its approximate size in memory.
+    bytes: usize,
+}
+
+impl Recorder {
+    pub(super) fn new(
+        secrets: SecretMode,
+        clock: WallClock,
+        metrics: RecordingMetrics,
+    ) -> (Self, FinishedReconciles) {
+        let (writer, receiver) = mpsc::channel(MAX_WAITING);
+        let waiting_bytes = Arc::<AtomicUsize>::default();
+        let finished = FinishedReconciles { receiver, waiting_bytes: Arc::clone(&waiting_bytes) };
+        (Self { shared: Arc::new(Shared { writer, waiting_bytes, secrets, clock, metrics }) }, finished)
+    }
+}
+
+impl PluginObserver for Recorder {
+    fn observe(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallObserver>> {
+        let version = RecordedVersion {
+            plugin: version.plugin.to_string(),
+            digest: version.digest.to_owned(),
+            config: version.config.to_owned(),
+            secrets: self.shared.secrets,
+        };
+        Some(Arc::new(VersionRecorder { version: Arc::new(version), shared: Arc::clone(&self.shared) }))
+    }
+}
+
+impl FinishedReconciles {
+    /// Called when the writer has taken reconciles from the channel.
+    pub(super) fn forget(&self, taken: &[FinishedReconcile]) {
+        let bytes = taken.iter().map(|finished| finished.bytes).sum();
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl RecordedVersion {
+    /// Returns the head of its files.
+    pub(super) fn head(&self) -> RecordingHead {
+        RecordingHead {
+            format: FORMAT.to_owned(),
+            plugin: self.plugin.clone(),
+            digest: self.digest.clone(),
+            config: serde_json::from_str(&self.config).unwrap_or(Value::Null),
+            secrets: self.secrets,
+        }
+    }
+}
+
+impl FinishedReconcile {
+    /// Returns the reconcile as it is written, with the values of Secrets.
+    pub(super) fn to_recorded(&self) -> RecordedReconcile {
+        let Request { watch, key, reasons, attempt, extra, .. } = &*self.request;
+        RecordedReconcile {
+            time: self.began.to_string(),
+            microseconds: u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX),
+            watch: watch.to_string(),
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            reasons: reasons.iter().copied().map(Reason::name).map(str::to_owned).collect(),
+            attempt: *attempt,
+            extra: extra.clone(),
+            calls: self.calls.iter().map(RecordedCall::from).collect(),
+            result: self.result.to_json(),
+        }
+    }
+}
+
+/// Observes the guests of one version.
+struct VersionRecorder {
+    version: Arc<RecordedVersion>,
+    shared: Arc<Shared>,
+}
+
+impl CallObserver for VersionRecorder {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+        let GuestCall::Reconcile(request) = call else { return None };
+        Some(Box::new(ReconcileRecorder {
+            version: Arc::clone(&self.version),
+            shared: Arc::clone(&self.shared),
+            request,
+            began: self.shared.clock.now(),
+            started: Instant::now(),
+            calls: Vec::new(),
+            bytes: 0,
+        }))
+    }
+}
+
+/// Collects the calls of one reconcile.
+struct ReconcileRecorder {
+    version: Arc<RecordedVersion>,
+    shared: Arc<Shared>,
+    request: Arc<Request>,
+    began: Timestamp,
+    started: Instant,
+    calls: Vec<HostCall>,
+    bytes: usize,
+}
+
+impl GuestCallObserver for ReconcileRecorder {
+    fn host_call(&mut self, call: HostCall) {
+        if !is_recorded(&call.request, self.shared.secrets) || self.bytes > MAX_BYTES {
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(size(&call));
+        self.calls.push(call);
+        if self.bytes > MAX_BYTES {
+            self.calls = Vec::new();
+        }
+    }
+
+    fn end(self: Box<Self>, result: GuestResult) {
+        let Self { version, shared, request, began, started, calls, bytes } = *self;
+        if bytes > MAX_BYTES {
+            shared.metrics.dropped_by_size.inc();
+            return;
+        }
+        let waiting = shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let time = started.elapsed();
+        let finished = FinishedReconcile { version, request, began, time, calls, result, bytes };
+        if waiting > MAX_WAITING_BYTES || shared.writer.try_send(finished).is_err() {
+            shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            shared.metrics.dropped_by_queue.inc();
+        }
+    }
+}
+
+/// Whether a call is in the recording. Log lines and samples of metrics are not: a replay does not need them. Random bytes may become
+/// secrets.
+fn is_recorded(request: &HostRequest, secrets: SecretMode) -> bool {
+    match request {
+        HostRequest::Log { .. } | HostRequest::Metric { .. } => false,
+        HostRequest::Random { .. } => secrets == SecretMode::Plain,
+        _ => true,
+    }
+}
+
+/// Returns the approximate size of a call in memory, with all objects in it.
+fn size(call: &HostCall) -> usize {
+    let request = match &call.request {
+        HostRequest::ClientCreate { manifest, .. } | HostRequest::ClientUpdate { manifest, .. } => {
+            manifest.len()
+        }
+        HostRequest::ClientPatch { patch, .. } => patch.body.len(),
+        _ => 0,
+    };
+    let sum = |objects: &[Object]| objects.iter().map(Object::unpacked_size).sum();
+    let answer: usize = match &call.answer {
+        HostAnswer::Object(Some(object)) => object.unpacked_size(),
+        HostAnswer::CachePage(page) => sum(&page.items),
+        HostAnswer::LivePage(page) => sum(&page.items),
+        HostAnswer::Objects(part) => sum(&part.found),
+        HostAnswer::Keys(part) => part.found.iter().map(|key| key.as_str().len()).sum(),
+        HostAnswer::Values(part) => part.found.iter().map(String::len).sum(),
+        HostAnswer::Random(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<HostCall>() + request + answer
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use pilothouse_model::ObjectKey;
+    use pilothouse_plugin::Outcome;
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+
+    use super::*;
+    use crate::PluginName;
+
+    fn metrics() -> RecordingMetrics {
+        RecordingMetrics::register(&mut Registry::default())
+    }
+
+    fn request(name: &str) -> Arc<Request> {
+        Arc::new(Request {
+            watch: "maps".into(),
+            key: ObjectKey::new("n", name),
+            reasons: vec![Reason::Updated],
+            attempt: 1,
+            extra: Vec::new(),
+            event_at: None,
+            host_context: None,
+        })
+    }
+
+    fn version_of(recorder: &Recorder, plugin: &str) -> Arc<dyn CallObserver> {
+        let plugin = PluginName::of_file(std::path::Path::new(&format!("{plugin}.wasm"))).expect("a name");
+        let version = ObservedVersion { plugin: &plugin, digest: "ab", config: r#"{"a":1}"# };
+        recorder.observe(&version).expect("an observer")
+    }
+
+    fn manifest(size: usize) -> HostCall {
+        let request = HostRequest::ClientCreate { manifest: "a".repeat(size), subresource: String::new() };
+        HostCall { request, answer: HostAnswer::Object(None) }
+    }
+
+    /// Records a reconcile with these calls.
+    pub(in crate::recording) fn record(recorder: &Recorder, plugin: &str, name: &str, calls: Vec<HostCall>) {
+        let observer = version_of(recorder, plugin);
+        let mut reconcile = observer.begin(GuestCall::Reconcile(request(name))).expect("it is recorded");
+        calls.into_iter().for_each(|call| reconcile.host_call(call));
+        reconcile.end(GuestResult::Reconcile(Ok(Outcome::Done)));
+    }
+
+    #[tokio::test]
+    async fn a_reconcile_is_recorded_with_its_calls() {
+        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics());
+        let random =
+            HostCall { request: HostRequest::Random { length: 1 }, answer: HostAnswer::Random(vec![1]) };
+        let clock =
+            HostCall { request: HostRequest::WallClock, answer: HostAnswer::Time(Duration::from_secs(1)) };
+        record(&recorder, "p", "a", vec![random, clock]);
+        let one = finished.receiver.try_recv().expect("a reconcile");
+        assert_eq!(one.version.head().config, json!({"a": 1}));
+        let recorded = one.to_recorded();
+        assert_eq!((recorded.key().as_str(), recorded.attempt, &recorded.result), ("n/a", 1, &json!("done")));
+        let functions: Vec<_> = recorded.calls.iter().map(|call| call.function.as_str()).collect();
+        assert_eq!(functions, ["wall-clock"], "random bytes may become secrets");
+    }
+
+    #[tokio::test]
+    async fn other_calls_and_abandoned_reconciles_are_not_recorded() {
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let observer = version_of(&recorder, "p");
+        assert!(observer.begin(GuestCall::Instantiate).is_none());
+        drop(observer.begin(GuestCall::Reconcile(request("a"))));
+        assert!(finished.receiver.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn too_much_is_dropped_as_a_whole_and_counted() {
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        record(&recorder, "p", "a", vec![manifest(1), manifest(MAX_BYTES), manifest(1)]);
+        assert!(finished.receiver.try_recv().is_err());
+        assert_eq!(recorder.shared.metrics.dropped_by_size.get(), 1);
+        for _ in 0..=MAX_WAITING {
+            record(&recorder, "p", "a", Vec::new());
+        }
+        assert_eq!(recorder.shared.metrics.dropped_by_queue.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_waiting_reconciles_is_bounded() {
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let half = MAX_BYTES / 2;
+        let fitting = MAX_WAITING_BYTES / half;
+        for _ in 0..fitting + 2 {
+            record(&recorder, "p", "a", vec![manifest(half)]);
+        }
+        let dropped = recorder.shared.metrics.dropped_by_queue.get();
+        assert!((1..=2).contains(&dropped), "{dropped}");
+        let mut taken = Vec::new();
+        while let Ok(one) = finished.receiver.try_recv() {
+            taken.push(one);
+        }
+        finished.forget(&taken);
+        assert_eq!(recorder.shared.waiting_bytes.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,283 @@
+//! Replaces the values of Secrets in recorded calls by keyed hashes.
+//!
+//! A hash has the form of the value that it replaces: a value of `data` is Base64 of text, one of `stringData` is that text. So a plugin that
+//! copies a value from one to the other writes, in a replay, what the recording has.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+use serde_json::{Map, Value};
+
+use super::format::RecordedCall;
+
+/// The beginning of the text that replaces a value.
+const PREFIX: &str = "hmac-sha256:";
+/// The annotation in which `kubectl apply` keeps a copy of the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The members of a Secret with values. Those of the first are Base64.
+const VALUE_MEMBERS: [&str; 2] = ["data", "stringData"];
+
+/// Hashes values with a random key.
+pub(super) struct SecretHasher {
+    key: hmac::Key,
+}
+
+impl SecretHasher {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key) }
+    }
+
+    /// Replaces the values of Secrets in the arguments and in the answer.
+    pub(super) fn hash_call(&self, call: &mut RecordedCall) {
+        if call.function == "http" {
+            self.hash_query(&mut call.arguments);
+            return;
+        }
+        let is_of_secret = is_secret(&call.arguments);
+        if let Some(patch) = call.arguments.get_mut("patch").filter(|_| is_of_secret) {
+            self.hash_patch(patch);
+        }
+        self.hash_objects(&mut call.arguments);
+        self.hash_objects(&mut call.answer);
+    }
+
+    /// Replaces the query of a URL, which may contain credentials.
+    fn hash_query(&self, arguments: &mut Value) {
+        let Some(url) = arguments.get_mut("url") else { return };
+        let Some((path, query)) = url.as_str().and_then(|text| text.split_once('?')) else { return };
+        *url = Value::String(format!("{path}?{}", self.hash(query.as_bytes())));
+    }
+
+    /// Replaces the values of all Secrets in the tree.
+    fn hash_objects(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hash_objects(item)),
+            Value::Object(members) => {
+                if members.get("kind").and_then(Value::as_str) == Some("Secret") {
+                    self.hash_secret(members);
+                } else {
+                    members.values_mut().for_each(|member| self.hash_objects(member));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hash_secret(&self, secret: &mut Map<String, Value>) {
+        for name in VALUE_MEMBERS {
+            if let Some(values) = secret.get_mut(name) {
+                self.hash_values(name, values);
+            }
+        }
+        if let Some(metadata) = secret.get_mut("metadata") {
+            self.hash_copy(metadata);
+        }
+    }
+
+    /// Replaces the annotation with the copy of the object. The value is the metadata or the annotations.
+    fn hash_copy(&self, value: &mut Value) {
+        if let Some(annotations) = value.get_mut("annotations") {
+            self.hash_copy(annotations);
+        } else if let Some(copy) = value.get_mut(LAST_APPLIED) {
+            self.hash_value("stringData", copy);
+        }
+    }
+
+    /// Replaces a patch's values. A patch that is no JSON is replaced as a whole.
+    fn hash_patch(&self, patch: &mut Value) {
+        match patch {
+            Value::Object(members) => self.hash_secret(members),
+            Value::Array(operations) => {
+                operations.iter_mut().for_each(|operation| self.hash_operation(operation))
+            }
+            other => self.hash_value("stringData", other),
+        }
+    }
+
+    /// Replaces the value of an operation of a JSON patch.
+    fn hash_operation(&self, operation: &mut Value) {
+        let path = operation.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Some(value) = operation.get_mut("value") else { return };
+        let mut segments = path.split('/').skip(1);
+        match (segments.next(), segments.next()) {
+            (None, _) => match value {
+                Value::Object(members) => self.hash_secret(members),
+                other => self.hash_value("stringData", other),
+            },
+            (Some(name), None) if VALUE_MEMBERS.contains(&name) => self.hash_values(name, value),
+            (Some(name), Some(_)) if VALUE_MEMBERS.contains(&name) => self.hash_value(name, value),
+            (Some("metadata"), _) if path.ends_with("last-applied-configuration") => {
+                self.hash_value("stringData", value);
+            }
+            (Some("metadata"), _) => self.hash_copy(value),
+            _ => {}
+        }
+    }
+
+    /// Replaces all values of `data` or `stringData`.
+    fn hash_values(&self, member: &str, values: &mut Value) {
+        match values {
+            Value::Null => {}
+            Value::Object(values) => values.values_mut().for_each(|value| self.hash_value(member, value)),
+            other => self.hash_value(member, other),
+        }
+    }
+
+    /// Replaces one value, whatever its type. `null` deletes a value and stays.
+    fn hash_value(&self, member: &str, value: &mut Value) {
+        let text = match &*value {
+            Value::Null => return,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let hashed = if member == "data" {
+            let bytes = STANDARD.decode(&text).unwrap_or_else(|_| text.into_bytes());
+            STANDARD.encode(self.hash(&bytes))
+        } else {
+            self.hash(text.as_bytes())
+        };
+        *value = Value::String(hashed);
+    }
+
+    fn hash(&self, bytes: &[u8]) -> String {
+        let tag = hmac::sign(&self.key, bytes);
+        let mut text = PREFIX.to_owned();
+        text.extend(tag.as_ref().iter().map(|byte| format!("{byte:02x}")));
+        text
+    }
+}
+
+/// Whether the members name the kind Secret.
+fn is_secret(value: &Value) -> bool {
+    value.get("kind").and_then(Value::as_str) == Some("Secret")
+}
+
+/// Whether the text contains a hash, as it is or as Base64.
+pub(super) fn contains_hash(text: &str) -> bool {
+    text.contains(PREFIX) || STANDARD.decode(text).is_ok_and(|bytes| bytes.starts_with(PREFIX.as_bytes()))
+}
+
+/// Whether a value in a recording equals one in a replay, as far as can be known: a hash equals every text that contains no hash, because
+/// the text may be the one that was hashed.
+pub(super) fn may_be_equal(recorded: &Value, replayed: &Value) -> bool {
+    match (recorded, replayed) {
+        (Value::Object(recorded), Value::Object(replayed)) => {
+            recorded.len() == replayed.len()
+                && recorded.iter().all(|(name, value)| {
+                    replayed.get(name).is_some_and(|replayed| may_be_equal(value, replayed))
+                })
+        }
+        (Value::Array(recorded), Value::Array(replayed)) => {
+            recorded.len() == replayed.len()
+                && recorded.iter().zip(replayed).all(|(recorded, replayed)| may_be_equal(recorded, replayed))
+        }
+        (Value::String(recorded), Value::String(replayed)) => {
+            recorded == replayed || (contains_hash(recorded) && !contains_hash(replayed))
+        }
+        // A patch or a URL that was hashed as a whole may have had any form.
+        (Value::String(recorded), replayed) => contains_hash(recorded) && !replayed.is_string(),
+        (recorded, replayed) => recorded == replayed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hashed(function: &str, arguments: Value, answer: Value) -> RecordedCall {
+        let mut call = RecordedCall { function: function.to_owned(), arguments, answer };
+        SecretHasher::new([7; 32]).hash_call(&mut call);
+        call
+    }
+
+    fn secret(data: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "annotations": {LAST_APPLIED: "c3VwZXI="}},
+            "data": data, "stringData": {"plain": "super"}})
+    }
+
+    #[test]
+    fn the_values_of_secrets_are_replaced_wherever_they_are() {
+        let super_secret = secret(&json!({"a": "c3VwZXI=", "b": "c3VwZXI="}));
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "public"}});
+        for call in [
+            hashed("cache.get", json!({}), json!({"object": super_secret})),
+            hashed(
+                "cache.list",
+                json!({}),
+                json!({"cachePage": {"items": [map, super_secret], "more": false}}),
+            ),
+            hashed("cache.by-index", json!({}), json!({"objects": {"found": [super_secret]}})),
+            hashed("client.create", json!({"manifest": super_secret}), json!({"object": super_secret})),
+            hashed(
+                "client.patch",
+                json!({"kind": "Secret", "patch": {"data": {"a": "c3VwZXI="}, "stringData": {"b": "super"}}}),
+                json!("nothing"),
+            ),
+            hashed(
+                "client.patch",
+                json!({"kind": "Secret", "patch": [
+                    {"op": "add", "path": "/data/a", "value": "c3VwZXI="},
+                    {"op": "add", "path": "/stringData", "value": {"a": "super"}},
+                    {"op": "replace", "path": "", "value": super_secret},
+                    {"op": "add", "path": "/metadata", "value": {"annotations": {LAST_APPLIED: "super"}}},
+                    {"op": "add", "path": "/metadata/annotations", "value": {LAST_APPLIED: "super"}},
+                    {"op": "add", "path": "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+                        "value": "super"},
+                ]}),
+                json!("nothing"),
+            ),
+            hashed(
+                "client.patch",
+                json!({"kind": "Secret", "patch": "no JSON, but super"}),
+                json!("nothing"),
+            ),
+            hashed("http", json!({"method": "GET", "url": "https://a.example/b?token=super"}), json!({})),
+        ] {
+            let text = serde_json::to_string(&call).expect("JSON");
+            assert!(!text.contains("super") && !text.contains("c3VwZXI="), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_objects_stay_as_they_are() {
+        let map = json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "public"}}});
+        let call = hashed("cache.get", json!({"key": "n/a"}), map.clone());
+        assert_eq!((call.arguments, call.answer), (json!({"key": "n/a"}), map));
+        let patch = json!({"kind": "Secret", "patch": [{"op": "remove", "path": "/data/a"}]});
+        assert_eq!(hashed("client.patch", patch.clone(), json!("nothing")).arguments, patch);
+        let deletion = json!({"kind": "Secret", "patch": {"data": {"a": null}}});
+        assert_eq!(hashed("client.patch", deletion.clone(), json!("nothing")).arguments, deletion);
+    }
+
+    #[test]
+    fn a_value_has_one_hash_in_both_members() {
+        let call = hashed("cache.get", json!({}), json!({"object": secret(&json!({"a": "c3VwZXI="}))}));
+        let object = &call.answer["object"];
+        let decoded = STANDARD.decode(object["data"]["a"].as_str().expect("text")).expect("Base64");
+        assert_eq!(decoded, object["stringData"]["plain"].as_str().expect("text").as_bytes());
+        let other = SecretHasher::new([8; 32]).hash(b"super");
+        assert_ne!(object["stringData"]["plain"], json!(other), "the key matters");
+    }
+
+    #[test]
+    fn a_hash_equals_unknown_text_and_itself() {
+        let hasher = SecretHasher::new([7; 32]);
+        let (one, two) = (hasher.hash(b"one"), hasher.hash(b"two"));
+        let base64 = STANDARD.encode(&one);
+        for (recorded, replayed, expected) in [
+            (json!({"data": {"a": base64}}), json!({"data": {"a": base64}}), true),
+            (json!({"data": {"a": base64}}), json!({"data": {"a": "bmV3"}}), true),
+            (json!({"data": {"a": base64}}), json!({"data": {"a": STANDARD.encode(&two)}}), false),
+            (json!([one]), json!(["made up"]), true),
+            (json!([one]), json!([two]), false),
+            (json!([one]), json!([one, one]), false),
+            (json!({"a": 1}), json!({"a": 2}), false),
+            (json!({"a": 1}), json!({"b": 1}), false),
+            (json!("known"), json!("other"), false),
+        ] {
+            assert_eq!(may_be_equal(&recorded, &replayed), expected, "{recorded} {replayed}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Writes recorded reconciles to files: `DIRECTORY/PLUGIN/NUMBER.jsonl`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::RecordingOptions;
+use super::format::SecretMode;
+use super::reader::MAX_LINE;
+use super::recorder::{FinishedReconcile, RecordedVersion};
+use super::secrets::SecretHasher;
+use super::segments::{Ring, Segment};
+
+/// Creates a directory that only this user may read.
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes the recordings of all plugins.
+pub(super) struct Writer {
+    directory: PathBuf,
+    last: u64,
+    /// `None` if the values of Secrets are recorded as they are.
+    hasher: Option<SecretHasher>,
+    plugins: BTreeMap<String, PluginRecording>,
+}
+
+/// The recording of one plugin.
+struct PluginRecording {
+    directory: PathBuf,
+    ring: Ring,
+    /// The version of the newest file; `None` if that file must not be continued.
+    version: Option<Arc<RecordedVersion>>,
+}
+
+/// What became of a reconcile.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It was written, with this many bytes.
+    Bytes(u64),
+    /// Its line would be too long.
+    TooLong,
+}
+
+impl Writer {
+    /// Creates a writer. `key` is the key of the hashes of Secrets.
+    pub(super) fn new(options: &RecordingOptions, key: [u8; 32]) -> Self {
+        Self {
+            directory: options.directory.clone(),
+            last: options.last,
+            hasher: (options.secrets == SecretMode::Hashed).then(|| SecretHasher::new(key)),
+            plugins: BTreeMap::new(),
+        }
+    }
+
+    /// Writes a reconcile.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be written. The next reconcile begins a new file.
+    pub(super) fn write(&mut self, finished: &FinishedReconcile) -> io::Result<Written> {
+        let mut recorded = finished.to_recorded();
+        if let Some(hasher) = &self.hasher {
+            recorded.calls.iter_mut().for_each(|call| hasher.hash_call(call));
+        }
+        let line = json_line(&recorded)?;
+        if line.len() as u64 > MAX_LINE {
+            return Ok(Written::TooLong);
+        }
+        let plugin = match self.plugins.entry(finished.version.plugin.clone()) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(PluginRecording::open(self.directory.join(&finished.version.plugin), self.last)?)
+            }
+        };
+        plugin.write(&finished.version, &line).map(Written::Bytes)
+    }
+}
+
+impl PluginRecording {
+    /// Creates the directory, or continues the recording in it with a new file.
+    fn open(directory: PathBuf, last: u64) -> io::Result<Self> {
+        create_directory(&directory)?;
+        let mut existing = Vec::new();
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
+            if entry.file_type()?.is_file() {
+                existing.push(measure(&entry.path(), number)?);
+            }
+        }
+        Ok(Self { directory, ring: Ring::new(last, existing), version: None })
+    }
+
+    /// Appends a line to the newest file, or to a new one. Returns the number of bytes written.
+    fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<u64> {
+        let head = json_line(&version.head())?;
+        let continues = self.version.take().is_some_and(|current| current == *version);
+        let placement = self.ring.place(line.len() as u64, head.len() as u64, continues);
+        for number in placement.expired {
+            remove(&self.directory.join(name_of(number)))?;
+        }
+        let mut options = OpenOptions::new();
+        options.append(true).create_new(placement.is_new).mode(0o600);
+        let mut file = options.open(self.directory.join(name_of(placement.segment)))?;
+        let mut bytes = line.len();
+        if placement.is_new {
+            file.write_all(&head)?;
+            bytes += head.len();
+        }
+        file.write_all(line)?;
+        // Set last: after an error, the file may end in the middle of a line.
+        self.version = Some(Arc::clone(version));
+        Ok(bytes as u64)
+    }
+}
+
+fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn name_of(number: u64) -> String {
+    format!("{number:08}.jsonl")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".jsonl")?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Counts the reconciles of a file of an earlier run.
+fn measure(path: &Path, number: u64) -> io::Result<Segment> {
+    let bytes = fs::metadata(path)?.len();
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut lines: u64 = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        lines += buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let length = buffer.len();
+        reader.consume(length);
+    }
+    Ok(Segment { number, reconciles: lines.saturating_sub(1), bytes })
+}
+
+/// Removes a file, which an operator may have removed already.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use pilothouse_plugin::{HostAnswer, HostCall, HostRequest};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::WallClock;
+    use crate::recording::recorder::tests::record;
+    use crate::recording::{Recorder, RecordingMetrics, RecordingReader};
+
+    struct Setup {
+        folder: tempfile::TempDir,
+        writer: Writer,
+    }
+
+    fn options(folder: &tempfile::TempDir, last: u64) -> RecordingOptions {
+        RecordingOptions { directory: folder.path().join("recordings"), last, secrets: SecretMode::Hashed }
+    }
+
+    fn setup(last: u64) -> Setup {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = Writer::new(&options(&folder, last), [7; 32]);
+        Setup { folder, writer }
+    }
+
+    /// Returns a reconcile of the plugin and the object with these names.
+    fn finished(plugin: &str, name: &str, calls: Vec<HostCall>) -> FinishedReconcile {
+        let metrics = RecordingMetrics::register(&mut Registry::default());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
+        record(&recorder, plugin, name, calls);
+        finished.receiver.try_recv().expect("a reconcile")
+    }
+
+    impl Setup {
+        fn write(&mut self, plugin: &str, name: &str) {
+            let written = self.writer.write(&finished(plugin, name, Vec::new())).expect("written");
+            assert!(matches!(written, Written::Bytes(_)), "{written:?}");
+        }
+
+        fn directory(&self, plugin: &str) -> PathBuf {
+            self.folder.path().join("recordings").join(plugin)
+        }
+
+        /// Returns the names of the objects in the recording, file by file.
+        fn names(&self, plugin: &str) -> Vec<Vec<String>> {
+            let entries = fs::read_dir(self.directory(plugin)).expect("a folder");
+            let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+            files.sort();
+            files.iter().map(|path| names_in(path)).collect()
+        }
+    }
+
+    fn names_in(path: &Path) -> Vec<String> {
+        let mut reader = RecordingReader::open(path).expect("a recording");
+        let mut names = Vec::new();
+        while let Some(reconcile) = reader.next_reconcile().expect("a line") {
+            names.push(reconcile.name);
+        }
+        names
+    }
+
+    #[test]
+    fn the_last_reconciles_of_each_plugin_are_kept() {
+        let mut setup = setup(2);
+        for name in ["a", "b", "c", "d"] {
+            setup.write("p", name);
+        }
+        setup.write("q", "e");
+        assert_eq!(setup.names("p"), [["c"], ["d"]]);
+        assert_eq!(setup.names("q"), [["e"]]);
+    }
+
+    #[test]
+    fn a_restarted_host_continues_with_a_new_file() {
+        let mut setup = setup(100);
+        setup.write("p", "a");
+        setup.write("p", "b");
+        setup.writer = Writer::new(&options(&setup.folder, 100), [8; 32]);
+        setup.write("p", "c");
+        assert_eq!(setup.names("p"), [vec!["a", "b"], vec!["c"]]);
+    }
+
+    #[test]
+    fn only_the_user_may_read_a_recording() {
+        let mut setup = setup(1);
+        setup.write("p", "a");
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let directory = setup.directory("p");
+        assert_eq!((mode(&directory), mode(&directory.join("00000001.jsonl"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_failed_write_is_followed_by_a_new_file() {
+        let mut setup = setup(100);
+        setup.write("p", "a");
+        let file = setup.directory("p").join("00000001.jsonl");
+        fs::remove_file(&file).expect("removed");
+        fs::create_dir(&file).expect("a directory in its place");
+        assert!(setup.writer.write(&finished("p", "b", Vec::new())).is_err());
+        setup.write("p", "c");
+        assert_eq!(names_in(&setup.directory("p").join("00000002.jsonl")), ["c"]);
+    }
+
+    #[test]
+    fn the_values_of_secrets_are_not_written() {
+        let mut setup = setup(1);
+        let manifest =
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"swordfish"}}"#;
+        let request = HostRequest::ClientCreate { manifest: manifest.to_owned(), subresource: String::new() };
+        let create = HostCall { request, answer: HostAnswer::Object(None) };
+        setup.writer.write(&finished("p", "a", vec![create])).expect("written");
+        let text = fs::read_to_string(setup.directory("p").join("00000001.jsonl")).expect("a file");
+        assert!(text.contains("hmac-sha256:") && !text.contains("swordfish"), "{text}");
+    }
+
+    #[test]
+    fn names_of_other_files_are_no_numbers() {
+        assert_eq!(number_of(&name_of(12)), Some(12));
+        for name in ["12", "a.jsonl", ".jsonl", "-1.jsonl", "99999999999999999999999.jsonl"] {
+            assert_eq!(number_of(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `pilothouse sim --recording`: replays recorded reconciles with a plugin, up to the first that differs.
+
+mod files;
+mod report;
+
+use std::path::Path;
+
+use pilothouse_controller::recording::{
+    ReadError, RecordingHead, RecordingReader, Replayed, Replayer, SkipReason,
+};
+use pilothouse_plugin::Engine;
+
+use crate::{CommandError, CommandResult, output, shutdown};
+
+/// Replays the recording at `recording`, a file or the directory of one plugin, with the plugin's file. Succeeds if all reconciles are equal.
+///
+/// # Errors
+/// Returns a failure at the first reconcile that differs, and a usage error if the recording or the plugin cannot be used.
+pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> CommandResult {
+    let stop = shutdown::on_signal()?;
+    let mut counts = Counts::default();
+    let mut current: Option<(RecordingHead, Replayer)> = None;
+    for file in files::find(recording)? {
+        let unreadable = |error: ReadError| CommandError::Usage(format!("{}: {error}", file.display()));
+        let mut reader = RecordingReader::open(&file).map_err(unreadable)?;
+        let head = reader.head().clone();
+        let replayer = match current.take() {
+            Some((last, replayer)) if last.config == head.config => replayer,
+            _ => Replayer::load(engine, plugin, &head)
+                .await
+                .map_err(|error| CommandError::Usage(format!("{}: {error}", plugin.display())))?,
+        };
+        output::print_line(report::heading(&file, &head, replayer.digest()));
+        while let Some(reconcile) = reader.next_reconcile().map_err(unreadable)? {
+            if stop.is_cancelled() {
+                return Err(CommandError::Failure(format!("interrupted: {counts}")));
+            }
+            let place = format!("{}:{}", file.display(), reader.line());
+            let replayed = replayer
+                .replay(&head, &reconcile)
+                .await
+                .map_err(|error| CommandError::Usage(format!("{place}: {error}")))?;
+            match replayed {
+                Replayed::Equal => counts.equal += 1,
+                Replayed::Skipped(reason) => counts.skip(reason),
+                Replayed::Different(difference) => {
+                    for line in report::lines(&place, &reconcile, &difference) {
+                        output::print_line(line);
+                    }
+                    return Err(CommandError::Failure(format!("{place} differs: {counts}")));
+                }
+            }
+        }
+        current = Some((head, replayer));
+    }
+    if counts.equal == 0 {
+        let path = recording.display();
+        return Err(CommandError::Usage(format!(
+            "{path}: nothing to compare: {counts}; record reconciles that send no HTTP requests"
+        )));
+    }
+    output::print_line(counts);
+    Ok(())
+}
+
+/// How many reconciles were replayed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    equal: u64,
+    http: u64,
+    abandoned: u64,
+}
+
+impl Counts {
+    fn skip(&mut self, reason: SkipReason) {
+        match reason {
+            SkipReason::Http => self.http += 1,
+            SkipReason::Abandoned => self.abandoned += 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { equal, http, abandoned } = self;
+        write!(f, "{equal} reconciles are equal")?;
+        if *http > 0 {
+            write!(f, ", {http} with HTTP requests were not replayed")?;
+        }
+        if *abandoned > 0 {
+            write!(f, ", {abandoned} were equal until a call without an answer")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_what_was_not_compared() {
+        let mut counts = Counts { equal: 3, ..Counts::default() };
+        assert_eq!(counts.to_string(), "3 reconciles are equal");
+        counts.skip(SkipReason::Http);
+        counts.skip(SkipReason::Abandoned);
+        assert_eq!(
+            counts.to_string(),
+            "3 reconciles are equal, 1 with HTTP requests were not replayed, 1 were equal until a call without an answer"
+        );
+    }
+}
