@@ -18,6 +18,8 @@ mod reference;
 mod template;
 #[cfg(test)]
 mod test_view;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};

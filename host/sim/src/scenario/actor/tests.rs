@@ -25,7 +25,7 @@ fn parse(text: &str) -> Result<ActorDefinition, String> {
     let mut kinds = Kinds::built_in();
     kinds.add_crd(&zoo_crd()).expect("a CRD");
     let read = |_: &Path| {
-        Ok("{apiVersion: v1, kind: Pod, metadata: {name: p}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: n}}\n".to_owned())
+        Ok("{apiVersion: v1, kind: Pod, metadata: {name: p}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n".to_owned())
     };
     let files = FileReader { file: Path::new("a.yaml"), read: &read };
     let document: ActorDocument = parse_yaml(text)?;
@@ -209,6 +209,7 @@ fn a_delay_is_in_its_range_and_starts_with_the_condition() {
     zoo["status"] = json!({"ready": true});
     view.put(zoo);
     assert_eq!(poll(&mut issuer, &view, due, false), FOR_CHANGE);
+    view.put(self::zoo("a", json!({})));
     let mut hurried = actor(text);
     hurried.take_next_step();
     write(poll(&mut hurried, &view, 0, false));

@@ -193,15 +193,16 @@ mod tests {
   - {method: GET, path: /machines, lag: 5s, body: "${state.machines}"}
   - method: POST
     path: /machines
-    when: request.body.?token.orValue('') in state.machines.map(id, state.machines[id].token)
+    when: state.machines.exists(id, state.machines[id].token == request.body.token)
     status: 409
   - method: POST
     path: /machines
-    set: {machines: "${{'m' + string(request.number): {'token': request.body.?token.orValue('')}}}"}
+    merge: {machines: {"m${request.number}": {token: "${request.body.token}"}}}
     status: 201
     body: {id: "m${request.number}"}
+  - {method: DELETE, path: "/machines/{id}", merge: {machines: {"${params.id}": null}}, status: 204}
   - {method: GET, path: "/machines/{id}", when: "params.id in state.machines", body: "${state.machines[params.id]}"}
-  - {method: GET, path: /version, body: "v1 ${request.query.?verbose.orValue('no')}"}
+  - {method: GET, path: /version, body: "v1 ${has(request.query.verbose) ? request.query.verbose : 'no'}"}
 "#;
 
     fn services(text: &str) -> Result<HttpDefinitions, String> {
@@ -234,6 +235,8 @@ mod tests {
         assert_eq!(send(&mut cloud, "GET /machines", "", 5999), (200, "{}".to_owned()), "the list lags");
         assert_eq!(send(&mut cloud, "GET /machines", "", 6000).1, r#"{"m2":{"token":"a"}}"#);
         assert_eq!(cloud.state(), json!({"cloud": {"machines": {"m2": {"token": "a"}}}}));
+        assert_eq!(send(&mut cloud, "DELETE /machines/m2", "", 7000), (204, String::new()));
+        assert_eq!(cloud.state(), json!({"cloud": {"machines": {}}}));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::document::RouteDocument;
 use super::super::kinds::Kinds;
+use super::super::merge::merged;
 use super::super::program::{ObjectValues, Program, now_value};
 use super::super::template::Template;
 use super::super::text::{duration_ms, quoted};
@@ -26,7 +27,8 @@ pub(super) struct Route {
     when: Option<Program>,
     /// How old the state is that the route reads, in virtual milliseconds.
     pub(super) lag_ms: u64,
-    set: Vec<(String, Template)>,
+    /// A merge patch for the state.
+    merge: Option<Template>,
     status: u16,
     body: Option<Template>,
     /// Whether the body is written as a text, which is sent as it is.
@@ -83,7 +85,7 @@ impl Route {
     /// # Errors
     /// Errors with one line.
     pub(super) fn new(document: RouteDocument, kinds: &Arc<Kinds>) -> Result<Self, String> {
-        let RouteDocument { method, path, when, lag, set, status, body } = document;
+        let RouteDocument { method, path, when, lag, merge, status, body } = document;
         if !METHODS.contains(&method.as_str()) {
             return Err(format!(
                 "the method {} is unknown; write one of {} in upper case",
@@ -102,15 +104,12 @@ impl Route {
         if !(200..600).contains(&status) {
             return Err(format!("status {status} is no HTTP status of an answer; write one from 200 to 599"));
         }
-        let members = set.unwrap_or_default().into_iter();
-        let set: Result<Vec<_>, String> =
-            members.map(|(name, value)| Ok((name, leaf_template(&value, kinds)?))).collect();
         Ok(Self {
             method,
             path: segments(&path).map(segment).collect(),
             when: when.map(|text| Program::compile(&text, &VARIABLES, kinds)).transpose()?,
             lag_ms: lag.as_deref().map_or(Ok(0), duration_ms).map_err(|problem| format!("lag: {problem}"))?,
-            set: set?,
+            merge: merge.map(|patch| leaf_template(&Value::Object(patch), kinds)).transpose()?,
             status,
             is_text: body.as_ref().is_some_and(Value::is_string),
             body: body.map(|body| leaf_template(&body, kinds)).transpose()?,
@@ -142,19 +141,15 @@ impl Route {
         {
             return Ok(None);
         }
-        let mut changed = None;
-        if !self.set.is_empty() {
-            let mut state = current.clone();
-            for (name, template) in &self.set {
-                let value = template.render(&variables, &NoObjects)?;
-                if value.is_null() {
-                    state.remove(name);
-                } else {
-                    state.insert(name.clone(), value);
+        let changed = match &self.merge {
+            None => None,
+            Some(patch) => {
+                match merged(&Value::Object(current.clone()), &patch.render(&variables, &NoObjects)?) {
+                    Value::Object(state) => Some(state),
+                    _ => None,
                 }
             }
-            changed = Some(state);
-        }
+        };
         let body = self.body.as_ref().map(|body| body.render(&variables, &NoObjects)).transpose()?;
         let (content_type, body) = match body {
             None => ("text/plain", Vec::new()),
