@@ -131,6 +131,11 @@ pub enum EventKind {
         /// The status; `None` if no answer arrived.
         status: Option<u16>,
     },
+    /// The state of the scenario's HTTP services changed. The first event of this kind describes the state at the start.
+    HttpState {
+        /// A map from the name of each service to its state.
+        state: Value,
+    },
     /// A deviation of the plan took effect.
     Deviated {
         /// Its index in the plan.
