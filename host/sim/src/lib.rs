@@ -5,10 +5,14 @@
 //! always gives the same run.
 
 pub mod actor;
+pub mod analysis;
 pub mod http;
+pub mod oracle;
 pub mod plan;
 pub mod rules;
 pub mod run;
+#[cfg(test)]
+mod testing;
 
 pub use plan::Plan;
 pub use run::Run;
