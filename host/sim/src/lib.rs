@@ -6,11 +6,14 @@
 
 pub mod actor;
 pub mod analysis;
+pub mod finding;
 pub mod http;
 pub mod oracle;
 pub mod plan;
 pub mod rules;
 pub mod run;
+pub mod search;
+pub mod shrink;
 #[cfg(test)]
 mod testing;
 
