@@ -5,11 +5,18 @@
 //! always gives the same run.
 
 pub mod actor;
+pub mod analysis;
+pub mod finding;
 pub mod http;
+pub mod oracle;
 pub mod plan;
 pub mod rules;
 pub mod run;
 pub mod scenario;
+pub mod search;
+pub mod shrink;
+#[cfg(test)]
+mod testing;
 pub mod world;
 
 pub use plan::Plan;
