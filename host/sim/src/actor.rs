@@ -26,7 +26,8 @@ pub trait ObjectView {
 pub struct PollMoment {
     /// Virtual milliseconds since the start.
     pub now_ms: u64,
-    /// Whether the world is at rest. By default, the steps of a user are taken at rests only.
+    /// Whether the world is at rest. By default, the steps of a user are taken at rests only. After a write, the world
+    /// is not at rest before it has delivered it.
     pub at_rest: bool,
 }
 

@@ -12,6 +12,7 @@ pub mod oracle;
 pub mod plan;
 pub mod rules;
 pub mod run;
+pub mod scenario;
 pub mod search;
 pub mod shrink;
 #[cfg(test)]
@@ -19,6 +20,9 @@ mod testing;
 
 pub use plan::Plan;
 pub use run::Run;
+
+/// The virtual time at which every run starts, in RFC 3339. The world's clock begins here, and so does `now` in scenarios.
+pub const START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Executes plans. The implementation in `world` runs the real host on the embedded API server; tests have scripted
 /// ones.
