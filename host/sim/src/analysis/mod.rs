@@ -20,7 +20,7 @@ pub use view::{Reconcile, RunView};
 const RECORDS: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
 
 /// The annotation that an interfering client changes (rule W2).
-pub const INTERFERENCE_ANNOTATION: &str = "simulation.pilothouse.dev/interference";
+pub const INTERFERENCE_ANNOTATION: &str = "simulation.pilothouse.dev/touched";
 
 /// The address of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

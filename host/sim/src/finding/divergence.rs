@@ -50,6 +50,7 @@ pub fn event_text(event: &Event) -> String {
             let author = match &request.author {
                 Author::Plugin(name) | Author::Actor(name) => name,
                 Author::Controller => "a built-in controller",
+                Author::Host => "the host",
             };
             let status = request.status.map_or_else(|| "not sent".to_owned(), |status| status.to_string());
             format!(
@@ -63,6 +64,7 @@ pub fn event_text(event: &Event) -> String {
             format!("{change} {resource} {key}, version {version}, is delivered")
         }
         EventKind::Http { method, url, status, .. } => format!("{method} {url} → {status:?}"),
+        EventKind::HttpState { .. } => "the state of the HTTP services changes".to_owned(),
         EventKind::Deviated { deviation, .. } => super::story::describe(deviation),
         EventKind::Rest { occurrence } => format!("rest no. {occurrence}"),
         EventKind::FaultsOver => "steps and faults are over".to_owned(),

@@ -117,6 +117,7 @@ impl Teller {
             }
             Author::Actor(_) => request.changed,
             Author::Controller => request.changed && request.after.is_none(),
+            Author::Host => false,
         };
         if !is_told {
             return;
@@ -125,7 +126,7 @@ impl Teller {
         match (&request.author, request.reconcile) {
             (_, Some(reconcile)) => self.add_to_reconcile(view, time, reconcile, &text),
             (Author::Plugin(name) | Author::Actor(name), None) => self.add(time, name, text, String::new()),
-            (Author::Controller, None) => self.add(time, "server", text, String::new()),
+            (Author::Controller | Author::Host, None) => self.add(time, "server", text, String::new()),
         }
     }
 

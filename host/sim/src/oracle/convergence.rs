@@ -16,7 +16,7 @@ pub(super) const DESCRIPTION: Description = Description {
 };
 
 /// How many reconciles of a key must fail in a row after the faults.
-const MIN_FAILURES: usize = 5;
+const MIN_FAILURES: usize = 3;
 
 /// The oracle.
 #[derive(Debug)]
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn a_key_that_fails_for_ever_is_reported_if_the_reference_succeeds() {
-        let (good, bad) = (fails(0), fails(5));
+        let (good, bad) = (fails(0), fails(3));
         let reference = Reference::new(&good, &good);
         let judgement = judge(&Convergence, &bad, Some(&reference));
         assert!(judgement.violations[0].explanation.contains("two requests"));
-        assert_eq!(judge(&Convergence, &fails(4), Some(&reference)).violations, []);
+        assert_eq!(judge(&Convergence, &fails(2), Some(&reference)).violations, []);
         let reference = Reference::new(&bad, &bad);
         assert_eq!(judge(&Convergence, &bad, Some(&reference)).violations, []);
     }

@@ -8,6 +8,7 @@ mod fresh_equals_kept;
 mod hopeless_write;
 mod hot_loop;
 mod idempotence;
+mod invariants;
 mod orphan;
 mod ownership;
 mod reference;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::{ObjectId, RunView};
 
+pub use invariants::invariants_of;
 pub use reference::Reference;
 
 /// Something that judges runs.

@@ -112,6 +112,15 @@ impl Reference {
         self.peaks.get(family).copied().unwrap_or_default()
     }
 
+    /// Whether the last reconcile of a key failed that succeeds in the reference. The host tries it again later than the run's end.
+    pub(super) fn has_unfinished_key(&self, run: &RunView<'_>) -> bool {
+        self.succeeded.difference(&succeeded_of(run)).any(|(plugin, watch, key)| {
+            run.reconciles
+                .values()
+                .any(|other| other.plugin == plugin && other.watch == watch && other.key == key)
+        })
+    }
+
     /// Whether the key's last reconcile ended without an error.
     pub(super) fn succeeds(&self, plugin: &str, watch: &str, key: &str) -> bool {
         self.succeeded.contains(&(plugin.to_owned(), watch.to_owned(), key.to_owned()))

@@ -11,7 +11,7 @@ pub(super) const DESCRIPTION: Description = Description {
     reports: "the objects at rest differ from those of a run without faults in which the actors did the same in the same order",
     premise: "A controller is level-triggered: its end follows from the wanted state, not from the path. UIDs, versions, times and generated \
               names do not count, nor does anything that differs between two runs without faults and with different seeds. Not judged: runs \
-              that do not come to rest, and tasks for which no run without faults is known.",
+              that do not come to rest or in which a key still fails that succeeds in the reference, and tasks for which no run without faults is known.",
 };
 
 /// The oracle.
@@ -28,6 +28,9 @@ impl Oracle for SameEnd {
             return Judgement::without_subject();
         };
         let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
+        if reference.has_unfinished_key(run) {
+            return Judgement::without_subject();
+        }
         let mut first: BTreeMap<String, EndDifference> = BTreeMap::new();
         for difference in expected.differences(&run.canonical_end(), reference.mask()) {
             first.entry(difference.id.resource.clone()).or_insert(difference);

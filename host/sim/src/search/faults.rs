@@ -1,9 +1,10 @@
 //! Which faults a search may inject.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::plan::{Deviation, Fault};
+use crate::scenario::FaultBounds;
 
 /// A class of faults, as the flag `--faults` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,26 +93,24 @@ impl FromStr for FaultClass {
     }
 }
 
-/// The faults that may be injected, and how often in one run.
+/// The faults that may be injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSelection {
     classes: BTreeSet<FaultClass>,
-    limits: BTreeMap<FaultClass, usize>,
-    /// The longest that a watch or a request is late, in virtual milliseconds.
-    pub max_delay: u64,
+    bounds: Option<FaultBounds>,
 }
 
 /// The longest delay unless a scenario says otherwise: longer than the five minutes after which many controllers forget what
 /// they expected.
 const DEFAULT_MAX_DELAY: u64 = 6 * 60 * 1000;
+/// The statuses of refused requests unless a scenario says otherwise.
+const DEFAULT_STATUSES: [u16; 4] = [500, 429, 503, 504];
+/// Delays in virtual milliseconds: longer than a retry, longer than a step, longer than five minutes.
+const DELAYS: [u64; 3] = [2_000, 60_000, 330_000];
 
 impl Default for FaultSelection {
     fn default() -> Self {
-        Self {
-            classes: FaultClass::ALL.into_iter().collect(),
-            limits: BTreeMap::new(),
-            max_delay: DEFAULT_MAX_DELAY,
-        }
+        Self::of(FaultClass::ALL)
     }
 }
 
@@ -119,39 +118,67 @@ impl FaultSelection {
     /// Returns a selection of these classes only.
     #[must_use]
     pub fn of(classes: impl IntoIterator<Item = FaultClass>) -> Self {
-        Self { classes: classes.into_iter().collect(), ..Self::default() }
+        Self { classes: classes.into_iter().collect(), bounds: None }
     }
 
-    /// Limits how often a class may occur in one run; 0 excludes it.
-    pub fn limit(&mut self, class: FaultClass, count: usize) {
-        self.limits.insert(class, count);
+    /// Returns the selection with the upper bounds of a scenario.
+    #[must_use]
+    pub fn within(self, bounds: Option<FaultBounds>) -> Self {
+        Self { bounds, ..self }
     }
 
     /// Whether the class may occur at all.
     #[must_use]
     pub fn has(&self, class: FaultClass) -> bool {
-        self.classes.contains(&class) && self.limits.get(&class) != Some(&0)
+        self.classes.contains(&class)
     }
 
-    /// Whether a run with these deviations is within the limits.
+    /// Whether a run with these deviations is within the bounds.
     #[must_use]
     pub fn allows(&self, deviations: &[Deviation]) -> bool {
-        let mut counts: BTreeMap<FaultClass, usize> = BTreeMap::new();
         deviations.iter().all(|deviation| {
-            let class = FaultClass::of(&deviation.fault);
-            let count = counts.entry(class).or_default();
-            *count += 1;
-            self.has(class)
-                && self.limits.get(&class).is_none_or(|limit| *count <= *limit)
-                && delay_of(&deviation.fault).is_none_or(|delay| delay <= self.max_delay)
-        })
+            self.has(FaultClass::of(&deviation.fault))
+                && delay_of(&deviation.fault).is_none_or(|delay| delay <= self.max_delay(&deviation.fault))
+        }) && self.bounds.as_ref().is_none_or(|bounds| bounds.allow(deviations))
+    }
+
+    /// Returns the longest delay of a fault of this form, in virtual milliseconds.
+    #[must_use]
+    pub fn max_delay(&self, fault: &Fault) -> u64 {
+        let Some(bounds) = &self.bounds else { return DEFAULT_MAX_DELAY };
+        match fault {
+            Fault::HoldWatch(_) => bounds.stale.max_ms,
+            Fault::DropWatch(_) => bounds.stale.max_ms.max(1000),
+            Fault::DelayRequest(_) => bounds.delay.max_ms,
+            Fault::HoldControllers(_) => bounds.controllers.max_ms,
+            _ => 0,
+        }
+    }
+
+    /// Returns the delays that are worth trying for a fault of this form, the shortest first.
+    #[must_use]
+    pub fn delays(&self, form: fn(u64) -> Fault) -> Vec<u64> {
+        let max = self.max_delay(&form(0));
+        let delays: BTreeSet<_> =
+            DELAYS.iter().map(|delay| *delay.min(&max)).filter(|delay| *delay > 0).collect();
+        delays.into_iter().collect()
+    }
+
+    /// Returns the statuses with which requests may be refused.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<u16> {
+        let statuses = self.bounds.as_ref().map_or(DEFAULT_STATUSES.to_vec(), |bounds| bounds.codes.clone());
+        statuses.into_iter().filter(|status| self.has(FaultClass::of(&Fault::Refuse(*status)))).collect()
     }
 }
 
-/// Returns the length of a delay. A relist may come at any time, so that its delay has no limit.
+/// Returns the length of a delay.
 fn delay_of(fault: &Fault) -> Option<u64> {
     match fault {
-        Fault::HoldWatch(delay) | Fault::DelayRequest(delay) => Some(*delay),
+        Fault::HoldWatch(delay)
+        | Fault::DropWatch(delay)
+        | Fault::DelayRequest(delay)
+        | Fault::HoldControllers(delay) => Some(*delay),
         _ => None,
     }
 }
@@ -160,21 +187,37 @@ fn delay_of(fault: &Fault) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::plan::Moment;
+    use crate::scenario::DelayBounds;
 
     fn deviation(fault: Fault) -> Deviation {
         Deviation { at: Moment::Time(0), fault }
     }
 
     #[test]
-    fn limits_are_per_class_and_run() {
-        let mut selection = FaultSelection::of([FaultClass::Crash, FaultClass::Stale]);
-        selection.limit(FaultClass::Crash, 1);
-        assert!(selection.allows(&[deviation(Fault::CrashAfter), deviation(Fault::HoldWatch(1000))]));
-        assert!(!selection.allows(&[deviation(Fault::CrashAfter), deviation(Fault::CrashBefore)]));
+    fn only_selected_classes_within_the_bounds_of_the_scenario_are_allowed() {
+        let selection = FaultSelection::of([FaultClass::Crash, FaultClass::Stale]);
+        assert!(selection.allows(&[deviation(Fault::CrashAfter), deviation(Fault::CrashBefore)]));
         assert!(!selection.allows(&[deviation(Fault::HoldWatch(10_000_000))]));
         assert!(!selection.allows(&[deviation(Fault::Refuse(500))]));
-        selection.limit(FaultClass::Crash, 0);
-        assert!(!selection.has(FaultClass::Crash));
+        let bounds = FaultBounds { crash: 1, ..FaultBounds::default() };
+        let bounded = selection.within(Some(bounds));
+        assert!(bounded.allows(&[deviation(Fault::CrashAfter)]));
+        assert!(!bounded.allows(&[deviation(Fault::CrashAfter), deviation(Fault::CrashBefore)]));
+        assert!(!bounded.allows(&[deviation(Fault::HoldWatch(1))]));
+    }
+
+    #[test]
+    fn delays_and_statuses_keep_to_the_bounds() {
+        let all = FaultSelection::default();
+        assert_eq!(all.delays(Fault::HoldWatch), DELAYS);
+        assert_eq!(all.statuses(), DEFAULT_STATUSES);
+        let stale = DelayBounds { count: 1, max_ms: 10_000 };
+        let bounds = FaultBounds { stale, codes: vec![500, 429], errors: 1, ..FaultBounds::default() };
+        let bounded = FaultSelection::of([FaultClass::Stale, FaultClass::ServerError]).within(Some(bounds));
+        assert_eq!(bounded.delays(Fault::HoldWatch), [2_000, 10_000]);
+        assert_eq!(bounded.delays(Fault::DropWatch), [2_000, 10_000]);
+        assert_eq!(bounded.delays(Fault::HoldControllers), Vec::<u64>::new());
+        assert_eq!(bounded.statuses(), [500]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::faults::FaultSelection;
 use super::plans::{Candidate, deviation, restart_into_the_past, round_robin};
 use super::points::Points;
 use super::random_source::RandomSource;
-use crate::plan::{Fault, Moment};
+use crate::plan::Fault;
 
 /// How many changes each of two first lists may lack.
 const MAX_AGE: u32 = 6;
@@ -16,34 +16,24 @@ const MAX_RESTS: usize = 4;
 #[must_use]
 pub fn known_pairs(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
     let mut pairs = round_robin(vec![
-        lost_answer_and_late_watch(points),
-        merged_steps(points),
+        write_and_late_watch(points, faults, &Fault::LoseAnswer),
+        merged_steps(points, faults),
         restart_before_own_event(points),
         two_old_lists(points),
-        crash_and_late_watch(points),
+        write_and_late_watch(points, faults, &Fault::CrashAfter),
     ]);
     pairs.retain(|candidate| faults.allows(&candidate.deviations));
     pairs
 }
 
-/// The answer of a write is lost, and the watch that would show its effect is late.
-fn lost_answer_and_late_watch(points: &Points) -> Vec<Candidate> {
-    write_and_late_watch(points, &Fault::LoseAnswer)
-}
-
-/// The host ends after a write, and the watch that would show its effect is late afterwards.
-fn crash_and_late_watch(points: &Points) -> Vec<Candidate> {
-    write_and_late_watch(points, &Fault::CrashAfter)
-}
-
-fn write_and_late_watch(points: &Points, fault: &Fault) -> Vec<Candidate> {
+/// A fault of a write, and the watch that would show the write's effect is late.
+fn write_and_late_watch(points: &Points, faults: &FaultSelection, fault: &Fault) -> Vec<Candidate> {
     let mut plans = Vec::new();
-    for delay in [5_000, 330_000] {
+    for delay in faults.delays(Fault::HoldWatch) {
         for point in points.requests.iter().filter(|point| point.is_write) {
             if let Some(event) = points.event_after(&point.resource, point.index) {
-                let at = Moment::Event { resource: event.resource.clone(), occurrence: event.occurrence };
-                let deviations =
-                    vec![deviation(&point.moment, fault.clone()), deviation(&at, Fault::HoldWatch(delay))];
+                let late = deviation(&event.moment(), Fault::HoldWatch(delay));
+                let deviations = vec![deviation(&point.moment, fault.clone()), late];
                 plans.push(Candidate::new(&point.resource, deviations));
             }
         }
@@ -52,20 +42,22 @@ fn write_and_late_watch(points: &Points, fault: &Fault) -> Vec<Candidate> {
 }
 
 /// A watch ends or is late, and the actor takes one to three further steps meanwhile: the plugin sees them as one.
-fn merged_steps(points: &Points) -> Vec<Candidate> {
+fn merged_steps(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
+    let shortest = |form: fn(u64) -> Fault| faults.delays(form).first().map(|delay| form(*delay));
+    let late: Vec<_> =
+        [shortest(Fault::DropWatch), shortest(Fault::HoldWatch)].into_iter().flatten().collect();
     let mut groups = Vec::new();
     for actor in &points.actors {
         for steps in 1..=3 {
             let mut group = Vec::new();
-            for event in &points.events {
-                let at = Moment::Event { resource: event.resource.clone(), occurrence: event.occurrence };
-                for fault in [Fault::DropWatch(5_000), Fault::HoldWatch(5_000)] {
-                    let mut deviations = vec![deviation(&at, fault)];
-                    for _ in 0..steps {
-                        deviations.push(deviation(&at, Fault::TakeStep { actor: actor.clone() }));
-                    }
-                    group.push(Candidate::new(&event.resource, deviations));
+            for (event, fault) in
+                points.events.iter().flat_map(|event| late.iter().map(move |fault| (event, fault)))
+            {
+                let mut deviations = vec![deviation(&event.moment(), fault.clone())];
+                for _ in 0..steps {
+                    deviations.push(deviation(&event.moment(), Fault::TakeStep { actor: actor.clone() }));
                 }
+                group.push(Candidate::new(&event.resource, deviations));
             }
             groups.push(group);
         }
@@ -78,13 +70,9 @@ fn restart_before_own_event(points: &Points) -> Vec<Candidate> {
     let mut plans = Vec::new();
     for age in 1..=2 {
         for event in &points.events {
-            let moment = |occurrence| Moment::Event { resource: event.resource.clone(), occurrence };
             let past = vec![(event.resource.clone(), age)];
-            let deviations = vec![
-                deviation(&moment(event.occurrence), Fault::Restart { past }),
-                deviation(&moment(event.occurrence + 1), Fault::HoldWatch(10_000)),
-            ];
-            plans.push(Candidate::new(&event.resource, deviations));
+            let restart = deviation(&event.moment(), Fault::Restart { past });
+            plans.push(Candidate::new(&event.resource, vec![restart]));
         }
     }
     plans
@@ -154,6 +142,7 @@ impl Iterator for Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Moment;
 
     fn candidate(resource: &str, time: u64) -> Candidate {
         Candidate::new(resource, vec![deviation(&Moment::Time(time), Fault::CrashAfter)])

@@ -6,8 +6,6 @@ use super::faults::FaultSelection;
 use super::points::{Points, RestPoint};
 use crate::plan::{Deviation, Fault, Moment};
 
-/// Delays in virtual milliseconds: longer than a retry, longer than a step, longer than five minutes.
-const DELAYS: [u64; 3] = [2_000, 60_000, 330_000];
 /// How many changes a first list may lack.
 const MAX_AGE: u32 = 8;
 
@@ -38,11 +36,11 @@ pub fn plans(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
         crashes(points),
         lost_answers(points),
         restarts_into_the_past(points),
-        refusals(points),
-        holds(points),
-        drops(points),
+        refusals(points, faults),
+        delayed_events(points, faults, Fault::HoldWatch),
+        delayed_events(points, faults, Fault::DropWatch),
         early_steps(points),
-        late_controllers(points),
+        late_controllers(points, faults),
     ];
     let mut plans = round_robin(groups);
     plans.retain(|candidate| faults.allows(&candidate.deviations));
@@ -93,7 +91,7 @@ fn lost_answers(points: &Points) -> Vec<Candidate> {
 }
 
 /// Errors and conflicts of writes, and errors of reads.
-fn refusals(points: &Points) -> Vec<Candidate> {
+fn refusals(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
     let of = |fault: Fault, accept: fn(bool, bool) -> bool| -> Vec<Candidate> {
         points
             .requests
@@ -102,17 +100,23 @@ fn refusals(points: &Points) -> Vec<Candidate> {
             .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, fault.clone())]))
             .collect()
     };
+    let statuses = faults.statuses();
+    let refused = |accept: fn(bool, bool) -> bool| {
+        round_robin(statuses.iter().map(|status| of(Fault::Refuse(*status), accept)).collect())
+    };
+    let late = faults
+        .delays(Fault::DelayRequest)
+        .into_iter()
+        .map(|delay| of(Fault::DelayRequest(delay), |is_write, _| is_write));
     round_robin(vec![
-        of(Fault::Refuse(500), |is_write, _| !is_write),
+        refused(|is_write, _| !is_write),
         of(Fault::Interfere, |is_write, has_object| is_write && has_object),
-        of(Fault::Refuse(500), |is_write, _| is_write),
-        of(Fault::Refuse(429), |_, _| true),
-        of(Fault::Refuse(503), |_, _| true),
-        of(Fault::DelayRequest(10_000), |is_write, _| is_write),
+        refused(|is_write, _| is_write),
+        round_robin(late.collect()),
     ])
 }
 
-/// A restart at each rest, with one resource's first list from the past and its watch late.
+/// A restart at each rest, with one resource's first list from the past.
 fn restarts_into_the_past(points: &Points) -> Vec<Candidate> {
     let mut groups = Vec::new();
     for rest in points.rests.iter().rev() {
@@ -127,8 +131,7 @@ fn restarts_into_the_past(points: &Points) -> Vec<Candidate> {
     round_robin(groups)
 }
 
-/// Returns the plan of a restart with old first lists. The watches that follow are late, so that the plugin acts on the old
-/// view.
+/// Returns the plan of a restart with old first lists.
 pub(super) fn restart_into_the_past(rest: &RestPoint, ages: &[(&String, u32)]) -> Option<Candidate> {
     let has_changes =
         |(resource, age): &(&String, u32)| rest.changes.get(*resource).is_some_and(|count| age <= count);
@@ -137,38 +140,20 @@ pub(super) fn restart_into_the_past(rest: &RestPoint, ages: &[(&String, u32)]) -
     }
     let past = ages.iter().map(|(resource, age)| ((*resource).clone(), *age)).collect();
     let at = Moment::Rest { occurrence: rest.occurrence };
-    let mut deviations = vec![deviation(&at, Fault::Restart { past })];
-    for (resource, _) in ages {
-        let occurrence = rest.delivered.get(*resource).copied().unwrap_or_default() + 1;
-        let next = Moment::Event { resource: (*resource).clone(), occurrence };
-        deviations.push(deviation(&next, Fault::HoldWatch(10_000)));
-    }
     let touches = ages.iter().map(|(resource, _)| (*resource).clone()).collect();
-    Some(Candidate { deviations, touches })
+    Some(Candidate { deviations: vec![deviation(&at, Fault::Restart { past })], touches })
 }
 
-/// Each event of a watch late.
-fn holds(points: &Points) -> Vec<Candidate> {
-    delayed_events(points, Fault::HoldWatch)
-}
-
-/// Each event of a watch replaced by a later list.
-fn drops(points: &Points) -> Vec<Candidate> {
-    delayed_events(points, Fault::DropWatch)
-}
-
-fn delayed_events(points: &Points, fault: fn(u64) -> Fault) -> Vec<Candidate> {
+/// Each event of a watch late, or replaced by a later list.
+fn delayed_events(points: &Points, faults: &FaultSelection, fault: fn(u64) -> Fault) -> Vec<Candidate> {
     let of = |delay: u64| {
         points
             .events
             .iter()
-            .map(|event| {
-                let at = Moment::Event { resource: event.resource.clone(), occurrence: event.occurrence };
-                Candidate::new(&event.resource, vec![deviation(&at, fault(delay))])
-            })
+            .map(|event| Candidate::new(&event.resource, vec![deviation(&event.moment(), fault(delay))]))
             .collect()
     };
-    round_robin(DELAYS.map(of).into())
+    round_robin(faults.delays(fault).into_iter().map(of).collect())
 }
 
 /// Each actor's next step taken at each write and each event.
@@ -185,10 +170,7 @@ fn early_steps(points: &Points) -> Vec<Candidate> {
         let events = points
             .events
             .iter()
-            .map(|event| {
-                let at = Moment::Event { resource: event.resource.clone(), occurrence: event.occurrence };
-                Candidate::new(&event.resource, vec![deviation(&at, step())])
-            })
+            .map(|event| Candidate::new(&event.resource, vec![deviation(&event.moment(), step())]))
             .collect();
         groups.extend([writes, events]);
     }
@@ -196,14 +178,11 @@ fn early_steps(points: &Points) -> Vec<Candidate> {
 }
 
 /// The built-in controllers stopped from each rest on.
-fn late_controllers(points: &Points) -> Vec<Candidate> {
-    points
-        .rests
-        .iter()
-        .flat_map(|rest| {
-            let at = Moment::Rest { occurrence: rest.occurrence };
-            [5_000, 600_000]
-                .map(|delay| Candidate::new("", vec![deviation(&at, Fault::HoldControllers(delay))]))
-        })
-        .collect()
+fn late_controllers(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
+    let of = |delay: u64| {
+        let at = |occurrence| Moment::Rest { occurrence };
+        let plan = |at: Moment| Candidate::new("", vec![deviation(&at, Fault::HoldControllers(delay))]);
+        points.rests.iter().map(|rest| plan(at(rest.occurrence))).collect()
+    };
+    round_robin(faults.delays(Fault::HoldControllers).into_iter().map(of).collect())
 }

@@ -34,6 +34,14 @@ pub struct EventPoint {
     pub index: usize,
 }
 
+impl EventPoint {
+    /// Returns when.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment::Event { resource: self.resource.clone(), occurrence: self.occurrence }
+    }
+}
+
 /// A rest.
 #[derive(Clone, Debug)]
 pub struct RestPoint {
@@ -41,8 +49,6 @@ pub struct RestPoint {
     pub occurrence: u32,
     /// How many changes each watched resource had had.
     pub changes: BTreeMap<String, u32>,
-    /// How many events of each watched resource had been delivered.
-    pub delivered: BTreeMap<String, u32>,
 }
 
 /// All points of a run.
@@ -81,7 +87,7 @@ impl Points {
                         Author::Actor(name) => {
                             actors.insert(name.clone());
                         }
-                        Author::Controller => {}
+                        Author::Controller | Author::Host => {}
                         Author::Plugin(_) => {
                             let key = (request.verb.clone(), request.resource_path());
                             let occurrence = requests.entry(key.clone()).or_default();
@@ -112,11 +118,9 @@ impl Points {
                         });
                     }
                 }
-                EventKind::Rest { occurrence } => points.rests.push(RestPoint {
-                    occurrence: *occurrence,
-                    changes: changes.clone(),
-                    delivered: delivered.clone(),
-                }),
+                EventKind::Rest { occurrence } => {
+                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() })
+                }
                 EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
                     timers.insert(*delay);
                 }

@@ -6,14 +6,12 @@
 
 use super::faults::{FaultClass, FaultSelection};
 use super::plans::deviation;
-use super::points::Points;
+use super::points::{EventPoint, Points};
 use super::random_source::RandomSource;
 use crate::plan::{Deviation, Fault, Moment, Plan};
 
 /// The largest number of deviations.
 const MAX_DEPTH: u64 = 4;
-/// The HTTP statuses of refused requests.
-const REFUSALS: [u16; 3] = [500, 503, 504];
 
 /// An endless sequence of plans.
 #[derive(Debug)]
@@ -69,16 +67,18 @@ impl<'a> RandomPlans<'a> {
             }
             FaultClass::Stale if self.random.one_in(2) => self.restart_into_the_past(),
             FaultClass::Stale => {
-                let delay = self.delay();
-                one(self.event(), Fault::HoldWatch(delay))
+                let fault = self.delayed(Fault::HoldWatch);
+                one(self.event(), fault)
             }
             FaultClass::Relist => {
-                let delay = self.delay();
-                one(self.event(), Fault::DropWatch(delay))
+                let fault = self.delayed(Fault::DropWatch);
+                one(self.event(), fault)
             }
             FaultClass::Conflict => one(self.request(true), Fault::Interfere),
             FaultClass::ServerError => {
-                let status = self.random.choose(&REFUSALS).copied().unwrap_or(500);
+                let mut statuses = self.faults.statuses();
+                statuses.retain(|status| *status != 429);
+                let status = self.random.choose(&statuses).copied().unwrap_or(500);
                 let is_write = self.random.one_in(2);
                 one(self.request(is_write), Fault::Refuse(status))
             }
@@ -89,11 +89,12 @@ impl<'a> RandomPlans<'a> {
             FaultClass::Unknown => one(self.request(true), Fault::LoseAnswer),
             FaultClass::Reload => one(self.any_moment(), Fault::Reload),
             FaultClass::Delay => {
-                let delay = self.delay();
                 if self.random.one_in(2) {
-                    one(self.request(true), Fault::DelayRequest(delay))
+                    let fault = self.delayed(Fault::DelayRequest);
+                    one(self.request(true), fault)
                 } else {
-                    one(self.any_moment(), Fault::HoldControllers(delay))
+                    let fault = self.delayed(Fault::HoldControllers);
+                    one(self.any_moment(), fault)
                 }
             }
             FaultClass::Order => {
@@ -106,40 +107,34 @@ impl<'a> RandomPlans<'a> {
     fn restart_into_the_past(&mut self) -> Vec<Deviation> {
         let Some(rest) = self.random.choose(&self.points.rests) else { return Vec::new() };
         let mut past = Vec::new();
-        let mut holds = Vec::new();
         for (resource, changes) in
             rest.changes.iter().filter(|(resource, _)| self.points.watched.contains(resource))
         {
             if self.random.one_in(2) {
                 let age = 1 + u32::try_from(self.random.below(u64::from(*changes))).unwrap_or_default();
                 past.push((resource.clone(), age));
-                let occurrence = rest.delivered.get(resource).copied().unwrap_or_default() + 1;
-                holds.push(Moment::Event { resource: resource.clone(), occurrence });
             }
         }
+        // Without an old list, it would be a crash, which may be excluded.
         let at = Moment::Rest { occurrence: rest.occurrence };
-        let mut deviations = vec![deviation(&at, Fault::Restart { past })];
-        for at in holds {
-            let delay = self.delay();
-            deviations.push(deviation(&at, Fault::HoldWatch(delay)));
-        }
-        deviations
+        if past.is_empty() { Vec::new() } else { vec![deviation(&at, Fault::Restart { past })] }
     }
 
     /// Draws a delay: around a timer of the plugin, or with each order of magnitude equally likely.
-    fn delay(&mut self) -> u64 {
+    fn delayed(&mut self, form: fn(u64) -> Fault) -> Fault {
+        let max = self.faults.max_delay(&form(0)).max(1);
         if self.random.one_in(3)
             && let Some(timer) = self.random.choose(&self.points.timers).copied()
         {
             let delay = if self.random.one_in(2) { timer.saturating_sub(1) } else { timer.saturating_add(1) };
-            return delay.clamp(1, self.faults.max_delay.max(1));
+            return form(delay.clamp(1, max));
         }
         let mut bound = 1_u64;
         for _ in 0..self.random.below(7) {
             bound *= 10;
         }
         let delay = bound + self.random.below(9 * bound);
-        delay.min(self.faults.max_delay).max(1)
+        form(delay.clamp(1, max))
     }
 
     fn request(&mut self, is_write: bool) -> Option<Moment> {
@@ -149,8 +144,7 @@ impl<'a> RandomPlans<'a> {
     }
 
     fn event(&mut self) -> Option<Moment> {
-        let event = self.random.choose(&self.points.events)?;
-        Some(Moment::Event { resource: event.resource.clone(), occurrence: event.occurrence })
+        self.random.choose(&self.points.events).map(EventPoint::moment)
     }
 
     fn any_moment(&mut self) -> Option<Moment> {
