@@ -175,10 +175,10 @@ proptest! {
         start in 0..FULL.len(), length in 0_usize..60, inserted in "[ -~\n]{0,8}|\\$\\{[a-z]{0,3}|: |- |\\{|\\[",
     ) {
         let end = (start + length).min(FULL.len());
-        if let (Some(before), Some(after)) = (FULL.get(..start), FULL.get(end..)) {
-            if let Err(error) = parse(&format!("{before}{inserted}{after}")) {
-                prop_assert!(error.starts_with("simulations/zoo.yaml: ") && !error.contains('\n'), "{}", error);
-            }
+        if let (Some(before), Some(after)) = (FULL.get(..start), FULL.get(end..))
+            && let Err(error) = parse(&format!("{before}{inserted}{after}"))
+        {
+            prop_assert!(error.starts_with("simulations/zoo.yaml: ") && !error.contains('\n'), "{}", error);
         }
     }
 }
