@@ -18,14 +18,15 @@ pub enum ReadError {
     #[error("{0}; give a file that `pilothouse run --record` has written")]
     Io(#[from] std::io::Error),
     /// A line is too long.
-    #[error("line {line} has more than {MAX_LINE} bytes, so it is not from `pilothouse run --record`")]
+    #[error("line {line} has more than {} bytes, so it is not from `pilothouse run --record`", MAX_LINE)]
     TooLong {
         /// The line's number, from 1.
         line: u64,
     },
     /// A line is not in the format.
     #[error(
-        "line {line} is not in the format {FORMAT}: {problem}; give a file that `pilothouse run --record` has written"
+        "line {line} is not in the format {}: {problem}; give a file that `pilothouse run --record` has written",
+        FORMAT
     )]
     Format {
         /// The line's number, from 1.

@@ -32,6 +32,7 @@ mod own_writes;
 mod permissions;
 mod plugin_objects;
 mod pod_counter;
+mod recording;
 mod released_contract;
 mod reload;
 mod rollout;
