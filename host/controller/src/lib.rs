@@ -54,7 +54,7 @@ pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
-pub use outgoing::PatternError;
+pub use outgoing::{HttpTransport, PatternError};
 pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
 pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;

@@ -27,7 +27,7 @@ pub struct HttpAnswer {
 }
 
 /// The HTTP services of a scenario, with their state. A pure state machine.
-pub trait HttpServices {
+pub trait HttpServices: Send {
     /// Answers a request and applies its effect; `None` if no service has this host.
     fn answer(&mut self, request: &HttpRequest, now_ms: u64) -> Option<HttpAnswer>;
 

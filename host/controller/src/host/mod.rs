@@ -47,7 +47,7 @@ use crate::metrics::guest::GuestMetrics;
 use crate::metrics::informers::InformerCollector;
 use crate::metrics::process::ProcessCollector;
 use crate::name::PluginName;
-use crate::outgoing::Tls;
+use crate::outgoing::{HttpTransport, Tls};
 use crate::rollout::{RecordFile, Rollout};
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
@@ -137,6 +137,8 @@ struct Shared {
     tracer: OnceLock<Tracer>,
     /// Observes the guests of all plugins.
     observer: OnceLock<Arc<dyn PluginObserver>>,
+    /// What answers plugins' HTTP requests in place of the network; unset for the network.
+    http_transport: OnceLock<Arc<dyn HttpTransport>>,
 }
 
 impl PluginHost {
@@ -162,6 +164,7 @@ impl PluginHost {
             grants: options.grants,
             access_review_interval: options.access_review_interval,
             tls: Tls::default(),
+            http_transport: None,
             speculative_compiler: SpeculativeCompiler::default(),
             environment: environment.clone(),
         };
@@ -186,6 +189,7 @@ impl PluginHost {
                 provided: OnceLock::new(),
                 tracer: OnceLock::new(),
                 observer: OnceLock::new(),
+                http_transport: OnceLock::new(),
             }),
         }
     }
@@ -203,6 +207,12 @@ impl PluginHost {
     /// Reports the calls of all plugins' guests to this observer. Must be called before [`run`](Self::run); only the first call has an effect.
     pub fn set_observer(&self, observer: Arc<dyn PluginObserver>) {
         let _ = self.shared.observer.set(observer);
+    }
+
+    /// Answers plugins' HTTP requests by this transport in place of the network, for simulations. Must be called before
+    /// [`run`](Self::run); only the first call has an effect.
+    pub fn set_http_transport(&self, transport: Arc<dyn HttpTransport>) {
+        let _ = self.shared.http_transport.set(transport);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -521,10 +531,11 @@ impl PluginHost {
             guest.events.clone(),
             clock,
         );
+        let http_transport = self.shared.http_transport.get().cloned();
         PluginHandle::start(
             guest,
             lifecycle,
-            self.shared.services.clone(),
+            LoadServices { http_transport, ..self.shared.services.clone() },
             options,
             shutdown.child_token(),
             predecessor,

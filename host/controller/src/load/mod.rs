@@ -53,7 +53,7 @@ use crate::environment::Environment;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::{Role, Version};
-use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
+use crate::outgoing::{Connector, HttpClient, HttpGrants, HttpTransport, Tls};
 use crate::rollout::KnownVersion;
 use crate::runtime::dedicated_instance::DedicatedInstance;
 
@@ -69,6 +69,8 @@ pub(crate) struct LoadServices {
     /// How often the permissions of a service account are reviewed.
     pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
+    /// What answers plugins' HTTP requests in place of the network; `None` for the network.
+    pub(crate) http_transport: Option<Arc<dyn HttpTransport>>,
     pub(crate) speculative_compiler: SpeculativeCompiler,
     pub(crate) environment: Environment,
 }
@@ -89,6 +91,7 @@ impl LoadServices {
             grants: GrantMode::Declared,
             access_review_interval: Duration::from_secs(30),
             tls: Tls::default(),
+            http_transport: None,
             speculative_compiler: SpeculativeCompiler::default(),
             environment: Environment::default(),
         }
@@ -450,7 +453,8 @@ fn capabilities(
     .with_max_response_size(limits.instance.message_size);
     let http_grants = HttpGrants::parse(&descriptor.http, guest.current_grants.clone())?;
     let connector = Connector::new(services.tls.clone());
-    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access));
+    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access))
+        .with_transport(services.http_transport.clone());
     Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.plugin) })
 }
 

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actors::Actors;
 use super::gate::{RequestGate, WatchGate};
+use super::http::Services;
 use super::observer::WorldObserver;
 use super::state::{Command, Shared, State};
 use super::{WorldLimits, WorldPlugin};
@@ -31,6 +32,7 @@ pub(super) struct Setup<'a> {
     pub(super) metrics: &'a Metrics,
     pub(super) plugins: &'a [WorldPlugin],
     pub(super) controllers: &'a Controllers,
+    pub(super) http: &'a Services,
     pub(super) limits: WorldLimits,
     pub(super) seed: u64,
 }
@@ -121,6 +123,7 @@ fn start_host(
         watches: kube::Client::new(WatchGate::new(shared.clone()), "default"),
     };
     let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
+    host.set_http_transport(Arc::new(setup.http.clone()));
     host.set_observer(Arc::new(WorldObserver(shared.clone())));
     let running = host.clone();
     // The host is never shut down: its process ends, or the run does.

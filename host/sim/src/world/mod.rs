@@ -7,8 +7,10 @@
 mod actors;
 mod clock;
 mod driver;
+mod from_scenario;
 mod gate;
 mod hash;
+mod http;
 mod mirror;
 mod observer;
 mod request;
@@ -27,12 +29,14 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::actor::{Actor, ActorWrite, Operation};
+use crate::http::HttpServices;
 use crate::plan::Plan;
 use crate::run::{Author, End, Run};
 use crate::{Simulator, WorldError};
 use actors::Actors;
 use clock::VirtualClock;
 use driver::{Outcome, Setup};
+use http::Services;
 use schedule::Schedule;
 use state::Shared;
 
@@ -42,8 +46,19 @@ const DEFAULT_CONTROLLERS: &str = "garbage-collector-controller,namespace-contro
 const CALL_FUEL: u64 = 200_000_000;
 /// The author of the objects that exist from the start.
 const SETUP: &str = "setup";
+/// The seed of the order of hash maps.
+const HASH_SEED: u64 = 33;
 /// The resource version before the first write of a run.
 const FIRST_REVISION: u64 = 1_000;
+
+/// Fixes the order of hash maps in this process, so that equal plans give equal runs in all processes. Must be called before anything else
+/// that uses the host's crates; [`CompiledPlugins::compile`] calls it, too, and goes on if it is too late.
+///
+/// # Errors
+/// If a hash map was created before.
+pub fn fix_hash_order() -> Result<(), WorldError> {
+    pilothouse_model::hash::set_seed(HASH_SEED).map_err(|error| WorldError(error.to_string()))
+}
 
 /// A plugin file that is to be simulated.
 #[derive(Clone, Debug)]
@@ -78,6 +93,9 @@ impl Default for WorldLimits {
 /// Creates the actors of a run with this seed.
 pub type ActorFactory = Box<dyn Fn(u64) -> Vec<Box<dyn Actor>> + Send>;
 
+/// Creates the HTTP services of a run; `None` if there are none.
+pub type HttpFactory = Box<dyn Fn() -> Option<Box<dyn HttpServices>> + Send>;
+
 /// What a world consists of, beside the plugins.
 pub struct WorldOptions {
     /// CRDs that exist from the start.
@@ -86,6 +104,8 @@ pub struct WorldOptions {
     pub objects: Vec<(ResourceType, Value)>,
     /// Creates the actors.
     pub actors: ActorFactory,
+    /// Creates the HTTP services.
+    pub http: HttpFactory,
     /// The built-in controllers that run; `None` for garbage collection and namespaces.
     pub controllers: Option<Controllers>,
     /// Bounds.
@@ -98,6 +118,7 @@ impl Default for WorldOptions {
             crds: Vec::new(),
             objects: Vec::new(),
             actors: Box::new(|_| Vec::new()),
+            http: Box::new(|| None),
             controllers: None,
             limits: WorldLimits::default(),
         }
@@ -132,6 +153,8 @@ impl CompiledPlugins {
     /// # Errors
     /// If one of them cannot be compiled.
     pub fn compile(files: Vec<PluginFile>) -> Result<Self, WorldError> {
+        // Runs are repeatable within this process in any case.
+        let _ = fix_hash_order();
         let options = EngineOptions { call_fuel: Some(CALL_FUEL), ..EngineOptions::default() };
         let engine = Engine::new(options).map_err(|error| WorldError(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -199,7 +222,9 @@ impl Simulator for World {
         let schedule = Schedule::new(plan.deviations.clone());
         let shared = Shared::new(server, clock, schedule, self.options.limits.events);
         let mut actors = Actors::new((self.options.actors)(plan.seed));
+        let http = Services::new(shared.clone(), (self.options.http)());
         let setup = Setup {
+            http: &http,
             engine: &self.plugins.engine,
             metrics: &self.metrics,
             plugins: &self.plugins.plugins,

@@ -76,3 +76,28 @@ fn a_guest_that_never_returns_is_stopped_by_its_fuel() {
     assert!(faults.count() > 0);
     assert_ne!(run.end, End::AtRest);
 }
+
+/// Runs in the processes that the next test starts.
+#[test]
+#[ignore = "started by two_processes_give_the_same_run"]
+fn prints_the_hash_of_a_run() {
+    let plan = Plan { seed: 9, deviations: Vec::new() };
+    let run = Stage::new(vec![create_map("a"), create_map("b"), delete_map("a")]).world.run(&plan);
+    println!("hash={:016x}", run.expect("a run").hash);
+}
+
+#[test]
+fn two_processes_give_the_same_run() {
+    let hash = || {
+        let program = std::env::current_exe().expect("the test program");
+        let test = "world::tests::prints_the_hash_of_a_run";
+        let output = std::process::Command::new(program)
+            .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
+            .output()
+            .expect("a process");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let found = text.split("hash=").nth(1).map(|rest| rest[..16].to_owned());
+        found.unwrap_or_else(|| panic!("{text}"))
+    };
+    assert_eq!(hash(), hash());
+}
