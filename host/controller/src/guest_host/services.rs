@@ -60,6 +60,8 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
+    /// Whether its reads show its own writes at once, and a write without an answer holds its key.
+    pub(crate) settles_writes: bool,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// The time of day and the randomness of its guests.
@@ -158,6 +160,7 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
+            settles_writes: true,
             observer: None,
             environment: Environment::default(),
             started: Instant::now(),

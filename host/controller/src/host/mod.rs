@@ -137,6 +137,8 @@ struct Shared {
     tracer: OnceLock<Tracer>,
     /// Observes the guests of all plugins.
     observer: OnceLock<Arc<dyn PluginObserver>>,
+    /// Whether plugins' reads show their own writes at once, and a write without an answer holds its key.
+    settles_writes: AtomicBool,
     /// What answers plugins' HTTP requests in place of the network; unset for the network.
     http_transport: OnceLock<Arc<dyn HttpTransport>>,
 }
@@ -189,6 +191,7 @@ impl PluginHost {
                 provided: OnceLock::new(),
                 tracer: OnceLock::new(),
                 observer: OnceLock::new(),
+                settles_writes: AtomicBool::new(true),
                 http_transport: OnceLock::new(),
             }),
         }
@@ -207,6 +210,13 @@ impl PluginHost {
     /// Reports the calls of all plugins' guests to this observer. Must be called before [`run`](Self::run); only the first call has an effect.
     pub fn set_observer(&self, observer: Arc<dyn PluginObserver>) {
         let _ = self.shared.observer.set(observer);
+    }
+
+    /// Gives plugins what other frameworks give controllers: their reads show their own writes once a watch delivers them, and a key
+    /// whose write had no answer is retried like any other. For simulations that show what these guarantees are worth. Must be called
+    /// before [`run`](Self::run).
+    pub fn drop_write_guarantees(&self) {
+        self.shared.settles_writes.store(false, Ordering::Relaxed);
     }
 
     /// Answers plugins' HTTP requests by this transport in place of the network, for simulations. Must be called before
@@ -519,6 +529,7 @@ impl PluginHost {
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
+            settles_writes: self.shared.settles_writes.load(Ordering::Relaxed),
             observer: self.shared.observer.get().cloned(),
             environment,
             started: self.shared.started,

@@ -34,6 +34,7 @@ pub(super) struct Setup<'a> {
     pub(super) controllers: &'a Controllers,
     pub(super) http: &'a Services,
     pub(super) limits: WorldLimits,
+    pub(super) guarantees: bool,
     pub(super) seed: u64,
 }
 
@@ -123,6 +124,9 @@ fn start_host(
         watches: kube::Client::new(WatchGate::new(shared.clone()), "default"),
     };
     let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
+    if !setup.guarantees {
+        host.drop_write_guarantees();
+    }
     host.set_http_transport(Arc::new(setup.http.clone()));
     host.set_observer(Arc::new(WorldObserver(shared.clone())));
     let running = host.clone();

@@ -28,6 +28,7 @@ impl WorldOptions {
             actors: Box::new(move |seed| for_actors.actors(seed)),
             http: Box::new(move || for_http.http_services()),
             controllers: controllers.transpose()?,
+            guarantees: scenario.guarantees,
             ..Self::default()
         })
     }

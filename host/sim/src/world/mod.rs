@@ -24,6 +24,7 @@ mod tests;
 use pilothouse_apiserver::{ApiServer, Controllers};
 use pilothouse_controller::{Metrics, PluginName};
 use pilothouse_model::ResourceType;
+use pilothouse_plugin::blocking::run_inline;
 use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -106,6 +107,8 @@ pub struct WorldOptions {
     pub actors: ActorFactory,
     /// Creates the HTTP services.
     pub http: HttpFactory,
+    /// Whether the host gives its guarantees: plugins' reads show their own writes at once, and a write without an answer holds its key.
+    pub guarantees: bool,
     /// The built-in controllers that run; `None` for garbage collection and namespaces.
     pub controllers: Option<Controllers>,
     /// Bounds.
@@ -119,6 +122,7 @@ impl Default for WorldOptions {
             objects: Vec::new(),
             actors: Box::new(|_| Vec::new()),
             http: Box::new(|| None),
+            guarantees: true,
             controllers: None,
             limits: WorldLimits::default(),
         }
@@ -211,6 +215,7 @@ impl World {
 
 impl Simulator for World {
     fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        let _inline = run_inline();
         let clock = VirtualClock::new();
         let server = ApiServer::builder()
             .clock(clock.clone())
@@ -230,6 +235,7 @@ impl Simulator for World {
             plugins: &self.plugins.plugins,
             controllers: &self.controllers,
             limits: self.options.limits,
+            guarantees: self.options.guarantees,
             seed: plan.seed,
         };
         let end = loop {

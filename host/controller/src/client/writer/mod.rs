@@ -179,6 +179,9 @@ impl WriteTask {
                 self.guest.metrics.unknown_writes.inc();
                 self.log_unknown_outcome(&error);
                 let _ = result_sender.send(Err(error));
+                if !self.guest.settles_writes {
+                    return;
+                }
                 sleep(FIRST_GET_DELAY).await;
                 let live = self.live_state(&uid).await;
                 self.resolve(live, &uid, || {}).await;
@@ -292,6 +295,9 @@ impl WriteTask {
     /// Records the new state for the plugin's reads.
     async fn record(&self, written: &WriteOutcome, uid: &str) {
         self.guest.hot_loops.record_write(self.item.as_ref(), written);
+        if !self.guest.settles_writes {
+            return;
+        }
         match self.guest.writes.views() {
             Some(views) => views.record(written, uid).await,
             None => self.guest.writes.record(written, uid),

@@ -1,6 +1,7 @@
 //! Runs plans with a small guest: a reference run, and each kind of fault.
 
 mod faults;
+mod scenario;
 mod stage;
 
 use stage::{Stage, create_map, creates, delete_map};

@@ -12,7 +12,7 @@ use crate::plan::{Deviation, Plan};
 use crate::run::{Author, EventKind, RequestEvent, Run};
 use crate::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 
-const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"guest","version":"1.0.0",
+pub(super) const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"guest","version":"1.0.0",
 "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"trigger":"self"}],
 "writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}]}"#;
 
@@ -26,12 +26,6 @@ impl Stage {
     }
 
     pub(super) fn with_descriptor(steps: Vec<ActorWrite>, descriptor: &str) -> Self {
-        let wasm = wat::parse_str(include_str!("guest.wat")).expect("a guest");
-        let name = PluginName::of_file("guest.wasm".as_ref()).expect("a name");
-        let config: Value = serde_json::from_str(descriptor).expect("JSON");
-        let sidecar = json!({"config": config}).to_string();
-        let file = PluginFile { name, wasm, upgrade: None, sidecar };
-        let plugins = CompiledPlugins::compile(vec![file]).expect("a plugin");
         let steps = Arc::new(steps);
         let options = WorldOptions {
             actors: Box::new(move |_| {
@@ -45,12 +39,22 @@ impl Stage {
             }),
             ..WorldOptions::default()
         };
-        Self { world: World::new(plugins, options).expect("a world") }
+        Self { world: World::new(plugins(descriptor), options).expect("a world") }
     }
 
     pub(super) fn run(&mut self, deviations: Vec<Deviation>) -> Run {
         self.world.run(&Plan { seed: 1, deviations }).expect("a run")
     }
+}
+
+/// Compiles the guest with this descriptor.
+pub(super) fn plugins(descriptor: &str) -> CompiledPlugins {
+    let wasm = wat::parse_str(include_str!("guest.wat")).expect("a guest");
+    let name = PluginName::of_file("guest.wasm".as_ref()).expect("a name");
+    let config: Value = serde_json::from_str(descriptor).expect("JSON");
+    let sidecar = json!({"config": config}).to_string();
+    let file = PluginFile { name, wasm, upgrade: None, sidecar };
+    CompiledPlugins::compile(vec![file]).expect("a plugin")
 }
 
 /// An actor named `user` that takes one step at each rest.
