@@ -168,3 +168,20 @@ fn a_moment_that_never_comes_is_skipped() {
     assert_eq!(run.skipped, [0, 1]);
     assert_eq!(run.end, End::AtRest);
 }
+
+#[test]
+fn without_guarantees_a_write_without_an_answer_is_repeated_at_once() {
+    let retried_after = |stage: Stage| {
+        let mut stage = stage;
+        let run = stage.run(vec![at_create(1, Fault::LoseAnswer)]);
+        assert_eq!((run.end.clone(), creates(&run).len()), (End::AtRest, 2));
+        let started = run.events.iter().filter_map(|event| {
+            matches!(event.kind, EventKind::ReconcileStarted { .. }).then_some(event.time)
+        });
+        let started: Vec<_> = started.collect();
+        started[1] - started[0]
+    };
+    let steps = || vec![create_map("a")];
+    assert!(retried_after(Stage::new(steps())) >= 1_000, "the host looks first whether it was carried out");
+    assert!(retried_after(Stage::new(steps()).without_guarantees()) < 1_000);
+}

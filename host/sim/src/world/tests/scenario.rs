@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::stage::plugins;
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::End;
-use crate::scenario::{Kinds, Scenario, Verdict};
+use crate::scenario::invariant::Verdict;
+use crate::scenario::{Kinds, Scenario};
 use crate::world::{World, WorldOptions};
 use crate::{Run, Simulator};
 

@@ -42,6 +42,12 @@ impl Stage {
         Self { world: World::new(plugins(descriptor), options).expect("a world") }
     }
 
+    /// The host of this world gives no guarantees about writes.
+    pub(super) fn without_guarantees(mut self) -> Self {
+        self.world.options.guarantees = false;
+        self
+    }
+
     pub(super) fn run(&mut self, deviations: Vec<Deviation>) -> Run {
         self.world.run(&Plan { seed: 1, deviations }).expect("a run")
     }
