@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
 use crate::evaluate::Evaluation;
 use crate::functions::Patterns;
+use crate::host_functions::{BooleanFunctions, HostFunctions};
 use crate::syntax::calls;
 
 /// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled
@@ -61,6 +62,19 @@ impl Expression {
         &self,
         variables: Vec<(&str, Value)>,
         functions: &dyn Fn(&str) -> Option<bool>,
+        budget: &mut Budget,
+    ) -> Result<Value, EvaluationError> {
+        self.evaluate_with(variables, &BooleanFunctions(functions), budget)
+    }
+
+    /// Returns the expression's value. `functions` are called before those of the library.
+    ///
+    /// # Errors
+    /// The expression failed, or cost more than the budget.
+    pub fn evaluate_with(
+        &self,
+        variables: Vec<(&str, Value)>,
+        functions: &dyn HostFunctions,
         budget: &mut Budget,
     ) -> Result<Value, EvaluationError> {
         Evaluation::new(variables, &self.patterns, functions, budget).evaluate(self.root())

@@ -37,6 +37,7 @@ pub struct ApiServerBuilder {
     allow_anonymous: bool,
     allowed_hosts: Vec<String>,
     webhooks: bool,
+    record_commits: bool,
 }
 
 impl Default for ApiServerBuilder {
@@ -55,6 +56,7 @@ impl Default for ApiServerBuilder {
             allow_anonymous: false,
             allowed_hosts: Vec::new(),
             webhooks: true,
+            record_commits: false,
         }
     }
 }
@@ -156,12 +158,21 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether writes are recorded for [`ApiServer::take_commits`]; false by default. They take memory until they are taken.
+    pub fn record_commits(mut self, recorded: bool) -> Self {
+        self.record_commits = recorded;
+        self
+    }
+
     /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
     /// [`ApiServer::run_controllers`]. Objects are kept in memory only.
     #[must_use]
     pub fn build(self) -> ApiServer {
         let first_revision = self.initial_revision();
         let state = self.state(first_revision, None);
+        if self.record_commits {
+            state.storage.start_journal();
+        }
         bootstrap::create_initial_objects(&state);
         self.server(state, None, Snapshots::default())
     }
@@ -235,6 +246,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
+            .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }
 }

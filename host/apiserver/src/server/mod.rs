@@ -1,6 +1,7 @@
 //! The public API of the server: builder, tower service, listener, kubeconfig, fault injection and request counts.
 
 mod builder;
+mod commits;
 mod debug;
 mod faults;
 mod handle;
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::ApiServerBuilder;
+pub use commits::Commit;
 pub use faults::{Faults, Matcher};
 use inner::ServerInner;
 pub use kubeconfig::KubeconfigError;
@@ -162,6 +164,24 @@ impl ApiServer {
     #[must_use]
     pub fn requests(&self) -> &RequestLog {
         &self.inner.log
+    }
+
+    /// Takes the writes since the last call, in order. There are none unless the server was built with
+    /// [`ApiServerBuilder::record_commits`].
+    #[must_use]
+    pub fn take_commits(&self) -> Vec<Commit> {
+        let entries = self.inner.state.storage.take_journal();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let registry = self.inner.state.registry();
+        entries.iter().map(|entry| commits::commit(&registry, entry)).collect()
+    }
+
+    /// Returns a receiver that is notified of every write, with its resourceVersion.
+    #[must_use]
+    pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.state.storage.subscribe()
     }
 
     /// Returns the resourceVersion of the last write.

@@ -19,10 +19,10 @@ mod table;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 pub(crate) use change_log::ChangeLog;
@@ -40,13 +40,18 @@ pub(crate) type TableName = (String, String);
 pub(crate) struct Revision {
     counter: AtomicU64,
     changed: watch::Sender<u64>,
+    /// The writes that nobody has taken yet; unset if writes are not recorded.
+    journal: OnceLock<Mutex<Vec<JournalEntry>>>,
 }
+
+/// A write, with the resource it was to.
+pub(crate) type JournalEntry = (Arc<TableName>, Arc<Event>);
 
 impl Revision {
     fn starting_at(first: u64) -> Self {
         // Never 0: a resourceVersion of 0 means "any version" in requests.
         let first = first.max(1);
-        Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first) }
+        Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first), journal: OnceLock::new() }
     }
 
     /// Returns the revision of the last write.
@@ -60,6 +65,12 @@ impl Revision {
 
     fn announce(&self, revision: u64) {
         self.changed.send_replace(revision);
+    }
+
+    fn record(&self, table: &Arc<TableName>, event: &Arc<Event>) {
+        if let Some(journal) = self.journal.get() {
+            journal.lock().push((Arc::clone(table), Arc::clone(event)));
+        }
     }
 }
 
@@ -92,8 +103,9 @@ impl Storage {
             return Arc::clone(table);
         }
         let mut tables = self.tables.write();
-        let create = || Table::new(name.clone(), Arc::clone(&self.revision), self.limits, self.log.clone());
-        let table = tables.entry(name.clone()).or_insert_with(|| Arc::new(create()));
+        let table = tables.entry(name).or_insert_with_key(|name| {
+            Arc::new(Table::new(name.clone(), Arc::clone(&self.revision), self.limits, self.log.clone()))
+        });
         Arc::clone(table)
     }
 
@@ -114,6 +126,16 @@ impl Storage {
     /// Returns the revision of the last write to any table.
     pub(crate) fn revision(&self) -> u64 {
         self.revision.current()
+    }
+
+    /// Records every write from now on, until it is [taken](Self::take_journal). The caller bounds the memory by taking them.
+    pub(crate) fn start_journal(&self) {
+        let _ = self.revision.journal.set(Mutex::default());
+    }
+
+    /// Takes the recorded writes, in order; none if they are not recorded.
+    pub(crate) fn take_journal(&self) -> Vec<JournalEntry> {
+        self.revision.journal.get().map(|journal| std::mem::take(&mut *journal.lock())).unwrap_or_default()
     }
 
     /// Returns a receiver that is notified of every write to any table.

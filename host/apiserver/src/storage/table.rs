@@ -14,7 +14,7 @@ use crate::status::Status;
 /// The objects of one resource and their recent history.
 #[derive(Debug)]
 pub(crate) struct Table {
-    name: TableName,
+    name: Arc<TableName>,
     revision: Arc<Revision>,
     contents: RwLock<Contents>,
     changed: watch::Sender<u64>,
@@ -67,7 +67,7 @@ impl Table {
         log: Option<Arc<dyn ChangeLog>>,
     ) -> Self {
         Self {
-            name,
+            name: Arc::new(name),
             // The history begins now: earlier events, of another process or of an earlier CRD of the same name, are unknown.
             contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
@@ -210,13 +210,9 @@ impl Table {
 
     fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
-        if let Some(log) = &contents.log {
-            match event.kind {
-                EventKind::Added | EventKind::Modified => log.stored(&self.name, &event.object),
-                EventKind::Deleted => log.deleted(&self.name, &event.object),
-            }
-        }
-        contents.history.push(Arc::new(event));
+        let event = Arc::new(event);
+        self.revision.record(&self.name, &event);
+        contents.history.push(event);
         self.changed.send_replace(revision);
         self.revision.announce(revision);
     }
