@@ -32,7 +32,7 @@ struct Pending {
 #[derive(Debug)]
 struct Written {
     key: Key,
-    /// The write, and the version of the object that it is for. The same write for the same version has no effect.
+    /// The write, and the version of the object that it changes. The same write for the same version has no effect.
     write: ActorWrite,
     version: Value,
 }
@@ -88,8 +88,8 @@ impl ForEachState {
         self.last.retain(|key, _| needed.iter().any(|(known, ..)| known == key));
         let mut next: Option<(u64, Written)> = None;
         for (key, write, version) in needed {
-            let is_repeated =
-                self.last.get(&key).is_some_and(|(last, seen)| *last == write && *seen == version);
+            let is_known = |(last, seen): &(ActorWrite, Value)| *last == write && *seen == version;
+            let is_repeated = self.last.get(&key).is_some_and(is_known);
             if is_repeated {
                 continue;
             }
@@ -160,7 +160,7 @@ impl ForEach {
 }
 
 /// Returns the writes that are needed at this moment, in the order of namespace and name, each with the version of the
-/// object that it is for. A condition or template whose evaluation fails needs nothing: what it reads may not exist yet.
+/// object that it changes, or the view's revision if it creates one. A condition or template whose evaluation fails needs nothing: what it reads may not exist yet.
 fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, ActorWrite, Value)> {
     let mut found = Vec::new();
     let values = ViewValues(view);
@@ -192,9 +192,8 @@ fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, A
         };
         for index in 0..count {
             variables.push(("index", CelValue::Int(index)));
-            if let Some(write) = needed_write(for_each, view, &object, &variables) {
-                let key = (namespace.to_owned(), name.to_owned(), index);
-                found.push((key, write, metadata["resourceVersion"].clone()));
+            if let Some((write, version)) = needed_write(for_each, view, &object, &variables) {
+                found.push(((namespace.to_owned(), name.to_owned(), index), write, version));
             }
             variables.pop();
         }
@@ -202,13 +201,14 @@ fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, A
     found
 }
 
-/// Returns the write that produces the effect; `None` if it is there already.
+/// Returns the write that produces the effect, with the version of the object that it changes; `None` if the effect is there
+/// already.
 fn needed_write(
     for_each: &ForEach,
     view: &dyn ObjectView,
     object: &Value,
     variables: &[(&str, CelValue)],
-) -> Option<ActorWrite> {
+) -> Option<(ActorWrite, Value)> {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
     let own = |subresource: &str, operation: Operation| ActorWrite {
@@ -219,6 +219,8 @@ fn needed_write(
         name: text("name"),
         operation,
     };
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let absent = Value::from(view.revision());
     let rendered =
         |template: &super::super::template::Template| template.render(variables, &ViewValues(view)).ok();
     let manifest = |template| {
@@ -233,25 +235,26 @@ fn needed_write(
         Effect::Ensure(template) => {
             let manifest = manifest(template)?;
             let present = view.get(&manifest.resource, &manifest.namespace, &manifest.name);
-            present.is_none().then(|| manifest.write(Operation::Create))
+            present.is_none().then(|| (manifest.write(Operation::Create), absent))
         }
         Effect::Apply(template) => {
             let manifest = manifest(template)?;
             let present = view.get(&manifest.resource, &manifest.namespace, &manifest.name);
-            let is_there = present.is_some_and(|present| contains(&present, &manifest.object));
-            (!is_there).then(|| manifest.write(Operation::Apply))
+            let is_there = present.as_ref().is_some_and(|present| contains(present, &manifest.object));
+            let version = present.map_or(absent, |present| version(&present));
+            (!is_there).then(|| (manifest.write(Operation::Apply), version))
         }
         Effect::Patch(template, is_status) => {
             let patch = rendered(template)?;
             let subresource = if *is_status { "status" } else { "" };
             let is_there = merged(object, &patch) == *object;
-            (!is_there).then(|| own(subresource, Operation::MergePatch(patch)))
+            (!is_there).then(|| (own(subresource, Operation::MergePatch(patch)), version(object)))
         }
         Effect::Delete { propagation } => {
             let is_deleted = metadata.get("deletionTimestamp").is_some();
             let uid = metadata["uid"].as_str().map(str::to_owned);
             let operation = Operation::Delete { propagation: propagation.clone(), uid };
-            (!is_deleted).then(|| own("", operation))
+            (!is_deleted).then(|| (own("", operation), version(object)))
         }
     }
 }

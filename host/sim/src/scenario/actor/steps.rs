@@ -136,14 +136,20 @@ impl StepsState {
     }
 }
 
-/// Returns the deletion of the first object that is not being deleted.
+/// Returns the deletion of the first object that has an owner and is not being deleted. Objects without an owner, such as the
+/// ConfigMap `kube-root-ca.crt`, are not the plugin's.
 fn delete_first(
     view: &dyn ObjectView,
     resource: &pilothouse_model::ResourceType,
     step: u32,
 ) -> Option<ActorWrite> {
     let objects = view.list(resource);
-    let object = objects.iter().find(|object| object["metadata"].get("deletionTimestamp").is_none())?;
+    let is_owned = |object: &serde_json::Value| {
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
+        owners > 0 && metadata.get("deletionTimestamp").is_none()
+    };
+    let object = objects.iter().find(|object| is_owned(object))?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     Some(ActorWrite {
         step,

@@ -308,8 +308,9 @@ mod tests {
         let watched = [zoo(), built_in("Deployment", Role::Owned, "")];
         let user = generate(&watched, &[], 1).user.expect("a user");
         let mut actor = ActorState::new(user, 1);
-        let deployment = json!({"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}});
-        let view = TestView::new(vec![deployment]);
+        let deployment = |name: &str, owners: Value| json!({"kind": "Deployment", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}});
+        let view =
+            TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
         let mut writes = Vec::new();
         loop {
             match actor.poll(&view, PollMoment { now_ms: 0, at_rest: true }) {
