@@ -156,7 +156,7 @@ pub(super) struct FaultsDocument {
     pub(super) crash: Option<u32>,
     /// Restarts of the host at other moments.
     pub(super) restart: Option<u32>,
-    /// How many changes the first list after a restart may lack, per kind; 0 by default.
+    /// How many changes the first list after a restart may lack, per kind; 0 for current lists, any number by default.
     pub(super) past: Option<u32>,
     /// Watches that end and list again.
     pub(super) relist: Option<u32>,

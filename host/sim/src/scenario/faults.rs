@@ -85,7 +85,7 @@ impl FaultBounds {
         Ok(Self {
             crash: count("crash", document.crash)?,
             restart: count("restart", document.restart)?,
-            past: count("past", document.past)?,
+            past: count("past", document.past.or(Some(MAX_COUNT)))?,
             relist: count("relist", document.relist)?,
             conflict: count("conflict", document.conflict)?,
             unknown: count("unknown", document.unknown)?,

@@ -3,6 +3,8 @@
 //! `objects(kind)` and `objects(kind, namespace)` return a list, `object(kind, name)` and `object(kind, name, namespace)`
 //! an object or `null`, and `exists(…)` whether there is one.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_cel::ast::{CallExpr, Expr, LiteralValue};
@@ -30,19 +32,47 @@ pub trait ObjectValues {
     fn get(&self, resource: &ResourceType, namespace: &str, name: &str) -> Option<Value>;
 }
 
-/// The objects of a view, converted when they are read.
-pub(super) struct ViewValues<'a>(pub(super) &'a dyn ObjectView);
+/// CEL values of objects. An object is converted once, as long as the view returns the same one.
+#[derive(Debug, Default)]
+pub(super) struct ValueCache(RefCell<BTreeMap<usize, (Arc<serde_json::Value>, Value)>>);
+
+/// The most values in a cache.
+const MAX_CACHED: usize = 1000;
+
+impl ValueCache {
+    /// Returns the value of an object.
+    pub(super) fn value(&self, object: &Arc<serde_json::Value>) -> Value {
+        // The cache keeps the object, so that no other one can have its address.
+        let address = Arc::as_ptr(object) as usize;
+        let mut cached = self.0.borrow_mut();
+        if let Some((_, value)) = cached.get(&address) {
+            return value.clone();
+        }
+        if cached.len() == MAX_CACHED {
+            cached.clear();
+        }
+        let value = from_json((**object).clone());
+        cached.insert(address, (Arc::clone(object), value.clone()));
+        value
+    }
+}
+
+/// The objects of a view.
+pub(super) struct ViewValues<'a> {
+    pub(super) view: &'a dyn ObjectView,
+    pub(super) cache: &'a ValueCache,
+}
 
 impl ObjectValues for ViewValues<'_> {
     fn list(&self, resource: &ResourceType, namespace: Option<&str>) -> Vec<Value> {
-        let objects = self.0.list(resource).into_iter();
+        let objects = self.view.list(resource).into_iter();
         let is_in =
             |object: &serde_json::Value| namespace.is_none_or(|name| object["metadata"]["namespace"] == name);
-        objects.filter(|object| is_in(object)).map(|object| from_json((*object).clone())).collect()
+        objects.filter(|object| is_in(object)).map(|object| self.cache.value(&object)).collect()
     }
 
     fn get(&self, resource: &ResourceType, namespace: &str, name: &str) -> Option<Value> {
-        self.0.get(resource, namespace, name).map(|object| from_json((*object).clone()))
+        self.view.get(resource, namespace, name).map(|object| self.cache.value(&object))
     }
 }
 
@@ -62,6 +92,8 @@ pub struct Program {
     expression: Expression,
     kinds: Arc<Kinds>,
     reads: Reads,
+    /// The variables that the expression uses.
+    used: Vec<String>,
 }
 
 impl Program {
@@ -103,7 +135,10 @@ impl Program {
             }
         }
         let reads = if any { Reads::Any } else { Reads::Only(reads) };
-        Ok(Self { text: text.trim().to_owned(), expression, kinds: Arc::clone(kinds), reads })
+        let used =
+            variables.iter().filter(|name| expression.uses_variable(name)).map(|name| (*name).to_owned());
+        let used = used.collect();
+        Ok(Self { text: text.trim().to_owned(), expression, kinds: Arc::clone(kinds), reads, used })
     }
 
     /// Returns the text.
@@ -121,7 +156,7 @@ impl Program {
     /// Whether the expression uses a variable.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
-        self.expression.uses_variable(variable)
+        self.used.iter().any(|used| used == variable)
     }
 
     /// Returns the value of the expression.
@@ -287,7 +322,10 @@ pub(super) mod tests {
         ] {
             let program = Program::compile(text, &["now"], &kinds()).expect(text);
             let view = view();
-            let value = program.holds(vec![("now", now_value(60_000))], &ViewValues(&view));
+            let value = program.holds(
+                vec![("now", now_value(60_000))],
+                &ViewValues { view: &view, cache: &ValueCache::default() },
+            );
             assert_eq!(value, Ok(true), "{text}");
         }
     }
@@ -320,8 +358,23 @@ pub(super) mod tests {
         }
         let view = view();
         let program = Program::compile("objects('Pod').size()", &[], &kinds()).expect("valid");
-        let error = program.holds(Vec::new(), &ViewValues(&view)).expect_err("a number");
+        let error = program
+            .holds(Vec::new(), &ViewValues { view: &view, cache: &ValueCache::default() })
+            .expect_err("a number");
         assert!(error.contains("not a boolean"), "{error}");
+    }
+
+    #[test]
+    fn a_changed_object_has_another_value() {
+        let cache = ValueCache::default();
+        let size = |size: i64| {
+            let object = Arc::new(json!({"size": size}));
+            (to_json(&cache.value(&object)), to_json(&cache.value(&object)))
+        };
+        for number in 0..2 * i64::try_from(MAX_CACHED).expect("small") {
+            let expected = Some(json!({"size": number}));
+            assert_eq!(size(number), (expected.clone(), expected));
+        }
     }
 
     #[test]

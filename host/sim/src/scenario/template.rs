@@ -278,7 +278,7 @@ mod tests {
     use pilothouse_cel::from_json;
     use serde_json::json;
 
-    use super::super::program::ViewValues;
+    use super::super::program::{ValueCache, ViewValues};
     use super::super::test_view::TestView;
     use super::*;
 
@@ -287,7 +287,8 @@ mod tests {
         let template = Template::parse(template, &["object", "name"], &kinds)?;
         let object = json!({"metadata": {"labels": {"app": "x, y: {z}"}}, "spec": {"replicas": 3}});
         let variables = [("object", from_json(object)), ("name", CelValue::from("a"))];
-        template.render(&variables, &ViewValues(&TestView::new(Vec::new())))
+        let values = ViewValues { view: &TestView::new(Vec::new()), cache: &ValueCache::default() };
+        template.render(&variables, &values)
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Step {
 pub enum StepAction {
     /// Writes to the server.
     Write(Box<ActorWrite>),
-    /// Deletes the first object of a resource, in the order of namespace and name, if there is one.
+    /// Deletes the first object of a resource that has an owner, in the order of namespace and name, if there is one.
     DeleteFirst(ResourceType),
     /// Waits until a condition holds.
     Wait(Box<Program>),

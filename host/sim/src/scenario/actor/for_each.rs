@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_cel::{Value as CelValue, from_json};
+use pilothouse_cel::Value as CelValue;
 use serde_json::Value;
 
 use super::super::manifest::Manifest;
 use super::super::merge::{contains, merged};
-use super::super::program::{ViewValues, now_value};
+use super::super::program::{ValueCache, ViewValues, now_value};
 use super::{Effect, ForEach, MAX_ATTEMPTS, mix, retry_interval};
 use crate::actor::{ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, WriteOutcome};
 
@@ -32,7 +32,7 @@ struct Pending {
 #[derive(Debug)]
 struct Written {
     key: Key,
-    /// The write, and the version of the object that it is for. The same write for the same version has no effect.
+    /// The write, and the version of the object that it changes. The same write for the same version has no effect.
     write: ActorWrite,
     version: Value,
 }
@@ -50,6 +50,7 @@ pub(super) struct ForEachState {
     /// The revision that was evaluated last, and what the actor waits for since then.
     evaluated: Option<(u64, Option<u64>)>,
     failure: Option<String>,
+    cache: ValueCache,
 }
 
 impl ForEachState {
@@ -63,6 +64,7 @@ impl ForEachState {
             is_hurried: false,
             evaluated: None,
             failure: None,
+            cache: ValueCache::default(),
         }
     }
 
@@ -83,13 +85,13 @@ impl ForEachState {
         {
             return ActorPoll::Wait { until, for_rest: false };
         }
-        let needed = needed(for_each, view, moment.now_ms);
+        let needed = needed(for_each, &ViewValues { view, cache: &self.cache }, moment.now_ms);
         self.pending.retain(|key, _| needed.iter().any(|(known, ..)| known == key));
         self.last.retain(|key, _| needed.iter().any(|(known, ..)| known == key));
         let mut next: Option<(u64, Written)> = None;
         for (key, write, version) in needed {
-            let is_repeated =
-                self.last.get(&key).is_some_and(|(last, seen)| *last == write && *seen == version);
+            let is_known = |(last, seen): &(ActorWrite, Value)| *last == write && *seen == version;
+            let is_repeated = self.last.get(&key).is_some_and(is_known);
             if is_repeated {
                 continue;
             }
@@ -157,14 +159,25 @@ impl ForEach {
         let programs = [&self.when, &self.count];
         programs.into_iter().flatten().any(|program| program.uses("now"))
     }
+
+    /// Whether a condition or the template contains the time.
+    fn reads_now(&self) -> bool {
+        let is_in_template = match &self.effect {
+            Effect::Ensure(template) | Effect::Apply(template) | Effect::Patch(template, _) => {
+                template.uses("now")
+            }
+            Effect::Delete { .. } => false,
+        };
+        is_in_template || self.uses_now()
+    }
 }
 
 /// Returns the writes that are needed at this moment, in the order of namespace and name, each with the version of the
-/// object that it is for. A condition or template whose evaluation fails needs nothing: what it reads may not exist yet.
-fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, ActorWrite, Value)> {
+/// object that it changes, or the view's revision if it creates one. A condition or template whose evaluation fails needs nothing: what it reads may not exist yet.
+fn needed(for_each: &ForEach, values: &ViewValues<'_>, now_ms: u64) -> Vec<(Key, ActorWrite, Value)> {
     let mut found = Vec::new();
-    let values = ViewValues(view);
-    for object in view.list(&for_each.resource) {
+    let now = if for_each.reads_now() { now_value(now_ms) } else { CelValue::Null };
+    for object in values.view.list(&for_each.resource) {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
@@ -172,29 +185,28 @@ fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, A
             continue;
         }
         let mut variables = vec![
-            ("object", from_json((*object).clone())),
+            ("object", values.cache.value(&object)),
             ("name", CelValue::from(name)),
             ("namespace", CelValue::from(namespace)),
             ("uid", CelValue::from(text("uid"))),
-            ("now", now_value(now_ms)),
+            ("now", now.clone()),
         ];
         let holds =
-            |program: &super::super::program::Program| program.holds(variables.clone(), &values) == Ok(true);
+            |program: &super::super::program::Program| program.holds(variables.clone(), values) == Ok(true);
         if !for_each.when.as_ref().is_none_or(holds) {
             continue;
         }
         let count = match &for_each.count {
             None => 1,
-            Some(program) => match program.evaluate(variables.clone(), &values) {
+            Some(program) => match program.evaluate(variables.clone(), values) {
                 Ok(CelValue::Int(count)) => count.clamp(0, MAX_COUNT),
                 _ => 0,
             },
         };
         for index in 0..count {
             variables.push(("index", CelValue::Int(index)));
-            if let Some(write) = needed_write(for_each, view, &object, &variables) {
-                let key = (namespace.to_owned(), name.to_owned(), index);
-                found.push((key, write, metadata["resourceVersion"].clone()));
+            if let Some((write, version)) = needed_write(for_each, values, &object, &variables) {
+                found.push(((namespace.to_owned(), name.to_owned(), index), write, version));
             }
             variables.pop();
         }
@@ -202,13 +214,14 @@ fn needed(for_each: &ForEach, view: &dyn ObjectView, now_ms: u64) -> Vec<(Key, A
     found
 }
 
-/// Returns the write that produces the effect; `None` if it is there already.
+/// Returns the write that produces the effect, with the version of the object that it changes; `None` if the effect is there
+/// already.
 fn needed_write(
     for_each: &ForEach,
-    view: &dyn ObjectView,
+    values: &ViewValues<'_>,
     object: &Value,
     variables: &[(&str, CelValue)],
-) -> Option<ActorWrite> {
+) -> Option<(ActorWrite, Value)> {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
     let own = |subresource: &str, operation: Operation| ActorWrite {
@@ -219,8 +232,9 @@ fn needed_write(
         name: text("name"),
         operation,
     };
-    let rendered =
-        |template: &super::super::template::Template| template.render(variables, &ViewValues(view)).ok();
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let absent = Value::from(values.view.revision());
+    let rendered = |template: &super::super::template::Template| template.render(variables, values).ok();
     let manifest = |template| {
         let namespace = text("namespace");
         let namespace =
@@ -232,26 +246,27 @@ fn needed_write(
     match &for_each.effect {
         Effect::Ensure(template) => {
             let manifest = manifest(template)?;
-            let present = view.get(&manifest.resource, &manifest.namespace, &manifest.name);
-            present.is_none().then(|| manifest.write(Operation::Create))
+            let present = values.view.get(&manifest.resource, &manifest.namespace, &manifest.name);
+            present.is_none().then(|| (manifest.write(Operation::Create), absent))
         }
         Effect::Apply(template) => {
             let manifest = manifest(template)?;
-            let present = view.get(&manifest.resource, &manifest.namespace, &manifest.name);
-            let is_there = present.is_some_and(|present| contains(&present, &manifest.object));
-            (!is_there).then(|| manifest.write(Operation::Apply))
+            let present = values.view.get(&manifest.resource, &manifest.namespace, &manifest.name);
+            let is_there = present.as_ref().is_some_and(|present| contains(present, &manifest.object));
+            let version = present.map_or(absent, |present| version(&present));
+            (!is_there).then(|| (manifest.write(Operation::Apply), version))
         }
         Effect::Patch(template, is_status) => {
             let patch = rendered(template)?;
             let subresource = if *is_status { "status" } else { "" };
             let is_there = merged(object, &patch) == *object;
-            (!is_there).then(|| own(subresource, Operation::MergePatch(patch)))
+            (!is_there).then(|| (own(subresource, Operation::MergePatch(patch)), version(object)))
         }
         Effect::Delete { propagation } => {
             let is_deleted = metadata.get("deletionTimestamp").is_some();
             let uid = metadata["uid"].as_str().map(str::to_owned);
             let operation = Operation::Delete { propagation: propagation.clone(), uid };
-            (!is_deleted).then(|| own("", operation))
+            (!is_deleted).then(|| (own("", operation), version(object)))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An actor that takes steps in their order.
 
-use super::super::program::{ViewValues, now_value};
+use super::super::program::{ValueCache, ViewValues, now_value};
 use super::{MAX_ATTEMPTS, Step, StepAction, retry_interval};
 use crate::actor::{ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, WriteOutcome};
 
@@ -26,6 +26,7 @@ pub(super) struct StepsState {
     /// Whether the world carries out the write of the next step.
     is_writing: bool,
     failure: Option<String>,
+    cache: ValueCache,
 }
 
 impl StepsState {
@@ -37,12 +38,13 @@ impl StepsState {
             let Some(step) = steps.get(self.next) else { return ActorPoll::Done };
             let waiting = match &step.action {
                 StepAction::Wait(condition) => {
-                    let now = ("now", now_value(moment.now_ms));
+                    let uses_now = condition.uses("now");
+                    let now = if uses_now { vec![("now", now_value(moment.now_ms))] } else { Vec::new() };
                     // What a condition reads may not exist yet, which is an error in CEL.
-                    if condition.holds(vec![now], &ViewValues(view)) == Ok(true) {
+                    if condition.holds(now, &ViewValues { view, cache: &self.cache }) == Ok(true) {
                         None
                     } else {
-                        let until = condition.uses("now").then_some(moment.now_ms + CLOCK_INTERVAL_MS);
+                        let until = uses_now.then_some(moment.now_ms + CLOCK_INTERVAL_MS);
                         Some(ActorPoll::Wait { until, for_rest: false })
                     }
                 }
@@ -136,14 +138,20 @@ impl StepsState {
     }
 }
 
-/// Returns the deletion of the first object that is not being deleted.
+/// Returns the deletion of the first object that has an owner and is not being deleted. Objects without an owner, such as the
+/// ConfigMap `kube-root-ca.crt`, are not the plugin's.
 fn delete_first(
     view: &dyn ObjectView,
     resource: &pilothouse_model::ResourceType,
     step: u32,
 ) -> Option<ActorWrite> {
     let objects = view.list(resource);
-    let object = objects.iter().find(|object| object["metadata"].get("deletionTimestamp").is_none())?;
+    let is_owned = |object: &serde_json::Value| {
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
+        owners > 0 && metadata.get("deletionTimestamp").is_none()
+    };
+    let object = objects.iter().find(|object| is_owned(object))?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     Some(ActorWrite {
         step,

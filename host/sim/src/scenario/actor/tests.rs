@@ -317,3 +317,35 @@ fn malformed_actors_are_refused_with_their_line() {
         assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");
     }
 }
+
+#[test]
+fn an_applied_object_that_the_server_normalises_is_not_applied_again() {
+    let mut apply = actor(
+        "{name: a, forEach: {kind: Zoo}, apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: '${name}'}, data: {size: 1Gi}}}",
+    );
+    let stored = |version: &str, size: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"size": size},
+            "metadata": {"name": "a", "namespace": "default", "resourceVersion": version},
+        })
+    };
+    let mut view = TestView::new(vec![zoo("a", json!({})), stored("5", "1024Mi")]);
+    write(poll(&mut apply, &view, 0, false));
+    answer(&mut apply, 200, 0);
+    assert_eq!(poll(&mut apply, &view, 0, false), FOR_CHANGE, "the write had no effect");
+    view.put(stored("6", "2Gi"));
+    write(poll(&mut apply, &view, 0, false));
+}
+
+#[test]
+fn an_ensured_object_that_vanishes_at_once_is_created_again() {
+    let mut ensure = actor(
+        "{name: a, forEach: {kind: Zoo}, ensure: {apiVersion: v1, kind: ConfigMap, metadata: {name: '${name}'}}}",
+    );
+    let mut view = TestView::new(vec![zoo("a", json!({}))]);
+    for _ in 0..3 {
+        write(poll(&mut ensure, &view, 0, false));
+        answer(&mut ensure, 201, 0);
+        view.revision += 2;
+    }
+}

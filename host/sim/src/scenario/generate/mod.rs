@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use super::actor::{ActorDefinition, Behaviour, Step, StepAction};
 use super::kinds::KindInfo;
 use super::manifest::Manifest;
+use super::merge::merged;
 use super::reference::DEFAULT_NAMESPACE;
 use crate::actor::{ActorWrite, Operation};
 
@@ -27,6 +28,8 @@ use crate::actor::{ActorWrite, Operation};
 pub const USER: &str = "user";
 /// The names of the generated objects.
 const NAMES: [&str; 2] = ["sample-a", "sample-b"];
+/// How often the content of an object is changed.
+const CHANGES: usize = 2;
 /// The label that a step adds.
 const LABEL: &str = "pilothouse.dev/simulated";
 /// The most kinds for which objects are generated.
@@ -102,7 +105,7 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     }
     steps.extend(owned.iter().map(|watched| delete_first(watched)));
     for (_, samples) in &samples {
-        steps.extend(samples.iter().take(1).flat_map(Sample::changes));
+        steps.extend(samples.iter().take(1).flat_map(Sample::change_steps));
     }
     for (_, samples) in samples.iter().rev() {
         steps.extend(samples.iter().take(1).flat_map(|sample| [sample.delete(), sample.create("recreate")]));
@@ -117,15 +120,15 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
 /// A generated object with its changes.
 struct Sample {
     manifest: Manifest,
-    /// A merge patch that changes it.
-    change: Option<Value>,
+    /// Merge patches that change it, one after the other.
+    changes: Vec<Value>,
 }
 
 impl Sample {
     fn of_example(watched: &WatchedKind, example: &Manifest, seed: u64) -> Self {
         let members = example.object.as_object().cloned().unwrap_or_default();
-        let change = change_of(watched, &members, &example.name, seed);
-        Self { manifest: example.clone(), change }
+        let changes = changes_of(watched, &members, &example.name, seed);
+        Self { manifest: example.clone(), changes }
     }
 
     fn write(&self, operation: Operation) -> StepAction {
@@ -147,11 +150,16 @@ impl Sample {
         self.step("delete", Operation::Delete { propagation: None, uid: None })
     }
 
-    /// Returns a change of the object's content, and one of its labels only.
-    fn changes(&self) -> Vec<Step> {
-        let content = self.change.clone().map(|patch| self.step("change", Operation::MergePatch(patch)));
+    /// Returns changes of the object's content, and one of its labels only.
+    fn change_steps(&self) -> Vec<Step> {
         let label = json!({"metadata": {"labels": {LABEL: "changed"}}});
-        content.into_iter().chain([self.step("label", Operation::MergePatch(label))]).collect()
+        let mut steps: Vec<_> = self
+            .changes
+            .iter()
+            .map(|patch| self.step("change", Operation::MergePatch(patch.clone())))
+            .collect();
+        steps.insert(steps.len().min(1), self.step("label", Operation::MergePatch(label)));
+        steps
     }
 }
 
@@ -165,7 +173,7 @@ fn generated(watched: &WatchedKind, seed: u64) -> Result<Vec<Sample>, String> {
             Some(schema) => schema::generate(schema, name, seed)?,
             None => builtin::object(&resource.kind, name)?,
         };
-        let change = change_of(watched, &members, name, seed);
+        let changes = changes_of(watched, &members, name, seed);
         let mut metadata = json!({ "name": name });
         if resource.namespaced {
             metadata["namespace"] = namespace.into();
@@ -183,16 +191,25 @@ fn generated(watched: &WatchedKind, seed: u64) -> Result<Vec<Sample>, String> {
             name: name.to_owned(),
             object: Value::Object(members),
         };
-        samples.push(Sample { manifest, change });
+        samples.push(Sample { manifest, changes });
     }
     Ok(samples)
 }
 
-fn change_of(watched: &WatchedKind, members: &Map<String, Value>, name: &str, seed: u64) -> Option<Value> {
-    match &watched.kind.schema {
-        Some(schema) => schema::change(schema, members, name, seed),
-        None => builtin::change(&watched.kind.resource.kind, name),
+fn changes_of(watched: &WatchedKind, members: &Map<String, Value>, name: &str, seed: u64) -> Vec<Value> {
+    let Some(schema) = &watched.kind.schema else {
+        return builtin::change(&watched.kind.resource.kind, name).into_iter().collect();
+    };
+    let mut object = members.clone();
+    let mut changes = Vec::new();
+    for round in 0..CHANGES {
+        let Some(patch) = schema::change(schema, &object, name, seed, round) else { break };
+        if let Value::Object(changed) = merged(&Value::Object(object.clone()), &patch) {
+            object = changed;
+        }
+        changes.push(patch);
     }
+    changes
 }
 
 /// Returns labels that satisfy a selector.
@@ -293,6 +310,7 @@ mod tests {
                 "label Secret sample-a",
                 "change Zoo sample-a",
                 "label Zoo sample-a",
+                "change Zoo sample-a",
                 "delete Zoo sample-a",
                 "recreate Zoo sample-a",
                 "delete Zoo sample-b",
@@ -308,8 +326,9 @@ mod tests {
         let watched = [zoo(), built_in("Deployment", Role::Owned, "")];
         let user = generate(&watched, &[], 1).user.expect("a user");
         let mut actor = ActorState::new(user, 1);
-        let deployment = json!({"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}});
-        let view = TestView::new(vec![deployment]);
+        let deployment = |name: &str, owners: Value| json!({"kind": "Deployment", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}});
+        let view =
+            TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
         let mut writes = Vec::new();
         loop {
             match actor.poll(&view, PollMoment { now_ms: 0, at_rest: true }) {
@@ -320,7 +339,7 @@ mod tests {
             actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
         }
         assert_eq!(writes[2], (3, "Deployment".to_owned(), "web".to_owned()));
-        assert_eq!(writes.len(), 8);
+        assert_eq!(writes.len(), 9);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::scenario::merge::merged;
 
 /// The most levels of nesting. Optional members below it are left out.
 const MAX_DEPTH: usize = 8;
+/// The most optional members of a generated object.
+const MAX_OPTIONAL: usize = 100;
 /// How many values are tried until one satisfies the rules of the schema.
 const ATTEMPTS: u64 = 200;
 /// The members of an object that a user does not write.
@@ -21,8 +23,8 @@ const NOT_WRITTEN: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 pub(super) fn generate(schema: &Value, name: &str, seed: u64) -> Result<Map<String, Value>, String> {
     let mut problem = String::new();
     for attempt in 0..ATTEMPTS {
-        let mut generator =
-            Generator { random: Random::new(seed.wrapping_add(attempt)), name, fill: attempt };
+        let random = Random::new(seed.wrapping_add(attempt));
+        let mut generator = Generator { random, name, sparse: attempt, left: MAX_OPTIONAL };
         let value = generator.root(schema);
         match validate(schema, &with_metadata(&value, name), None) {
             Ok(()) => return Ok(value.as_object().cloned().unwrap_or_default()),
@@ -33,8 +35,14 @@ pub(super) fn generate(schema: &Value, name: &str, seed: u64) -> Result<Map<Stri
 }
 
 /// Generates a merge patch that changes an object within the schema; `None` if no change was found. Names are changed only if
-/// there is nothing else.
-pub(super) fn change(schema: &Value, object: &Map<String, Value>, name: &str, seed: u64) -> Option<Value> {
+/// there is nothing else. The first change (`round` 0) raises a number, the next one lowers it again, but not as far.
+pub(super) fn change(
+    schema: &Value,
+    object: &Map<String, Value>,
+    name: &str,
+    seed: u64,
+    round: usize,
+) -> Option<Value> {
     let value = Value::Object(object.clone());
     let mut random = Random::new(seed);
     let mut leaves = Vec::new();
@@ -44,12 +52,9 @@ pub(super) fn change(schema: &Value, object: &Map<String, Value>, name: &str, se
     leaves.sort_by_key(|leaf| leaf.rank);
     let old = with_metadata(&value, name);
     for leaf in &leaves {
-        for attempt in 0..10 {
-            let mut generator = Generator { random: Random::new(random.next()), name, fill: attempt };
-            let after = match leaf.value {
-                Value::Bool(value) => json!(!value),
-                _ => generator.value(leaf.schema, leaf.path.last().map_or("", String::as_str), MAX_DEPTH),
-            };
+        let mut generator =
+            Generator { random: Random::new(random.next()), name, sparse: 0, left: MAX_OPTIONAL };
+        for after in generator.replacements(leaf, round) {
             let patch = leaf.path.iter().rev().fold(after, |inner, member| json!({ member: inner }));
             let changed = merged(&value, &patch);
             if changed != value && validate(schema, &with_metadata(&changed, name), Some(&old)).is_ok() {
@@ -127,8 +132,10 @@ struct Generator<'a> {
     random: Random,
     /// The object's name, which texts contain.
     name: &'a str,
-    /// The attempt. The first ones contain few optional members, the later ones more.
-    fill: u64,
+    /// The attempt. The later ones contain fewer optional members.
+    sparse: u64,
+    /// How many more optional members the object may have.
+    left: usize,
 }
 
 impl Generator<'_> {
@@ -243,6 +250,38 @@ impl Generator<'_> {
         })
     }
 
+    /// Decides about an optional member. An object has most of the members near its root.
+    fn wants_optional(&mut self, depth: usize) -> bool {
+        let eighths = match depth {
+            0..=1 => 7_usize,
+            2 => 4,
+            _ => 2,
+        };
+        let eighths = eighths.saturating_sub(usize::try_from(self.sparse % 8).unwrap_or_default());
+        let is_wanted = self.left > 0 && self.random.below(8) < eighths;
+        self.left -= usize::from(is_wanted);
+        is_wanted
+    }
+
+    /// Returns values that may replace a leaf, the best first.
+    fn replacements(&mut self, leaf: &Leaf<'_>, round: usize) -> Vec<Value> {
+        let mut found = match leaf.value {
+            Value::Bool(value) => return vec![json!(!value)],
+            Value::Number(number) => number.as_i64().map_or_else(Vec::new, |number| {
+                let steps = if round.is_multiple_of(2) { [2, 1, -1] } else { [-1, 1, -2] };
+                steps.into_iter().map(|step| json!(number.saturating_add(step))).collect()
+            }),
+            Value::Array(items) => {
+                let added = self.value(&leaf.schema["items"], "", 2);
+                vec![Value::Array(items.iter().cloned().chain([added]).collect())]
+            }
+            _ => Vec::new(),
+        };
+        let member = leaf.path.last().map_or("", String::as_str);
+        found.extend((0..10).map(|_| self.value(leaf.schema, member, MAX_DEPTH)));
+        found
+    }
+
     fn array(&mut self, schema: &Value, member: &str, depth: usize) -> Value {
         let min = schema["minItems"].as_u64().and_then(|min| usize::try_from(min).ok()).unwrap_or(0).min(100);
         let is_limited = depth >= MAX_DEPTH || schema["maxItems"] == 0;
@@ -273,10 +312,8 @@ impl Generator<'_> {
         if let Some(properties) = schema["properties"].as_object() {
             for (member, schema) in sorted(properties) {
                 let is_required = required.contains(&member.as_str());
-                let is_wanted = depth < MAX_DEPTH
-                    && !excluded.contains(&member.as_str())
-                    && self.random.below(8) < 3 + usize::try_from(self.fill % 6).unwrap_or_default();
-                if is_required || is_wanted {
+                let is_excluded = excluded.contains(&member.as_str());
+                if is_required || depth < MAX_DEPTH && !is_excluded && self.wants_optional(depth) {
                     value.insert(member.clone(), self.value(schema, member, depth + 1));
                 }
             }
@@ -345,13 +382,13 @@ mod tests {
     fn generated_objects_and_their_changes_satisfy_the_schema() {
         let schema = schema();
         let mut changed_fields = std::collections::BTreeSet::new();
-        for seed in 0..200 {
+        for seed in 0..30 {
             let object = generate(&schema, "sample-a", seed).expect("an object");
             assert!(!object.contains_key("status") && !object.contains_key("metadata"));
             assert_eq!(object["spec"]["deploymentName"], "sample-a", "names are those of the object");
             let value = Value::Object(object.clone());
             assert_eq!(validate(&schema, &value, None), Ok(()));
-            let patch = change(&schema, &object, "sample-a", seed).expect("a change");
+            let patch = change(&schema, &object, "sample-a", seed, 0).expect("a change");
             let after = merged(&value, &patch);
             assert_ne!(after, value);
             assert_eq!(validate(&schema, &after, Some(&value)), Ok(()));
@@ -359,6 +396,37 @@ mod tests {
             changed_fields.extend(patch["spec"].as_object().expect("spec").keys().cloned());
         }
         assert!(changed_fields.iter().all(|field| field != "deploymentName"), "{changed_fields:?}");
+    }
+
+    #[test]
+    fn changes_raise_numbers_and_lower_them_again() {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": {
+            "size": {"type": "integer", "minimum": 1},
+        }}}});
+        let mut object = json!({"spec": {"size": 1}}).as_object().cloned().expect("an object");
+        for (round, size) in [(0, 3), (1, 2)] {
+            let patch = change(&schema, &object, "a", 1, round).expect("a change");
+            assert_eq!(patch, json!({"spec": {"size": size}}));
+            object = merged(&Value::Object(object), &patch).as_object().cloned().expect("an object");
+        }
+        let list = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "tasks": {"type": "array", "items": {"type": "string"}},
+        }}}});
+        let object = generate(&list, "a", 1).expect("an object");
+        let patch = change(&list, &object, "a", 1, 0).expect("a change");
+        assert_eq!(patch["spec"]["tasks"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn large_schemas_give_small_objects() {
+        let mut schema = json!({"type": "string"});
+        for _ in 0..5 {
+            let properties: Map<String, Value> =
+                (0..6).map(|index| (format!("m{index}"), schema.clone())).collect();
+            schema = json!({"type": "object", "properties": properties});
+        }
+        let object = generate(&schema, "a", 1).expect("an object");
+        assert!(Value::Object(object).to_string().len() < 5000);
     }
 
     #[test]
@@ -381,6 +449,6 @@ mod tests {
             "type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x"]}},
         }}});
         let object = generate(&fixed, "a", 1).expect("an object");
-        assert_eq!(change(&fixed, &object, "a", 1), None);
+        assert_eq!(change(&fixed, &object, "a", 1, 0), None);
     }
 }

@@ -4,7 +4,7 @@ use pilothouse_cel::{Value as CelValue, from_json};
 use serde_json::json;
 
 use super::super::kinds::run_name;
-use super::super::program::{Reads, now_value};
+use super::super::program::{Program, Reads, now_value};
 use super::store::{Store, normalised};
 use super::{By, Invariant, InvariantForm, WriteSelector};
 use crate::run::{Author, End, Event, EventKind, RequestEvent, Run};
@@ -45,7 +45,7 @@ pub fn judge(invariants: &[Invariant], run: &Run) -> Vec<Judgement> {
         return Vec::new();
     }
     let mut states: Vec<State<'_>> = invariants.iter().map(State::new).collect();
-    let mut store = Store::at_start(run);
+    let mut store = Store::at_start(run, resources_of(&states));
     let mut http = CelValue::Null;
     let mut faults_over = None;
     let last_rest = last_rest(run);
@@ -72,6 +72,18 @@ pub fn judge(invariants: &[Invariant], run: &Run) -> Vec<Judgement> {
     states.into_iter().map(|state| state.finish(&end)).collect()
 }
 
+/// Returns the names of the resources that any of the conditions reads; `None` for all.
+fn resources_of(states: &[State<'_>]) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for state in states {
+        all.extend(state.resources.iter().flatten().cloned());
+        state.resources.as_ref()?;
+    }
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
 /// Returns the index of the last event at which the world is at rest, if the run ended at rest.
 fn last_rest(run: &Run) -> Option<usize> {
     let is_rest = |event: &Event| matches!(event.kind, EventKind::Rest { .. });
@@ -89,7 +101,7 @@ enum Change<'a> {
 struct Point<'a> {
     index: usize,
     event: &'a Event,
-    store: &'a Store,
+    store: &'a Store<'a>,
     http: &'a CelValue,
     faults_over: Option<u64>,
     last_rest: Option<usize>,
@@ -98,7 +110,7 @@ struct Point<'a> {
 /// The end of a run.
 struct EndPoint<'a> {
     run: &'a Run,
-    store: &'a Store,
+    store: &'a Store<'a>,
     http: &'a CelValue,
     faults_over: Option<u64>,
 }
@@ -109,13 +121,19 @@ struct State<'i> {
     violation: Option<(usize, String)>,
     evaluations: u32,
     problem: Option<String>,
+    /// The names of the resources that the condition reads; `None` for all.
+    resources: Option<Vec<String>>,
     /// With `within`: whether the condition held at the last change, and since when.
     held_since: Option<u64>,
 }
 
 impl<'i> State<'i> {
     fn new(invariant: &'i Invariant) -> Self {
-        Self { invariant, violation: None, evaluations: 0, problem: None, held_since: None }
+        let resources = match invariant.condition.reads() {
+            Reads::Any => None,
+            Reads::Only(resources) => Some(resources.iter().map(run_name).collect()),
+        };
+        Self { invariant, violation: None, evaluations: 0, problem: None, resources, held_since: None }
     }
 
     fn visit(&mut self, point: &Point<'_>, changed: &Change<'_>) {
@@ -179,18 +197,16 @@ impl<'i> State<'i> {
         match changed {
             Change::None => false,
             Change::Http => condition.uses("http"),
-            Change::Object(request) => match condition.reads() {
-                Reads::Any => true,
-                Reads::Only(resources) => {
-                    let changed = normalised(&request.resource);
-                    condition.uses("now") || resources.iter().any(|resource| run_name(resource) == changed)
-                }
-            },
+            Change::Object(request) => {
+                let changed = normalised(&request.resource);
+                let reads = |resources: &Vec<String>| resources.iter().any(|known| known == changed);
+                condition.uses("now") || self.resources.as_ref().is_none_or(reads)
+            }
         }
     }
 
     fn evaluate(&self, point: &Point<'_>, write: Option<&RequestEvent>) -> Result<bool, String> {
-        let variables = variables(point.event.time, point.http, write);
+        let variables = variables(&self.invariant.condition, point.event.time, point.http, write);
         self.invariant.condition.holds(variables, point.store)
     }
 
@@ -237,7 +253,7 @@ impl<'i> State<'i> {
             return;
         }
         self.evaluations += 1;
-        let variables = variables(last.time, end.http, None);
+        let variables = variables(&self.invariant.condition, last.time, end.http, None);
         if self.invariant.condition.holds(variables, end.store) != Ok(true) {
             let text = self.invariant.condition.text();
             let explanation = format!(
@@ -275,8 +291,17 @@ impl WriteSelector {
     }
 }
 
-fn variables(now: u64, http: &CelValue, write: Option<&RequestEvent>) -> Vec<(&'static str, CelValue)> {
-    let mut variables = vec![("now", now_value(now)), ("http", http.clone())];
+/// Returns the variables of a condition. Those that it does not use are left out if they are costly.
+fn variables(
+    condition: &Program,
+    now: u64,
+    http: &CelValue,
+    write: Option<&RequestEvent>,
+) -> Vec<(&'static str, CelValue)> {
+    let mut variables = vec![("http", http.clone())];
+    if condition.uses("now") {
+        variables.push(("now", now_value(now)));
+    }
     if let Some(write) = write {
         let object = |object: &Option<serde_json::Value>| object.clone().map_or(CelValue::Null, from_json);
         variables.push(("before", object(&write.before)));

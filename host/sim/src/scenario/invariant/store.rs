@@ -12,16 +12,16 @@ use super::super::program::ObjectValues;
 use crate::run::{EventKind, RequestEvent, Run};
 
 /// Resource, namespace and name.
-type Key = (String, String, String);
+type Key<'r> = (&'r str, &'r str, &'r str);
 
 /// An object, and its CEL value once an expression has read it.
-struct Entry {
-    object: Value,
+struct Entry<'r> {
+    object: &'r Value,
     value: RefCell<Option<CelValue>>,
 }
 
-impl Entry {
-    fn new(object: Value) -> Self {
+impl<'r> Entry<'r> {
+    fn new(object: &'r Value) -> Self {
         Self { object, value: RefCell::new(None) }
     }
 
@@ -31,67 +31,72 @@ impl Entry {
 }
 
 /// The objects at one point of a run.
-pub(super) struct Store(BTreeMap<Key, Entry>);
+pub(super) struct Store<'r> {
+    objects: BTreeMap<Key<'r>, Entry<'r>>,
+    /// The names of the resources that the store contains; `None` for all.
+    resources: Option<Vec<String>>,
+}
 
-impl Store {
-    /// Returns the objects at the start of a run: those at its end, with all changes undone in reverse order.
-    pub(super) fn at_start(run: &Run) -> Self {
-        let mut objects: BTreeMap<Key, &Value> = run
-            .objects
-            .iter()
-            .map(|stored| {
-                let key = (normalised(&stored.resource), stored.namespace.clone(), stored.name.clone());
-                (key, &stored.object)
-            })
-            .collect();
+impl<'r> Store<'r> {
+    /// Returns the objects of some resources at the start of a run: those at its end, with all changes undone in reverse
+    /// order.
+    pub(super) fn at_start(run: &'r Run, resources: Option<Vec<String>>) -> Self {
+        let mut store = Self { objects: BTreeMap::new(), resources };
+        for stored in &run.objects {
+            let key = (normalised(&stored.resource), stored.namespace.as_str(), stored.name.as_str());
+            store.put(key, Some(&stored.object));
+        }
         for event in run.events.iter().rev() {
             if let EventKind::Request(request) = &event.kind
                 && request.changed
             {
-                let key = key(request);
-                match &request.before {
-                    Some(before) => objects.insert(key, before),
-                    None => objects.remove(&key),
-                };
+                store.put(key(request), request.before.as_ref());
             }
         }
-        Self(objects.into_iter().map(|(key, object)| (key, Entry::new(object.clone()))).collect())
+        store
     }
 
     /// Applies a change.
-    pub(super) fn apply(&mut self, request: &RequestEvent) {
-        let key = key(request);
-        match &request.after {
-            Some(after) => self.0.insert(key, Entry::new(after.clone())),
-            None => self.0.remove(&key),
+    pub(super) fn apply(&mut self, request: &'r RequestEvent) {
+        self.put(key(request), request.after.as_ref());
+    }
+
+    fn put(&mut self, key: Key<'r>, object: Option<&'r Value>) {
+        if self.resources.as_ref().is_some_and(|resources| !resources.iter().any(|known| known == key.0)) {
+            return;
+        }
+        match object {
+            Some(object) => self.objects.insert(key, Entry::new(object)),
+            None => self.objects.remove(&key),
         };
     }
 }
 
-impl ObjectValues for Store {
+impl ObjectValues for Store<'_> {
     fn list(&self, resource: &ResourceType, namespace: Option<&str>) -> Vec<CelValue> {
         let resource = run_name(resource);
-        let first = (resource.clone(), namespace.unwrap_or_default().to_owned(), String::new());
-        self.0
+        let first: Key<'_> = (&resource, namespace.unwrap_or_default(), "");
+        self.objects
             .range(first..)
             .take_while(|((known, in_namespace, _), _)| {
-                *known == resource && namespace.is_none_or(|wanted| in_namespace == wanted)
+                *known == resource && namespace.is_none_or(|wanted| *in_namespace == wanted)
             })
             .map(|(_, entry)| entry.value())
             .collect()
     }
 
     fn get(&self, resource: &ResourceType, namespace: &str, name: &str) -> Option<CelValue> {
-        let key = (run_name(resource), namespace.to_owned(), name.to_owned());
-        self.0.get(&key).map(Entry::value)
+        let resource = run_name(resource);
+        let key: Key<'_> = (&resource, namespace, name);
+        self.objects.get(&key).map(Entry::value)
     }
 }
 
-fn key(request: &RequestEvent) -> Key {
-    (normalised(&request.resource), request.namespace.clone(), request.name.clone())
+fn key(request: &RequestEvent) -> Key<'_> {
+    (normalised(&request.resource), &request.namespace, &request.name)
 }
 
 /// Returns a resource's name without the dot before an empty group.
-pub(super) fn normalised(resource: &str) -> String {
-    resource.strip_suffix('.').unwrap_or(resource).to_owned()
+pub(super) fn normalised(resource: &str) -> &str {
+    resource.strip_suffix('.').unwrap_or(resource)
 }
