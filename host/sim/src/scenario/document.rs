@@ -266,8 +266,8 @@ pub(super) struct RouteDocument {
     pub(super) when: Option<String>,
     /// How old the state is that the route reads; 0 by default.
     pub(super) lag: Option<String>,
-    /// A template of a merge patch for the state.
-    pub(super) merge: Option<Map<String, Value>>,
+    /// A template of the members of the state that the request changes, applied as a merge patch.
+    pub(super) set: Option<Map<String, Value>>,
     /// The HTTP status; 200 by default.
     pub(super) status: Option<u16>,
     /// A template of the body: a text is sent as it is, another value as JSON; empty by default.

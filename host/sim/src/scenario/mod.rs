@@ -8,6 +8,7 @@
 pub mod actor;
 mod document;
 mod faults;
+pub mod generate;
 pub mod http;
 pub mod invariant;
 mod kinds;

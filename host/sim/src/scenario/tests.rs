@@ -15,6 +15,15 @@ fn parse(text: &str) -> Result<Scenario, String> {
         Some("simulations/zoo-a.yaml") => {
             Ok("apiVersion: example.com/v1\nkind: Zoo\nmetadata: {name: a}\n".to_owned())
         }
+        Some("simulations/cert-crds.yaml") => {
+            let crd = |kind: &str| {
+                ZOO_CRD.replace("Zoo", kind).replace("zoos", &format!("{}s", kind.to_lowercase()))
+            };
+            Ok(format!("{}\n---\n{}\n", crd("Cert"), crd("Request")))
+        }
+        Some("simulations/../manifests/foo.yaml") => {
+            Ok(include_str!("../../../../examples/sample-controller/manifests/foo.yaml").to_owned())
+        }
         Some("simulations/empty.yaml") => Ok("# nothing\n".to_owned()),
         _ => Err("no such file".to_owned()),
     };
@@ -80,6 +89,29 @@ fn a_full_scenario_is_parsed() {
     assert_eq!(scenario.check_oracles(&["orphan"]), Ok(()));
     assert!(scenario.check_oracles(&["orphans"]).expect_err("misspelt").contains("did you mean orphans?"));
     assert!(scenario.check_controllers(&["jobs"]).expect_err("unknown").contains("known are jobs"));
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_valid() {
+    let text = include_str!("../../../../docs/simulation-scenarios.md");
+    let examples: Vec<_> =
+        text.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
+    assert_eq!(examples.len(), 3);
+    for (example, _) in examples {
+        let scenario = parse(example).expect(example);
+        assert!(!scenario.invariants.is_empty());
+    }
+}
+
+#[test]
+fn the_scenario_of_new_projects_is_valid() {
+    let crd = ZOO_CRD
+        .replace("Zoo", "Foo")
+        .replace("zoos", "foos")
+        .replace("example.com", "samplecontroller.k8s.io");
+    let text = include_str!("../../../../examples/sample-controller/simulations/recreation.yaml");
+    let scenario = parse(&format!("{text}crds: [{crd}]\n")).expect("valid");
+    assert_eq!((scenario.actors.len(), scenario.invariants.len()), (1, 2));
 }
 
 #[test]
@@ -175,10 +207,10 @@ proptest! {
         start in 0..FULL.len(), length in 0_usize..60, inserted in "[ -~\n]{0,8}|\\$\\{[a-z]{0,3}|: |- |\\{|\\[",
     ) {
         let end = (start + length).min(FULL.len());
-        if let (Some(before), Some(after)) = (FULL.get(..start), FULL.get(end..)) {
-            if let Err(error) = parse(&format!("{before}{inserted}{after}")) {
-                prop_assert!(error.starts_with("simulations/zoo.yaml: ") && !error.contains('\n'), "{}", error);
-            }
+        if let (Some(before), Some(after)) = (FULL.get(..start), FULL.get(end..))
+            && let Err(error) = parse(&format!("{before}{inserted}{after}"))
+        {
+            prop_assert!(error.starts_with("simulations/zoo.yaml: ") && !error.contains('\n'), "{}", error);
         }
     }
 }

@@ -36,6 +36,7 @@ fn actor(text: &str) -> ActorState {
     ActorState::new(Arc::new(parse(text).expect("valid")), 1)
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers write literals")]
 fn zoo(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "Zoo", "spec": spec,

@@ -197,10 +197,10 @@ mod tests {
     status: 409
   - method: POST
     path: /machines
-    merge: {machines: {"m${request.number}": {token: "${request.body.token}"}}}
+    set: {machines: {"m${request.number}": {token: "${request.body.token}"}}}
     status: 201
     body: {id: "m${request.number}"}
-  - {method: DELETE, path: "/machines/{id}", merge: {machines: {"${params.id}": null}}, status: 204}
+  - {method: DELETE, path: "/machines/{id}", set: {machines: {"${params.id}": null}}, status: 204}
   - {method: GET, path: "/machines/{id}", when: "params.id in state.machines", body: "${state.machines[params.id]}"}
   - {method: GET, path: /version, body: "v1 ${has(request.query.verbose) ? request.query.verbose : 'no'}"}
 "#;

@@ -28,7 +28,7 @@ pub(super) struct Route {
     /// How old the state is that the route reads, in virtual milliseconds.
     pub(super) lag_ms: u64,
     /// A merge patch for the state.
-    merge: Option<Template>,
+    set: Option<Template>,
     status: u16,
     body: Option<Template>,
     /// Whether the body is written as a text, which is sent as it is.
@@ -85,7 +85,7 @@ impl Route {
     /// # Errors
     /// Errors with one line.
     pub(super) fn new(document: RouteDocument, kinds: &Arc<Kinds>) -> Result<Self, String> {
-        let RouteDocument { method, path, when, lag, merge, status, body } = document;
+        let RouteDocument { method, path, when, lag, set, status, body } = document;
         if !METHODS.contains(&method.as_str()) {
             return Err(format!(
                 "the method {} is unknown; write one of {} in upper case",
@@ -109,7 +109,7 @@ impl Route {
             path: segments(&path).map(segment).collect(),
             when: when.map(|text| Program::compile(&text, &VARIABLES, kinds)).transpose()?,
             lag_ms: lag.as_deref().map_or(Ok(0), duration_ms).map_err(|problem| format!("lag: {problem}"))?,
-            merge: merge.map(|patch| leaf_template(&Value::Object(patch), kinds)).transpose()?,
+            set: set.map(|patch| leaf_template(&Value::Object(patch), kinds)).transpose()?,
             status,
             is_text: body.as_ref().is_some_and(Value::is_string),
             body: body.map(|body| leaf_template(&body, kinds)).transpose()?,
@@ -141,7 +141,7 @@ impl Route {
         {
             return Ok(None);
         }
-        let changed = match &self.merge {
+        let changed = match &self.set {
             None => None,
             Some(patch) => {
                 match merged(&Value::Object(current.clone()), &patch.render(&variables, &NoObjects)?) {
