@@ -285,6 +285,7 @@ fn variables(now: u64, http: &CelValue, write: Option<&RequestEvent>) -> Vec<(&'
             Author::Plugin(name) => ("plugin", name.as_str()),
             Author::Actor(name) => ("actor", name.as_str()),
             Author::Controller => ("controller", ""),
+            Author::Host => ("host", ""),
         };
         let details = json!({
             "verb": write.verb, "resource": normalised(&write.resource), "subresource": write.subresource,
@@ -301,6 +302,7 @@ fn describe(request: &RequestEvent) -> String {
         Author::Plugin(name) => format!("plugin {name}"),
         Author::Actor(name) => format!("actor {name}"),
         Author::Controller => "the server's controllers".to_owned(),
+        Author::Host => "the host".to_owned(),
     };
     let namespace =
         if request.namespace.is_empty() { String::new() } else { format!("{}/", request.namespace) };
