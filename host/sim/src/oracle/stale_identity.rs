@@ -261,6 +261,7 @@ mod tests {
         let world = |deletes: bool| {
             let mut run = RunBuilder::new();
             run.actor("user", "create", OWNERS, "a", Some(json!({})));
+            run.deliver(OWNERS, "a", "ADDED");
             run.actor(
                 "user",
                 "create",
