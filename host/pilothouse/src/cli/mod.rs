@@ -348,7 +348,7 @@ mod tests {
             "pilothouse abi --format c",
             "pilothouse build d -o a.wasm",
             "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
-            "pilothouse sim a.wasm b.wasm --scenario s.yaml --seeds 10 --seed 0x51f2 --strategy plans,random --faults crash,5xx \
+            "pilothouse sim a.wasm b.wasm --scenario s.yaml --seeds 10 --seed 0x51f2 --strategy plans,random --faults crash,5xx --guarantees none \
              --upgrade c.wasm --no-shrink --threads 2 --traces d -o json",
             "pilothouse sim a.wasm --objects d --time 30s --faults none -o junit",
             "pilothouse sim a.wasm --replay finding-1.trace",

@@ -53,6 +53,10 @@ pub(crate) struct Sim {
         value_parser = parse_faults
     )]
     pub(crate) faults: Vec<FaultList>,
+    /// Whether the host gives its guarantees: a plugin sees its own writes at once, and the outcome of a write without an answer is settled. By
+    /// default, what the scenario says, or else `on`.
+    #[arg(long, env = "PILOTHOUSE_GUARANTEES", value_enum, value_name = "MODE")]
+    pub(crate) guarantees: Option<Guarantees>,
     /// The file to which a reload changes the first plugin. By default, it reloads the same file.
     #[arg(long, env = "PILOTHOUSE_UPGRADE", value_name = "FILE.wasm")]
     pub(crate) upgrade: Option<PathBuf>,
@@ -83,6 +87,15 @@ pub(crate) struct Sim {
     /// Print the table of fault rules and the table of oracles, and exit.
     #[arg(long, env = "PILOTHOUSE_RULES")]
     pub(crate) rules: bool,
+}
+
+/// Whether the host gives its guarantees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Guarantees {
+    /// As in production.
+    On,
+    /// None: shows what a plugin owes to them.
+    None,
 }
 
 /// The format of the results of `sim`.

@@ -14,7 +14,7 @@ use pilothouse_sim::finding::divergence;
 use pilothouse_sim::plan::Plan;
 use pilothouse_sim::search::points::Points;
 use pilothouse_sim::search::{Budget, Executor, FaultSelection, SearchOptions, all_plans, search};
-use pilothouse_sim::world::World;
+use pilothouse_sim::world::{World, fix_hash_order};
 use pilothouse_sim::{Simulator, WorldError, oracle, rules};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,10 @@ use subject::Subject;
 const MAX_FINDINGS: usize = 20;
 
 pub(super) async fn run(flags: Sim) -> CommandResult {
+    // Before anything else has a hash map.
+    if let Err(error) = fix_hash_order() {
+        tracing::warn!("other processes may find other hashes: {error}");
+    }
     if flags.rules {
         output::print_line(rules::markdown_table());
         output::print_line(oracle::markdown_table().trim_end());
@@ -125,7 +129,9 @@ fn compare_in(flags: &Sim, scenario: Option<&Path>, stop: &CancellationToken) ->
     if flags.output == SimOutput::Json {
         output::print_line(report::json(&report));
     } else {
-        report.lines().iter().for_each(|line| drop(output::print_line(line)));
+        for line in report.lines() {
+            output::print_line(line);
+        }
     }
     Ok(report.differences.len())
 }

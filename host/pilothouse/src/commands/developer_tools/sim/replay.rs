@@ -60,8 +60,9 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         output::print_line(format_args!("no longer applies: {step}"));
     }
     let view = RunView::new(&replayed, reference.random());
-    let judgements = subject.oracles()?.judge(&view, Some(&reference)).into_iter();
-    let mut violations = judgements.flat_map(|(_, judgement)| judgement.violations);
+    let oracles = subject.oracles()?;
+    let judgements = oracles.judge(&view, Some(&reference));
+    let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
     let Some(violation) = violations.find(|violation| violation.is_same_error(&trace.violation)) else {
         output::print_line(format_args!("{}: not found again", trace.violation.oracle));
         return Ok(());

@@ -31,7 +31,9 @@ pub(super) fn print(flags: &Sim, subject: &Subject, report: &Report, seconds: f6
                 "{name}: {seconds:.1} s, {:.0} runs per second",
                 if seconds > 0.0 { runs / seconds } else { runs }
             ));
-            report.lines().iter().for_each(|line| drop(output::print_line(line)));
+            for line in report.lines() {
+                output::print_line(line);
+            }
         }
         SimOutput::Json => {
             output::print_line(json(&Document {

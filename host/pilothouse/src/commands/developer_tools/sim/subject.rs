@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_apiserver::Controllers;
 use pilothouse_controller::descriptor::{Trigger, Watch};
+use pilothouse_sim::actor::Actor;
 use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::oracle::{Oracles, invariants_of};
-use pilothouse_sim::scenario::actor::ActorState;
+use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
 use pilothouse_sim::scenario::generate::{Generated, Role, WatchedKind, generate};
 use pilothouse_sim::scenario::{DEFAULT_NAMESPACE, FaultBounds, Kinds, Manifest, Scenario};
-use pilothouse_sim::world::{ActorFactory, CompiledPlugins, PluginFile, World, WorldOptions};
+use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 use serde_json::{Value, json};
 
 use super::inputs::{PluginInput, input_of, manifest_files, read_text};
 use crate::CommandError;
-use crate::cli::simulation::Sim;
+use crate::cli::simulation::{Guarantees, Sim};
 
 /// The plugins with what surrounds them.
 pub(super) struct Subject {
@@ -23,6 +23,8 @@ pub(super) struct Subject {
     inputs: Vec<PluginInput>,
     crds: Vec<Value>,
     surroundings: Surroundings,
+    /// Whether the host's guarantees are in force; `None` for what the scenario says.
+    guarantees: Option<bool>,
 }
 
 enum Surroundings {
@@ -37,7 +39,7 @@ impl Subject {
     /// # Errors
     /// Returns a usage error that names the file, its line and what to do.
     pub(super) fn new(flags: &Sim, scenario: Option<&Path>, files: &[PathBuf]) -> Result<Self, CommandError> {
-        let text = scenario.map(|file| Ok((file, read_text(file)?))).transpose()?;
+        let text = scenario.map(|file| read_text(file).map(|text| (file, text))).transpose()?;
         let mut plugins: Vec<(PathBuf, Option<String>)> =
             files.iter().map(|file| (file.clone(), None)).collect();
         if let (Some((file, text)), true) = (&text, plugins.is_empty()) {
@@ -77,7 +79,8 @@ impl Subject {
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
         };
         let compiled = compile(flags, &inputs)?;
-        Ok(Self { compiled, inputs, crds, surroundings })
+        let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
+        Ok(Self { compiled, inputs, crds, surroundings, guarantees })
     }
 
     /// Creates a world.
@@ -85,30 +88,14 @@ impl Subject {
     /// # Errors
     /// Returns a usage error if the scenario names an unknown controller.
     pub(super) fn world(&self) -> Result<World, CommandError> {
-        let (objects, actors, controllers): (_, ActorFactory, _) = match &self.surroundings {
+        let mut options = match &self.surroundings {
             Surroundings::Scenario { scenario, .. } => {
-                let names = scenario.controllers.as_ref();
-                let controllers = names.map(|names| parse_controllers(names)).transpose()?;
-                let of_run = Arc::clone(scenario);
-                (&scenario.objects, Box::new(move |seed| of_run.actors(seed)), controllers)
+                WorldOptions::of_scenario(scenario).map_err(|error| super::unusable(&error))?
             }
-            Surroundings::Generated(generated) => {
-                let user = generated.user.clone();
-                let actors = move |seed| {
-                    let actor = user.iter().map(|user| ActorState::new(Arc::clone(user), seed));
-                    actor.map(|actor| -> Box<dyn pilothouse_sim::actor::Actor> { Box::new(actor) }).collect()
-                };
-                (&generated.objects, Box::new(actors), None)
-            }
+            Surroundings::Generated(generated) => of_generated(generated),
         };
-        let objects = objects.iter().map(|manifest| (manifest.resource.clone(), manifest.object.clone()));
-        let options = WorldOptions {
-            crds: self.crds.clone(),
-            objects: objects.collect(),
-            actors,
-            controllers,
-            ..WorldOptions::default()
-        };
+        options.crds.clone_from(&self.crds);
+        options.guarantees = self.guarantees.unwrap_or(options.guarantees);
         World::new(self.compiled.clone(), options).map_err(|error| super::unusable(&error))
     }
 
@@ -175,8 +162,8 @@ fn add_crds(crds: &mut Vec<Value>, others: &[Value]) {
 }
 
 fn compile(flags: &Sim, inputs: &[PluginInput]) -> Result<CompiledPlugins, CommandError> {
-    let upgrade =
-        flags.upgrade.as_deref().map(|file| PluginInput::read(file, Some(String::new()))).transpose()?;
+    let sidecar = || inputs.first().map(|input| input.sidecar.clone());
+    let upgrade = flags.upgrade.as_deref().map(|file| PluginInput::read(file, sidecar())).transpose()?;
     let mut upgrade = upgrade.map(|input| input.wasm);
     let files = inputs.iter().map(|input| PluginFile {
         name: input.name.clone(),
@@ -187,8 +174,20 @@ fn compile(flags: &Sim, inputs: &[PluginInput]) -> Result<CompiledPlugins, Comma
     CompiledPlugins::compile(files.collect()).map_err(|error| super::unusable(&error))
 }
 
-fn parse_controllers(names: &[String]) -> Result<Controllers, CommandError> {
-    names.join(",").parse().map_err(|error| CommandError::Usage(format!("controllers: {error}")))
+/// Returns the world of generated objects.
+fn of_generated(generated: &Generated) -> WorldOptions {
+    let user = generated.user.clone();
+    let objects = generated.objects.iter();
+    WorldOptions {
+        objects: objects.map(|manifest| (manifest.resource.clone(), manifest.object.clone())).collect(),
+        actors: Box::new(move |seed| {
+            let actor = |user: &Arc<ActorDefinition>| -> Box<dyn Actor> {
+                Box::new(ActorState::new(Arc::clone(user), seed))
+            };
+            user.iter().map(actor).collect()
+        }),
+        ..WorldOptions::default()
+    }
 }
 
 /// Generates objects and steps for the kinds that the plugins watch.
