@@ -6,6 +6,9 @@
 
 pub mod actor;
 pub mod analysis;
+pub mod diff;
+#[cfg(test)]
+mod documentation;
 pub mod finding;
 pub mod http;
 pub mod oracle;

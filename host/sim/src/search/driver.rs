@@ -18,8 +18,8 @@ use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
 const BATCH: usize = 32;
-/// What the seed of the second reference run is combined with.
-const SECOND_SEED: u64 = 0x0123_4567_89ab_cdef;
+/// What the master seed is combined with (exclusive or) in the two runs of the reference.
+pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
 
 /// How to search.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ pub fn search<S: Simulator + Send>(
     executor: &Executor<S>,
     observer: &mut dyn Observer,
 ) -> Result<Searched, WorldError> {
-    let plans = [options.seed, options.seed ^ SECOND_SEED].map(|seed| Plan { seed, deviations: Vec::new() });
+    let plans = REFERENCE_SEEDS.map(|seed| Plan { seed: options.seed ^ seed, deviations: Vec::new() });
     let runs = executor.run_all(&plans, &|run| run)?;
     let [first, second] = <[Run; 2]>::try_from(runs).expect("as many runs as plans");
     let points = Points::of(&first);

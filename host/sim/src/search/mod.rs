@@ -23,6 +23,7 @@ pub use budget::Budget;
 pub use driver::{Observer, SearchOptions, Searched, search};
 pub use executor::Executor;
 pub use faults::{FaultClass, FaultSelection};
+pub use stages::all_plans;
 
 /// A way to choose plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! The plans of each stage after the reference, in order.
 
+use std::collections::VecDeque;
+
 use super::faults::FaultSelection;
 use super::pairs::{Pairs, known_pairs};
 use super::plans::{Candidate, plans};
@@ -52,6 +54,28 @@ pub(super) fn stages<'a>(
         last.share = 100;
     }
     stages
+}
+
+/// Returns the plans of all selected strategies in turn, the default schedule first: for the comparison of two plugins.
+#[must_use]
+pub fn all_plans<'a>(
+    seed: u64,
+    strategies: &[Strategy],
+    points: &'a Points,
+    faults: &'a FaultSelection,
+) -> Box<dyn Iterator<Item = Plan> + 'a> {
+    let first = Plan { seed, deviations: Vec::new() };
+    let mut stages = VecDeque::from(stages(seed, strategies, points, faults));
+    let others = std::iter::from_fn(move || {
+        while let Some(mut stage) = stages.pop_front() {
+            if let Some(plan) = stage.plans.next() {
+                stages.push_back(stage);
+                return Some(plan);
+            }
+        }
+        None
+    });
+    Box::new(std::iter::once(first).chain(others))
 }
 
 /// Returns the plans without faults in which the actors' steps come earlier: they show which ends other orders have.

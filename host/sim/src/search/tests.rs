@@ -209,3 +209,14 @@ fn random_plans_follow_from_the_seed() {
     assert_eq!(draw(3), draw(3));
     assert_ne!(draw(3), draw(4));
 }
+
+#[test]
+fn the_plans_for_a_comparison_take_all_strategies_in_turn() {
+    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let (points, faults) = (Points::of(&run), FaultSelection::default());
+    let plans: Vec<_> = all_plans(7, &Strategy::ALL, &points, &faults).take(200).collect();
+    assert!(plans[0].deviations.is_empty());
+    assert_eq!(plans.len(), 200);
+    assert!(plans.iter().any(|plan| plan.seed != 7), "random plans have seeds of their own");
+    assert!(plans.iter().any(|plan| plan.deviations.len() == 2 && plan.seed == 7), "pairs");
+}
