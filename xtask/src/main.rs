@@ -63,6 +63,8 @@ mod soak;
 #[cfg(feature = "full")]
 mod test;
 #[cfg(feature = "full")]
+mod test_clients;
+#[cfg(feature = "full")]
 mod tidy;
 #[cfg(feature = "full")]
 mod tools;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, cargo, chart, guests, host, page_test, prometheus, registries, tidy};
+use crate::{api, cargo, chart, guests, host, page_test, prometheus, registries, test_clients, tidy};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
 /// published crates. With `full`, it also runs the tests that need programs of others (`tools`).
@@ -14,6 +14,7 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     let binary = host::build_with_tests(root)?;
     let guests = guests::build(root, &[], || Ok(binary.clone()))?;
     guests::test(root)?;
+    test_clients::run(root, &binary)?;
     println!("host: testing the workspace");
     let status = cargo::cargo()
         .current_dir(root)

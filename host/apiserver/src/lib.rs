@@ -1,4 +1,4 @@
-//! An embedded Kubernetes API server: in memory, over HTTP or in process.
+//! An embedded Kubernetes API server: in memory or on disk, over HTTP or in process.
 //!
 //! [`ApiServer`] behaves like kube-apiserver for the built-in kinds that controllers use and for custom resources:
 //! lists with paging and resource versions, watches with history, bookmarks and 410, the four kinds of patch, CRDs,
@@ -6,7 +6,8 @@
 //! [`ApiServer::run_controllers`] starts the controllers of a cluster, a scheduler and simulated kubelets.
 //!
 //! A socket is served with TLS and requires the credentials of [`ApiServer::kubeconfig`]; requests within the process
-//! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All state is lost when the process ends.
+//! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All objects are lost when the process ends, unless
+//! [`ApiServerBuilder::build_with_data`] keeps them in a directory.
 //!
 //! # Modules
 //!
@@ -15,7 +16,7 @@
 //! ```text
 //! clock identifiers status user meta
 //! schema storage table
-//! webhooks
+//! persistence webhooks
 //! patch conversion
 //! registry
 //! request
@@ -44,6 +45,7 @@ mod identifiers;
 mod meta;
 pub mod openapi;
 pub mod patch;
+mod persistence;
 mod registry;
 mod request;
 mod respond;
@@ -63,11 +65,13 @@ mod webhooks;
 pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use controllers::{ControllerOptions, Controllers, StageError, Stages, UnknownController};
+pub use persistence::DataError;
 pub use pilothouse_listen::{CertificateError, ServeError};
 pub use request::Verb;
 pub use respond::ResponseBody;
 pub use server::{
-    ApiServer, ApiServerBuilder, ApiService, Faults, KubeconfigError, Matcher, RequestCount, RequestLog,
+    ApiServer, ApiServerBuilder, ApiService, Commit, Faults, KubeconfigError, Matcher, RequestCount,
+    RequestLog,
 };
 pub use status::Status;
 pub use user::User;

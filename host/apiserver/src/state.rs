@@ -11,7 +11,7 @@ use crate::admission::AdmissionControl;
 use crate::clock::{self, Clock};
 use crate::identifiers::Identifiers;
 use crate::registry::Registry;
-use crate::storage::{HistoryLimits, Storage, Table};
+use crate::storage::{ChangeLog, HistoryLimits, Storage, Table};
 use crate::webhooks::WebhookClient;
 
 /// The state of the simulated cluster: its objects, the resources it serves, and who may do what.
@@ -47,6 +47,8 @@ pub(crate) struct StateOptions {
     pub allow_anonymous: bool,
     /// Whether webhooks are called.
     pub webhooks: bool,
+    /// Receives every change of an object; `None` if objects are kept in memory only.
+    pub change_log: Option<Arc<dyn ChangeLog>>,
 }
 
 impl State {
@@ -60,8 +62,9 @@ impl State {
             authorization,
             allow_anonymous,
             webhooks,
+            change_log,
         } = options;
-        let storage = Storage::new(history, first_revision);
+        let storage = Storage::new(history, first_revision).logged_to(change_log);
         let registry = Registry::built_in(&storage);
         let client = Arc::new(WebhookClient::new(&storage, webhooks, identifiers.clone()));
         Self {

@@ -360,3 +360,46 @@ async fn every_server_has_the_service_of_its_api_and_the_administrators_role() {
     assert_eq!(role["rules"][0]["verbs"], json!(["*"]));
     api.get(&format!("{rbac}/clusterrolebindings/cluster-admin")).await.ok();
 }
+
+/// More objects than one step of a controller handles.
+const MANY: usize = 600;
+
+#[tokio::test(start_paused = true)]
+async fn many_dependents_are_collected_in_several_steps() {
+    let (api, _running) = start();
+    for policy in ["Foreground", "Orphan"] {
+        let owner = dependent(&api, "owner", &[]).await;
+        for number in 0..MANY {
+            dependent(&api, &format!("child-{number}"), &[(&owner, true)]).await;
+        }
+        api.delete(&core("configmaps/owner"), &json!({"propagationPolicy": policy})).await.ok();
+        api.until(&core("configmaps/owner"), gone).await;
+        let left = api.get(&core("configmaps")).await.ok();
+        let children: Vec<&Value> = left["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|item| item["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("child-")))
+            .collect();
+        if policy == "Foreground" {
+            assert!(children.is_empty(), "{} children are left", children.len());
+        } else {
+            assert_eq!(children.len(), MANY);
+            assert!(children.iter().all(|child| child["metadata"]["ownerReferences"].is_null()));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_with_many_objects_is_deleted() {
+    let (api, _running) = start();
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "full"}})).await.ok();
+    for number in 0..MANY {
+        let body = json!({"metadata": {"name": format!("c{number}")}});
+        api.post("/api/v1/namespaces/full/configmaps", &body).await.ok();
+    }
+    api.delete("/api/v1/namespaces/full", &json!(null)).await.ok();
+    api.until("/api/v1/namespaces/full", gone).await;
+    let left = api.get("/api/v1/configmaps?fieldSelector=metadata.namespace%3Dfull").await.ok();
+    assert_eq!(left["items"].as_array().map(Vec::len), Some(0));
+}

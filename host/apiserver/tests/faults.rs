@@ -5,6 +5,7 @@ mod api;
 use std::time::Duration;
 
 use api::{Api, core};
+use futures::FutureExt;
 use pilothouse_apiserver::{ApiServer, Matcher, Verb};
 use serde_json::json;
 
@@ -72,4 +73,92 @@ async fn fault_injection_over_http_must_be_enabled() {
     open.post("/debug/faults", &json!({"resource": "pods", "cutWatches": true})).await.ok();
     assert_eq!(watch.next().await, None);
     open.post("/debug/faults", &json!({"verb": "sing"})).await.fails(400, "BadRequest");
+}
+
+fn with_faults() -> Api {
+    Api { server: ApiServer::builder().faults_over_http(true).build() }
+}
+
+#[tokio::test]
+async fn frozen_watches_send_nothing_until_they_continue_or_end() {
+    let api = with_faults();
+    let mut watch = api.watch(&core("configmaps")).await;
+    api.post("/debug/faults", &json!({"resource": "configmaps", "freezeWatches": true})).await.ok();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    assert!(watch.next().now_or_never().is_none());
+    api.post("/debug/faults", &json!({"resource": "configmaps", "freezeWatches": false})).await.ok();
+    assert_eq!(watch.next_summary().await, "ADDED a");
+    api.post("/debug/faults", &json!({"resource": "configmaps", "freezeWatches": true})).await.ok();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "b"}})).await.ok();
+    let mut late = api.watch(&core("configmaps")).await;
+    assert!(late.next().now_or_never().is_none(), "a new watch is frozen, too");
+    api.post("/debug/faults", &json!({"resource": "configmaps", "cutWatches": true})).await.ok();
+    assert_eq!(watch.next().await, None);
+    api.delete("/debug/faults", &json!(null)).await.ok();
+    let mut watch = api.watch(&core("configmaps")).await;
+    assert_eq!(watch.next_summary().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn watches_end_with_an_error_event() {
+    let api = with_faults();
+    let mut watch = api.watch(&core("configmaps")).await;
+    api.post("/debug/faults", &json!({"resource": "configmaps", "failWatches": 410})).await.ok();
+    let event = watch.next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn stale_lists_show_the_state_at_the_time_of_the_injection() {
+    let api = with_faults();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let stale = api.get(&core("configmaps")).await.ok();
+    api.post("/debug/faults", &json!({"resource": "configmaps", "staleLists": true, "count": 2})).await.ok();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "b"}})).await.ok();
+    for query in ["", "?resourceVersion=0"] {
+        let list = api.get(&core(&format!("configmaps{query}"))).await.ok();
+        assert_eq!(list["items"], stale["items"]);
+        assert_eq!(list["metadata"]["resourceVersion"], stale["metadata"]["resourceVersion"]);
+    }
+    let current = api.get(&core("configmaps")).await.ok();
+    assert_eq!(current["items"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn hanging_request_is_executed_if_asked_for() {
+    let api = with_faults();
+    let fault = json!({"verb": "create", "resource": "configmaps", "hang": true, "afterwards": true});
+    api.post("/debug/faults", &fault).await.ok();
+    let body = json!({"metadata": {"name": "a"}});
+    assert!(api.post(&core("configmaps"), &body).now_or_never().is_none(), "the answer is lost");
+    api.get(&core("configmaps/a")).await.ok();
+    api.post("/debug/faults", &json!({"verb": "delete", "resource": "configmaps", "hang": true})).await.ok();
+    assert!(api.delete(&core("configmaps/a"), &json!(null)).now_or_never().is_none());
+    api.get(&core("configmaps/a")).await.ok();
+}
+
+#[tokio::test]
+async fn faults_over_http_are_validated_and_listed() {
+    let api = with_faults();
+    for (fault, problem) in [
+        (json!({}), "is required"),
+        (json!({"code": 500, "hang": true}), "only one of"),
+        (json!({"code": 200}), "from 400 to 599"),
+        (json!({"code": 500, "cuont": 2}), "unknown field `cuont`"),
+        (json!({"code": 500, "count": 0}), "count must be"),
+        (json!({"delayMillis": 600_001}), "delayMillis must be"),
+        (json!({"delayMillis": 1, "afterwards": true}), "afterwards needs"),
+        (json!({"compact": true}), "need a resource"),
+        (json!({"resource": "gadgets", "compact": true}), "is not served"),
+        (json!({"verb": "get", "staleLists": true}), "verb list only"),
+    ] {
+        let answer = api.post("/debug/faults", &fault).await.fails(400, "BadRequest");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.contains(problem), "{fault}: {message}");
+    }
+    api.post("/debug/faults", &json!({"verb": "get", "code": 503, "count": 7})).await.ok();
+    let active = api.get("/debug/faults").await.ok();
+    let fault = &active["faults"][0];
+    assert_eq!((&fault["verb"], &fault["remaining"]), (&json!("get"), &json!(7)), "{active}");
 }

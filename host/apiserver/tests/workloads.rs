@@ -272,6 +272,30 @@ spec:
     assert_eq!(failed["status"]["reason"], "Broken");
 }
 
+/// The stage is the one in the documentation.
+#[tokio::test(start_paused = true)]
+async fn documented_stage_completes_pods_without_an_owner() {
+    let documentation = include_str!("../../../docs/embedded-server.md");
+    let mut examples = documentation.split("```yaml\n").filter_map(|text| text.split("```").next());
+    let stage = examples.find(|text| text.contains("name: complete")).expect("a stage");
+    let (api, _running) =
+        start_with(ControllerOptions::default().with_stages(stage.parse().expect("stages")));
+    for (name, policy) in [("test", "Never"), ("server", "Always")] {
+        let mut pod = template(&json!({}));
+        pod["metadata"]["name"] = json!(name);
+        pod["spec"]["restartPolicy"] = json!(policy);
+        api.post(&core("pods"), &pod).await.ok();
+    }
+    api.until(&core("pods/test"), has("/status/phase", "Running")).await;
+    let done = api.until(&core("pods/test"), has("/status/phase", "Succeeded")).await.ok();
+    let conditions = done["status"]["conditions"].as_array().expect("conditions");
+    assert!(
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "False")
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(api.get(&core("pods/server")).await.ok()["status"]["phase"], "Running");
+}
+
 #[tokio::test(start_paused = true)]
 async fn settled_cluster_is_not_written() {
     let (api, _running) = start();

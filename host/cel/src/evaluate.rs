@@ -15,6 +15,7 @@ use kube_cel::cel::objects::{KeyRef, Map};
 use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::functions::{self, Patterns};
+use crate::host_functions::HostFunctions;
 use crate::syntax::is_name;
 use crate::values::{
     add, arithmetic, compare, contains, equal, from_key, index_value, owned_key, sorted_keys,
@@ -26,8 +27,8 @@ pub(crate) struct Evaluation<'e> {
     variables: Vec<(&'e str, Value)>,
     budget: &'e mut Budget,
     patterns: &'e Patterns,
-    /// Returns the value of a function without arguments; `None` for unknown names.
-    functions: &'e dyn Fn(&str) -> Option<bool>,
+    /// The functions beside those of the library.
+    functions: &'e dyn HostFunctions,
 }
 
 type EvaluationResult = Result<Value, EvaluationError>;
@@ -36,7 +37,7 @@ impl<'e> Evaluation<'e> {
     pub(crate) fn new(
         variables: Vec<(&'e str, Value)>,
         patterns: &'e Patterns,
-        functions: &'e dyn Fn(&str) -> Option<bool>,
+        functions: &'e dyn HostFunctions,
         budget: &'e mut Budget,
     ) -> Self {
         Self { variables, budget, patterns, functions }
@@ -181,9 +182,6 @@ impl<'e> Evaluation<'e> {
                 add(left, right, self.budget)
             }
             (operator, [left, right]) if !is_name(operator) => self.binary(operator, left, right),
-            (name, []) if (self.functions)(name).is_some() => {
-                (self.functions)(name).map(Value::Bool).ok_or(EvaluationError::Unsupported)
-            }
             (name, _) if is_name(name) => self.function(call, None),
             _ => Err(EvaluationError::Unsupported),
         }
@@ -239,6 +237,11 @@ impl<'e> Evaluation<'e> {
 
     fn function(&mut self, call: &'e CallExpr, target: Option<Value>) -> EvaluationResult {
         let arguments = self.arguments(call)?;
+        if target.is_none()
+            && let Some(result) = self.functions.call(&call.func_name, &arguments, self.budget)
+        {
+            return result;
+        }
         functions::call(&call.func_name, target, arguments, self.patterns, self.budget)
     }
 

@@ -10,7 +10,12 @@ use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
 use crate::evaluate::Evaluation;
 use crate::functions::Patterns;
+use crate::host_functions::{BooleanFunctions, HostFunctions};
 use crate::syntax::calls;
+
+/// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled
+/// without optimisation.
+const PARSER_STACK: usize = 16 << 20;
 
 /// A compiled expression.
 pub struct Expression {
@@ -26,9 +31,10 @@ impl Expression {
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         bounds::check(text)?;
         // The parser panics at some malformed texts.
-        let program = catch_unwind(|| Program::compile(text)).map_err(|_| CompileError::Malformed)?.map_err(
-            |error| CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
-        )?;
+        let parsed = stacker::grow(PARSER_STACK, || catch_unwind(|| Program::compile(text)));
+        let program = parsed.map_err(|_| CompileError::Malformed)?.map_err(|error| {
+            CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        })?;
         let patterns = Patterns::of(&calls(program.expression()))?;
         Ok(Self { program, patterns })
     }
@@ -56,6 +62,19 @@ impl Expression {
         &self,
         variables: Vec<(&str, Value)>,
         functions: &dyn Fn(&str) -> Option<bool>,
+        budget: &mut Budget,
+    ) -> Result<Value, EvaluationError> {
+        self.evaluate_with(variables, &BooleanFunctions(functions), budget)
+    }
+
+    /// Returns the expression's value. `functions` are called before those of the library.
+    ///
+    /// # Errors
+    /// The expression failed, or cost more than the budget.
+    pub fn evaluate_with(
+        &self,
+        variables: Vec<(&str, Value)>,
+        functions: &dyn HostFunctions,
         budget: &mut Budget,
     ) -> Result<Value, EvaluationError> {
         Evaluation::new(variables, &self.patterns, functions, budget).evaluate(self.root())

@@ -10,6 +10,7 @@ mod error;
 mod evaluate;
 mod expression;
 mod functions;
+mod host_functions;
 pub mod syntax;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use budget::{Budget, COST_LIMIT};
 pub use error::{CompileError, EvaluationError};
 pub use expression::Expression;
 pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_missing_from_library, timestamp};
+pub use host_functions::HostFunctions;
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
 pub use kube_cel::cel::objects::{Key, Map};

@@ -468,3 +468,32 @@ fn the_deepest_expressions_fit_on_a_small_stack() {
     });
     assert!(thread.expect("a thread").join().is_ok());
 }
+
+/// Doubles a number; refuses other values.
+struct Double;
+
+impl crate::HostFunctions for Double {
+    fn call(
+        &self,
+        name: &str,
+        arguments: &[Value],
+        budget: &mut Budget,
+    ) -> Option<Result<Value, EvaluationError>> {
+        match (name, arguments) {
+            ("double", [Value::Int(number)]) => Some(budget.charge(100).map(|()| Value::Int(number * 2))),
+            ("double", [_]) => Some(Err(EvaluationError::Function(name.to_owned()))),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn host_functions_take_arguments_and_are_charged() {
+    let evaluate =
+        |text: &str, units: u64| compiled(text).evaluate_with(Vec::new(), &Double, &mut Budget::new(units));
+    assert_eq!(evaluate("[1, 2].map(n, double(n)) == [2, 4]", 1000), Ok(Value::Bool(true)));
+    assert_eq!(evaluate("double('a')", 1000), Err(EvaluationError::Function("double".to_owned())));
+    assert_eq!(evaluate("double(1)", 50), Err(EvaluationError::Cost));
+    assert_eq!(evaluate("size('abc')", 1000), Ok(Value::Int(3)), "the library is still there");
+    assert!(evaluate("triple(1)", 1000).is_err());
+}

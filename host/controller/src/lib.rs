@@ -35,6 +35,7 @@ pub use access::{AccountError, ServiceAccount};
 pub use check::{
     CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
 };
+pub use client::RequestOrigin;
 pub use client::clients::Clients;
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
@@ -46,14 +47,15 @@ pub use explain::{
 };
 pub use guest_host::{ObservedVersion, PluginObserver};
 pub use host::{
-    HostOptions, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification,
+    HostOptions, InMemoryPlugin, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport,
+    Verification,
 };
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
-pub use outgoing::PatternError;
+pub use outgoing::{HttpTransport, PatternError};
 pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
 pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;

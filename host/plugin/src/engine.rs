@@ -39,6 +39,11 @@ pub struct EngineOptions {
     pub cache: Option<CacheDirectory>,
     /// Compiles each plugin in a process of its own. `None` compiles in this process.
     pub compiler_process: Option<CompilerProcess>,
+    /// How many instructions one call may execute, approximately. `None`, the default, limits the CPU time of calls instead.
+    ///
+    /// With it, the same calls with the same answers always end in the same way: nothing depends on how fast the machine is, no thread
+    /// interrupts guests, and floating-point results do not depend on the processor. Guests do not yield while they compute. For simulations.
+    pub call_fuel: Option<u64>,
 }
 
 impl Default for EngineOptions {
@@ -50,6 +55,7 @@ impl Default for EngineOptions {
             max_code_size: 64 << 20,
             cache: None,
             compiler_process: None,
+            call_fuel: None,
         }
     }
 }
@@ -132,7 +138,10 @@ impl Engine {
                 wasmtime.increment_epoch();
             }
         };
-        let ticker = Ticker::start(options.tick, on_tick).map_err(EngineError::Ticker)?;
+        let ticker = match options.call_fuel {
+            Some(_) => Ticker::stopped(),
+            None => Ticker::start(options.tick, on_tick).map_err(EngineError::Ticker)?,
+        };
         let pipeline =
             CompilePipeline::new(&wasmtime, options.cache.as_ref(), options.compiler_process.clone());
         Ok(Self { shared: Arc::new(Shared { wasmtime, linker, options, pipeline, ticker, ticks }) })
@@ -173,7 +182,10 @@ fn config(options: &EngineOptions) -> Config {
     config
         .wasm_component_model(true)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
-        .epoch_interruption(true)
+        .epoch_interruption(options.call_fuel.is_none())
+        .consume_fuel(options.call_fuel.is_some())
+        .cranelift_nan_canonicalization(options.call_fuel.is_some())
+        .relaxed_simd_deterministic(options.call_fuel.is_some())
         // Only native debuggers and profilers would use it. With many plugins these tables take memory for nothing.
         .native_unwind_info(cfg!(windows))
         .max_wasm_stack(guest_stack)

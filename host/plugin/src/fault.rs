@@ -255,6 +255,9 @@ pub(crate) fn describe_error(
     let backtrace = error.downcast_ref::<WasmBacktrace>();
     let frames = backtrace.map(frames).unwrap_or_default();
     let trap = error.downcast_ref::<Trap>();
+    if trap == Some(&Trap::OutOfFuel) {
+        return timeout();
+    }
     if trap == Some(&Trap::StackOverflow) {
         return FaultKind::Stack { allowed: guest.stack, frames };
     }

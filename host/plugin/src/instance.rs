@@ -15,10 +15,10 @@ use wasmtime::Store;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
+use crate::engine::Shared;
 use crate::fault::describe_error;
 use crate::observed_host::InstanceObserver;
 use crate::sandbox::{CpuMeter, GuestState, StopReason};
-use crate::ticker::Ticker;
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, GuestCall, GuestResult, Host, InstanceLimits,
     MAX_MILLISECONDS, Observation, Outcome, Reason, Request,
@@ -97,7 +97,7 @@ impl Instance {
             let kind = FaultKind::CodeNotMapped(error.to_string());
             Fault::new(Call::Instantiate.name(), kind, Vec::new())
         })?;
-        let guest = run(&shared.ticker, &mut store, Call::Instantiate, timeout, async |store| {
+        let guest = run(shared, &mut store, Call::Instantiate, timeout, async |store| {
             let instance = linked.instances.instantiate_async(&mut *store).await?;
             let indices = &linked.indices;
             Ok(Guest {
@@ -244,8 +244,8 @@ impl Instance {
             }
         }
         self.state = State::Busy;
-        let ticker = &self.code.inner.engine.shared.ticker;
-        let result = run(ticker, &mut self.store, call, limit, body).await;
+        let engine = &self.code.inner.engine.shared;
+        let result = run(engine, &mut self.store, call, limit, body).await;
         self.state = match &result {
             Err(_) => State::Poisoned,
             Ok(_) if self.store.data().handles.is_leaking() => State::Leaking,
@@ -301,15 +301,18 @@ struct TimeLimit {
 
 /// Runs guest code within its limits. Errors with what went wrong.
 async fn run<T>(
-    ticker: &Ticker,
+    engine: &Shared,
     store: &mut Store<GuestState>,
     call: Call,
     limit: TimeLimit,
     body: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
 ) -> Result<T, Fault> {
     let name = call.name();
-    let _running = ticker.enter();
-    store.set_epoch_deadline(1);
+    let _running = engine.ticker.enter();
+    match engine.options.call_fuel {
+        Some(fuel) => store.set_fuel(fuel).expect("an engine that counts fuel"),
+        None => store.set_epoch_deadline(1),
+    }
     let state = store.data_mut();
     state.cpu.begin_call(limit.allowed);
     state.waiting_in = None;

@@ -36,6 +36,11 @@ impl Ticker {
         Ok(Self { calls, wake: Some(wake), thread: Some(thread) })
     }
 
+    /// Returns a ticker without a thread, which never ticks.
+    pub(crate) fn stopped() -> Self {
+        Self { calls: Arc::default(), wake: None, thread: None }
+    }
+
     /// Begins a call, and wakes the thread if it sleeps.
     pub(crate) fn enter(&self) -> RunningCall<'_> {
         // `running` and `asleep` are sequentially consistent: either the thread sees the call before it sleeps, or this sees that it

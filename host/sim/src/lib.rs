@@ -4,12 +4,29 @@
 //! world of its own and returns a [`Run`]: all that happened, in order, and the objects at the end. The same plan
 //! always gives the same run.
 
+pub mod actor;
+pub mod analysis;
+pub mod diff;
+#[cfg(test)]
+mod documentation;
+pub mod finding;
+pub mod http;
+pub mod oracle;
 pub mod plan;
 pub mod rules;
 pub mod run;
+pub mod scenario;
+pub mod search;
+pub mod shrink;
+#[cfg(test)]
+mod testing;
+pub mod world;
 
 pub use plan::Plan;
 pub use run::Run;
+
+/// The virtual time at which every run starts, in RFC 3339. The world's clock begins here, and so does `now` in scenarios.
+pub const START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Executes plans. The implementation in `world` runs the real host on the embedded API server; tests have scripted
 /// ones.

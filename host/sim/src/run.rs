@@ -67,6 +67,8 @@ pub enum Author {
     Actor(String),
     /// A built-in controller of the server.
     Controller,
+    /// The host itself, on behalf of no reconcile: Events, and the CRDs of plugins.
+    Host,
 }
 
 /// What happened.
@@ -128,6 +130,11 @@ pub enum EventKind {
         url: String,
         /// The status; `None` if no answer arrived.
         status: Option<u16>,
+    },
+    /// The state of the scenario's HTTP services changed. The first event of this kind describes the state at the start.
+    HttpState {
+        /// A map from the name of each service to its state.
+        state: Value,
     },
     /// A deviation of the plan took effect.
     Deviated {

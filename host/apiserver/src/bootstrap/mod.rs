@@ -3,8 +3,10 @@
 
 mod roles;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::meta;
+use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::create::create;
 use crate::state::State;
@@ -18,7 +20,7 @@ const KUBERNETES_ADDRESS: &str = "10.96.0.1";
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Creates the initial objects.
+/// Creates the initial objects. Those that an earlier process stored stay as they are.
 pub(crate) fn create_initial_objects(state: &State) {
     create_namespaces(state);
     create_kubernetes_service(state);
@@ -38,19 +40,26 @@ fn create_kubernetes_service(state: &State) {
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {"type": "ClusterIP", "clusterIP": KUBERNETES_ADDRESS, "ports": [port]},
     });
-    if let Err(error) = create(state, services, Some("default"), service, &WriteOptions::internal(MANAGER)) {
-        tracing::error!(%error, "cannot create the Service kubernetes");
+    create_missing(state, services, Some("default"), service);
+}
+
+/// Creates an object unless it exists.
+fn create_missing(state: &State, endpoint: &Endpoint, namespace: Option<&str>, object: Value) {
+    let name = meta::text(&object, "name").to_owned();
+    // Checked here, because admission configurations of an earlier process would review the creation.
+    if endpoint.resource.table.get(namespace.unwrap_or_default(), &name).is_some() {
+        return;
+    }
+    if let Err(error) = create(state, endpoint, namespace, object, &WriteOptions::internal(MANAGER)) {
+        tracing::error!(%error, kind = endpoint.kind(), name, "cannot create an initial object");
     }
 }
 
 fn create_namespaces(state: &State) {
     let registry = state.registry();
-    let options = WriteOptions::internal(MANAGER);
     let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return };
     for name in NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        if let Err(error) = create(state, namespaces, None, namespace, &options) {
-            tracing::error!(%error, name, "cannot create a standard namespace");
-        }
+        create_missing(state, namespaces, None, namespace);
     }
 }

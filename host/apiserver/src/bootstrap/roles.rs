@@ -5,11 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::MANAGER;
+use super::create_missing;
 use crate::access::GROUP;
 use crate::controllers::aggregation;
-use crate::request::options::WriteOptions;
-use crate::rest::create::create;
 use crate::state::State;
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
@@ -281,8 +279,5 @@ fn create_object(state: &State, object: Value) {
     let registry = state.registry();
     let kind = object["kind"].as_str().unwrap_or_default();
     let Some(endpoint) = registry.by_kind(API_VERSION, kind) else { return };
-    let name = object["metadata"]["name"].to_string();
-    if let Err(error) = create(state, endpoint, None, object, &WriteOptions::internal(MANAGER)) {
-        tracing::error!(%error, name, "cannot create a default role or binding");
-    }
+    create_missing(state, endpoint, None, object);
 }

@@ -12,6 +12,7 @@ use super::cluster::{Cluster, MAX_PODS};
 use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
 use super::object::{int_or_percent, is_deleting, items, number, selector, set_counter};
+use super::pod_backoff::PodBackoff;
 use super::{pod, revision, scheduler};
 use crate::meta;
 
@@ -20,11 +21,12 @@ const BURST: usize = 500;
 
 /// Returns the controller of DaemonSets.
 pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::DaemonSet, reconcile)
+    let mut backoff = PodBackoff::default();
+    Keyed::new(Kind::DaemonSet, move |cluster, set| reconcile(cluster, set, &mut backoff))
         .triggers(&[(Kind::Pod, Trigger::Owners), (Kind::Node, Trigger::All)])
 }
 
-fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {
+fn reconcile(cluster: &Cluster<'_>, set: &Value, backoff: &mut PodBackoff) -> Plan {
     let Some(parsed) = selector(&set["spec"]["selector"], &set["spec"]["template"]) else {
         return Plan::default();
     };
@@ -37,7 +39,7 @@ fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {
         pod_allowance: cluster.pod_allowance(),
         now: cluster.now,
     };
-    let mut plan = plan(set, situation);
+    let mut plan = plan(set, situation, backoff);
     plan.actions.splice(0..0, claimed.actions);
     plan
 }
@@ -52,7 +54,7 @@ struct Situation {
 }
 
 /// Decides which Pods to create and delete, and the status.
-fn plan(set: &Value, situation: Situation) -> Plan {
+fn plan(set: &Value, situation: Situation, backoff: &mut PodBackoff) -> Plan {
     let Situation { pods, nodes, revisions, pod_allowance, now } = situation;
     let mut plan = Plan::default();
     let current = revision::current(Kind::DaemonSet, set, &revisions);
@@ -69,7 +71,13 @@ fn plan(set: &Value, situation: Situation) -> Plan {
             // Pods of other Nodes, ended Pods, and all but the oldest Pod of a Node are superfluous.
             let mut keep = eligible.contains(node);
             for pod in pods.iter().filter(|pod| !is_deleting(pod)) {
-                if !keep || pod::is_ended(pod) {
+                let is_failed = keep && pod::phase(pod) == "Failed";
+                if is_failed && let Some(delay) = backoff.delay(&backoff_key(set, node), now) {
+                    plan.retry_after(delay);
+                } else if !keep || pod::is_ended(pod) {
+                    if is_failed {
+                        plan.actions.push(failed_pod_event(pod, node));
+                    }
                     plan.actions.push(Action::delete(Kind::Pod, pod));
                 } else {
                     keep = false;
@@ -104,6 +112,17 @@ fn plan(set: &Value, situation: Situation) -> Plan {
         plan.actions.push(Action::SetStatus(status));
     }
     plan
+}
+
+/// Identifies the Pods of a Node that fail for the same reason. A new template starts without a delay.
+fn backoff_key(set: &Value, node: &str) -> String {
+    format!("{}/{}/{node}", meta::text(set, "uid"), meta::generation(set))
+}
+
+fn failed_pod_event(pod: &Value, node: &str) -> Action {
+    let (namespace, name) = (meta::text(pod, "namespace"), meta::text(pod, "name"));
+    let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
+    Action::Event { warning: true, reason: "FailedDaemonPod", message }
 }
 
 /// Deletes Pods of old templates, as many as may be unavailable.
@@ -247,7 +266,7 @@ mod tests {
             pod_allowance: 100,
             now: Timestamp::UNIX_EPOCH,
         };
-        plan(set, situation)
+        plan(set, situation, &mut PodBackoff::default())
     }
 
     /// Returns the Pods and revisions that a plan creates; the Pods are ready.
@@ -300,6 +319,33 @@ mod tests {
         let (pods, revisions) = created(&decide(&set("1"), &nodes, &[], &[]));
         let plan = decide(&set("1"), &nodes[..1], &pods, &revisions);
         assert_eq!(deletions(&plan), 1);
+    }
+
+    #[test]
+    fn failed_pod_is_replaced_after_a_delay_that_grows() {
+        let nodes = [node("a", &json!({}))];
+        let (mut pods, revisions) = created(&decide(&set("1"), &nodes, &[], &[]));
+        pods[0]["status"] = json!({"phase": "Failed"});
+        let mut backoff = PodBackoff::default();
+        let mut decide_at = |seconds: i64| {
+            let situation = Situation {
+                pods: pods.clone(),
+                nodes: nodes.to_vec(),
+                revisions: revisions.clone(),
+                pod_allowance: 100,
+                now: Timestamp::from_second(seconds).expect("a time"),
+            };
+            plan(&set("1"), situation, &mut backoff)
+        };
+        let first = decide_at(0);
+        assert_eq!(deletions(&first), 1, "the first failure is repaired at once");
+        let event = |action: &Action| matches!(action, Action::Event { reason: "FailedDaemonPod", .. });
+        assert!(first.actions.iter().any(event));
+        let second = decide_at(0);
+        assert_eq!((deletions(&second), second.retry_after), (0, Some(Duration::from_secs(1))));
+        assert_eq!(deletions(&decide_at(1)), 1);
+        let third = decide_at(1);
+        assert_eq!((deletions(&third), third.retry_after), (0, Some(Duration::from_secs(2))));
     }
 
     #[test]

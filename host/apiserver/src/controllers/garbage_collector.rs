@@ -15,12 +15,27 @@ use crate::meta;
 use crate::registry::{Endpoint, Registry};
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete};
+use crate::rest::strategy;
 use crate::rest::update::{self, UpdateTarget};
 use crate::state::State;
 use crate::status::Status;
 use crate::storage::{Owner, StoredObject};
 
 type Uid = Box<str>;
+
+/// The maximum number of objects processed before other controllers get their turn.
+const BATCH_SIZE: usize = 128;
+
+/// The maximum number of dependents that are changed or deleted for one owner before other controllers get their turn.
+const MAX_DEPENDENTS: usize = 256;
+
+/// Whether the work for an object is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Done,
+    /// There are further dependents.
+    Partial,
+}
 
 /// The graph of owners and dependents.
 #[derive(Default)]
@@ -32,6 +47,8 @@ pub(super) struct GarbageCollector {
     queue: Queue<Uid>,
     /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,
+    /// When to compare the registry again, because a CRD has changed.
+    registry_check: Option<Instant>,
 }
 
 struct Node {
@@ -54,6 +71,9 @@ struct Owners {
 
 impl Controller for GarbageCollector {
     fn observe(&mut self, observation: &Observation<'_>) {
+        if strategy::is_crd(observation.endpoint) {
+            self.registry_check.get_or_insert(observation.due);
+        }
         match observation.change {
             Change::Applied(object) => self.apply(observation.endpoint, object, observation.due),
             Change::Deleted(object) => self.remove(object, observation.due),
@@ -61,10 +81,11 @@ impl Controller for GarbageCollector {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.queue.next_due()
+        self.queue.next_due().into_iter().chain(self.registry_check).min()
     }
 
     fn run(&mut self, state: &State, now: Instant) {
+        self.registry_check.take_if(|due| *due <= now);
         let registry = state.registry();
         if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
             for (uid, _) in self.nodes.iter().filter(|(_, node)| !node.owners.is_empty()) {
@@ -72,11 +93,16 @@ impl Controller for GarbageCollector {
             }
             self.registry = Some(Arc::clone(&registry));
         }
-        for uid in self.queue.take_due(now, usize::MAX) {
-            if let Err(error) = self.process(state, &registry, &uid) {
-                tracing::debug!(%error, %uid, "cannot collect an object");
-                if error.code == 409 {
-                    self.queue.add(uid, now + STEP);
+        for uid in self.queue.take_due(now, BATCH_SIZE) {
+            match self.process(state, &registry, &uid) {
+                Ok(Progress::Done) => {}
+                // Queued as due now, and processed after the changes so far were observed.
+                Ok(Progress::Partial) => self.queue.add(uid, now),
+                Err(error) => {
+                    tracing::debug!(%error, %uid, "cannot collect an object");
+                    if error.code == 409 {
+                        self.queue.add(uid, now + STEP);
+                    }
                 }
             }
         }
@@ -139,31 +165,35 @@ impl GarbageCollector {
         }
     }
 
-    fn process(&mut self, state: &State, registry: &Registry, uid: &str) -> Result<(), Status> {
-        let Some(node) = self.nodes.get(uid) else { return Ok(()) };
+    fn process(&self, state: &State, registry: &Registry, uid: &str) -> Result<Progress, Status> {
+        let Some(node) = self.nodes.get(uid) else { return Ok(Progress::Done) };
         let current = node.endpoint.resource.table.get(&node.namespace, &node.name);
-        let Some(current) = current.filter(|current| &*current.uid == uid) else { return Ok(()) };
+        let Some(current) = current.filter(|current| &*current.uid == uid) else { return Ok(Progress::Done) };
         let has = |name: &str| current.finalizers.iter().any(|finalizer| &**finalizer == name);
         if current.deleting && has(ORPHAN) {
-            for dependent in self.dependents_of(uid) {
+            let dependents = self.dependents_of(uid);
+            for dependent in dependents.iter().take(MAX_DEPENDENTS) {
                 remove_owner_references(state, dependent, &[uid])?;
             }
-            return remove_finalizer(state, node, ORPHAN);
+            if dependents.len() > MAX_DEPENDENTS {
+                return Ok(Progress::Partial);
+            }
+            return remove_finalizer(state, node, ORPHAN).map(|()| Progress::Done);
         }
         if current.deleting && has(FOREGROUND) {
             return self.delete_dependents(state, node, uid);
         }
         if current.deleting || current.owners.is_empty() {
-            return Ok(());
+            return Ok(Progress::Done);
         }
         let owners = self.classify(registry, &node.endpoint, &current);
         let obsolete = owners.dangling.iter().chain(&owners.waiting_for_dependents);
         let obsolete: Vec<&str> = obsolete.map(|uid| &**uid).collect();
         if obsolete.is_empty() {
-            return Ok(());
+            return Ok(Progress::Done);
         }
         if owners.solid > 0 {
-            return remove_owner_references(state, node, &obsolete);
+            return remove_owner_references(state, node, &obsolete).map(|()| Progress::Done);
         }
         let propagation = if (!owners.waiting_for_dependents.is_empty() && self.dependents.contains_key(uid))
             || has(FOREGROUND)
@@ -175,7 +205,7 @@ impl GarbageCollector {
             Propagation::Background
         };
         let options = DeleteOptions::for_uid(uid, propagation);
-        delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(drop)
+        delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(|_| Progress::Done)
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<&Node> {
@@ -185,13 +215,18 @@ impl GarbageCollector {
 
     /// Deletes the dependents of an owner in a foreground deletion. When no blocking dependents are left, removes the
     /// owner's finalizer.
-    fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<(), Status> {
+    fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<Progress, Status> {
         let mut blocked = false;
+        let mut writes = 0;
         for dependent in self.dependents_of(uid) {
             let blocks = dependent.owners.iter().any(|owner| &*owner.uid == uid && owner.blocks_deletion);
             blocked |= blocks;
             let current = dependent.endpoint.resource.table.get(&dependent.namespace, &dependent.name);
             let Some(current) = current.filter(|current| !current.deleting) else { continue };
+            if writes == MAX_DEPENDENTS {
+                return Ok(Progress::Partial);
+            }
+            writes += 1;
             let registry = state.registry();
             let owners = self.classify(&registry, &dependent.endpoint, &current);
             if owners.solid > usize::from(!blocks) {
@@ -206,7 +241,10 @@ impl GarbageCollector {
             let options = DeleteOptions::for_uid(&current.uid, propagation);
             delete(state, &dependent.endpoint, (&dependent.namespace, &dependent.name), &options)?;
         }
-        if blocked { Ok(()) } else { remove_finalizer(state, owner, FOREGROUND) }
+        if !blocked {
+            remove_finalizer(state, owner, FOREGROUND)?;
+        }
+        Ok(Progress::Done)
     }
 
     /// Looks up and classifies the owners of an object.

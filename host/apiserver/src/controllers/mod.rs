@@ -1,9 +1,11 @@
 //! The built-in controllers: those of kube-controller-manager that development and tests need, a scheduler, and simulated
 //! kubelets.
 //!
-//! All controllers run in one task. It reads changes from the tables and passes them to each controller, which queues what a
+//! One task reads changes from the tables and passes them to each controller, which queues what a
 //! change concerns. A key is due [`STEP`] after the change, so that no controller writes in the same instant as a client.
-//! Without due keys the task sleeps. Controllers write through the same functions as requests.
+//! Without due keys the task sleeps. Controllers write through the same functions as requests. They run one after the other in the task;
+//! those whose writes may wait for a webhook run in threads of their own ([`runner`]), so that a slow webhook delays only the controllers that call
+//! it.
 //!
 //! A controller of the objects of one kind is a function that decides what to do for one object ([`action::Plan`]); the
 //! frame in [`keyed`] queues, executes and retries.
@@ -29,11 +31,13 @@ mod namespaces;
 mod node;
 mod object;
 mod pod;
+mod pod_backoff;
 mod queue;
 mod remaining_content;
 mod replica_set;
 mod revision;
 mod root_ca;
+mod runner;
 mod scheduler;
 mod selection;
 mod service_accounts;
@@ -53,6 +57,7 @@ use crate::state::State;
 use crate::storage::StoredObject;
 use feed::Feed;
 use kind::Kind;
+use runner::Runner;
 
 pub use selection::{Controllers, UnknownController};
 pub use stage::{StageError, Stages};
@@ -94,9 +99,9 @@ impl ControllerOptions {
 #[derive(Clone, Copy)]
 enum Change<'a> {
     /// The object was created or updated.
-    Applied(&'a StoredObject),
+    Applied(&'a Arc<StoredObject>),
     /// The object was deleted.
-    Deleted(&'a StoredObject),
+    Deleted(&'a Arc<StoredObject>),
 }
 
 /// A change, as controllers observe it.
@@ -151,34 +156,34 @@ pub(crate) fn run(
     }
 }
 
-async fn run_loop(state: &State, mut controllers: Vec<Box<dyn Controller>>, shutdown: &CancellationToken) {
+async fn run_loop(state: &Arc<State>, controllers: Vec<Box<dyn Controller>>, shutdown: &CancellationToken) {
     let mut feed = Feed::default();
+    let mut runner = Runner::new(controllers);
     let mut changed = state.storage.subscribe();
     loop {
         changed.borrow_and_update();
         let due = Instant::now() + STEP;
-        let any_change = feed.read(state, &mut |endpoint, change| {
-            let observation = Observation { endpoint, kind: Kind::of(endpoint), change, due };
-            for controller in &mut controllers {
-                controller.observe(&observation);
-            }
-        });
-        for controller in &mut controllers {
-            controller.run(state, Instant::now());
-        }
+        // A controller that waits for a webhook for long must not collect changes without a bound.
+        let any_change = !runner.is_full()
+            && feed.read(state, &mut |endpoint, change| {
+                runner.observe(&Observation { endpoint, kind: Kind::of(endpoint), change, due });
+            });
+        runner.run(state, Instant::now());
         // There may be more to do already, but other tasks need to run, too.
         tokio::task::yield_now().await;
         if shutdown.is_cancelled() {
             return;
         }
         if any_change {
+            runner.collect_finished();
             continue;
         }
-        let next_due = controllers.iter().filter_map(|controller| controller.next_due()).min();
+        let (next_due, is_full) = (runner.next_due(), runner.is_full());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            changed = changed.changed() => if changed.is_err() { return },
+            () = runner.finished() => {}
+            changed = changed.changed(), if !is_full => if changed.is_err() { return },
             () = sleep_until(next_due) => {}
         }
     }

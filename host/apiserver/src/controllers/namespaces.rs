@@ -16,6 +16,12 @@ use crate::rest::update::{self, UpdateTarget};
 use crate::state::State;
 use crate::status::Status;
 
+/// The maximum number of namespaces processed before other controllers get their turn.
+const BATCH_SIZE: usize = 32;
+
+/// The maximum number of objects of one namespace that are deleted before other controllers get their turn.
+const MAX_DELETIONS: usize = 256;
+
 /// The interval between attempts to delete an object whose deletion failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -53,8 +59,11 @@ impl Controller for Namespaces {
     }
 
     fn run(&mut self, state: &State, now: Instant) {
-        for namespace in self.queue.take_due(now, usize::MAX) {
-            let remaining = delete_content(state, &namespace);
+        for namespace in self.queue.take_due(now, BATCH_SIZE) {
+            let Some(remaining) = delete_content(state, &namespace) else {
+                self.queue.add(namespace, now);
+                continue;
+            };
             if remaining.is_empty() {
                 if let Err(error) = finalize(state, &namespace) {
                     tracing::debug!(%error, %namespace, "cannot finalize a terminating namespace");
@@ -70,9 +79,10 @@ impl Controller for Namespaces {
     }
 }
 
-/// Deletes the objects in a namespace and returns what remains.
-fn delete_content(state: &State, namespace: &str) -> RemainingContent {
+/// Deletes the objects in a namespace and returns what remains, or `None` if there is more to delete than one step allows.
+fn delete_content(state: &State, namespace: &str) -> Option<RemainingContent> {
     let mut remaining = RemainingContent::default();
+    let mut deletions = 0;
     for endpoint in state.registry().preferred_endpoints() {
         let resource = &endpoint.resource;
         if !resource.namespaced || resource.table.count(Some(namespace)) == 0 {
@@ -84,16 +94,23 @@ fn delete_content(state: &State, namespace: &str) -> RemainingContent {
             }
             let options = DeleteOptions::for_uid(&object.uid, Propagation::Background);
             match delete(state, &endpoint, (namespace, &object.name), &options) {
-                Ok(_) => {}
+                Ok(_) => deletions += 1,
                 // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => remaining.failures.push(status.message),
+            }
+            if deletions == MAX_DELETIONS {
+                return None;
+            }
+            if remaining.failures.len() == MAX_DELETIONS {
+                // Retried later, because the reason is probably the same for all.
+                break;
             }
         }
         let name = format!("{}.{}", resource.names.plural, resource.group);
         remaining.add(name, &resource.table.list(Some(namespace)).0);
     }
-    remaining
+    Some(remaining)
 }
 
 /// Writes what remains into the namespace's status conditions.

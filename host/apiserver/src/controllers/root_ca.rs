@@ -6,14 +6,17 @@ use tokio::time::Instant;
 
 use super::queue::Queue;
 use super::{Change, Controller, MANAGER, Observation};
+use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::create::create;
 use crate::rest::strategy;
+use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
 use crate::state::State;
 
 const NAME: &str = "kube-root-ca.crt";
 
-/// Creates the ConfigMap `kube-root-ca.crt` of every namespace, and recreates it when it is deleted.
+/// Creates the ConfigMap `kube-root-ca.crt` of every namespace, and recreates it when it is deleted. One with the certificate of an earlier
+/// process is updated.
 pub(super) struct RootCaPublisher {
     /// The certificate in PEM; `None` if there is none to publish.
     certificate: Option<String>,
@@ -55,7 +58,10 @@ impl Controller for RootCaPublisher {
         let registry = state.registry();
         let Some(maps) = registry.endpoint("", "v1", "configmaps") else { return };
         for namespace in pending {
-            if maps.resource.table.get(&namespace, NAME).is_some() {
+            if let Some(current) = maps.resource.table.get(&namespace, NAME) {
+                if current.value()["data"]["ca.crt"] != *certificate {
+                    replace_certificate(state, maps, &namespace, certificate);
+                }
                 continue;
             }
             let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using \
@@ -71,5 +77,18 @@ impl Controller for RootCaPublisher {
                 tracing::debug!(%error, %namespace, "cannot publish the CA certificate");
             }
         }
+    }
+}
+
+/// Writes the certificate into the ConfigMap of a namespace.
+fn replace_certificate(state: &State, maps: &Endpoint, namespace: &str, certificate: &str) {
+    let options = WriteOptions::internal(MANAGER);
+    let updated = update(state, maps, (namespace, NAME), UpdateTarget::Object, &options, |old| {
+        let mut value = old.clone();
+        value["data"]["ca.crt"] = certificate.into();
+        Ok(ProposedUpdate { value, applied: false, retry: true })
+    });
+    if let Err(error) = updated {
+        tracing::debug!(%error, namespace, "cannot replace the CA certificate");
     }
 }

@@ -76,6 +76,7 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
                 format!("{}/{name}", spec["group"].as_str().unwrap_or_default())
             },
         }),
+        addresses: None,
         table: Arc::clone(table),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_model::hash::HashMap;
 
-use super::{Conversion, Endpoint, Names, Resource, ScalePaths, Strategy};
+use super::{Conversion, Endpoint, Names, Resource, ScalePaths, ServiceAddresses, Strategy};
 use crate::schema::Schema;
 use crate::storage::Storage;
 
@@ -279,6 +279,8 @@ impl Row {
                 returns_deleted: has(ReturnsDeleted),
             },
             custom: None,
+            addresses: (self.version.0.is_empty() && self.plural == "services")
+                .then(ServiceAddresses::default),
             table: storage.table(self.version.0, self.plural),
         }
     }

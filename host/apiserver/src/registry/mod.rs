@@ -4,6 +4,7 @@ mod builtin;
 mod convert;
 mod endpoint;
 mod resource;
+mod service_addresses;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::storage::Storage;
 
 pub(crate) use endpoint::{Conversion, CustomForms, Endpoint, ScalePaths, schema_identity};
 pub(crate) use resource::{CrdInfo, Names, Resource, Strategy, field_selector_value};
+pub(crate) use service_addresses::{Addresses, ServiceAddresses, node_port, protocol};
 
 /// An immutable snapshot of the served resources. A change of a CRD replaces it.
 #[derive(Clone, Debug, Default)]

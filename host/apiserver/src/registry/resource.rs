@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::ServiceAddresses;
 use crate::storage::{Table, UnstoredObject};
 
 /// A stored resource. One or several endpoints serve it.
@@ -19,6 +20,8 @@ pub(crate) struct Resource {
     pub strategy: Strategy,
     /// The CRD that defines the resource; `None` for a built-in one.
     pub custom: Option<CrdInfo>,
+    /// The addresses of the objects; `None` unless the resource is that of Services.
+    pub addresses: Option<ServiceAddresses>,
     pub table: Arc<Table>,
 }
 

@@ -22,7 +22,7 @@ use crate::status::Status;
 use crate::user::User;
 
 /// A request with its complete body.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub method: Method,
     pub uri: Uri,
@@ -104,6 +104,17 @@ impl Request {
             Method::DELETE => Ok(if has_name { Verb::Delete } else { Verb::DeleteCollection }),
             _ => Err(Status::method_not_allowed(self.method.as_str())),
         }
+    }
+
+    /// Returns the request as one for the state at a revision. A request for a page or for a certain version stays as it is.
+    pub(crate) fn at_revision(&self, revision: u64) -> Self {
+        let mut request = self.clone();
+        let has_version = request.query.get("resourceVersion").is_some_and(|version| version != "0");
+        if !has_version && request.query.get("continue").is_none() {
+            request.query.set("resourceVersion", &revision.to_string());
+            request.query.set("resourceVersionMatch", "Exact");
+        }
+        request
     }
 
     /// Returns a header as text, "" if it is absent.

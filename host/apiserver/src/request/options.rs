@@ -50,6 +50,12 @@ impl Query {
         value.filter(|value| !value.is_empty())
     }
 
+    /// Replaces the values of a parameter.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.0.retain(|(key, _)| key != name);
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
     /// Parses a boolean parameter; false if it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Status> {
         Ok(self.optional_flag(name)?.unwrap_or(false))

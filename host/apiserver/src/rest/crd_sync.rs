@@ -52,7 +52,7 @@ pub(crate) fn after_delete(state: &State, endpoint: &Endpoint) {
 }
 
 /// Replaces the endpoints of the CRD `name` in the registry with those that `crd`, its current state, defines.
-fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
+pub(super) fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
     let mut registry = (*state.registry()).clone();
     let previous = registry
         .preferred_endpoints()

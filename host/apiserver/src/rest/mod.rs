@@ -15,6 +15,7 @@ pub(crate) mod list;
 pub(crate) mod patch;
 mod pod_actions;
 pub(crate) mod pods;
+pub(crate) mod restore;
 pub(crate) mod review;
 pub(crate) mod scale;
 mod services;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::identifiers::Identifiers;
 use crate::meta;
-use crate::registry::Endpoint;
+use crate::registry::{Addresses, Endpoint, node_port, protocol};
 use crate::schema::field;
 use crate::status::Cause;
 
@@ -22,53 +22,40 @@ const IP_COUNT: u32 = 1 << 20;
 /// The range of node ports, Kubernetes' default.
 const NODE_PORTS: RangeInclusive<u64> = 30000..=32767;
 
-/// The addresses and ports of Services.
-#[derive(Debug, Default)]
-struct Allocations {
-    ips: HashSet<String>,
-    /// Node ports with their protocols.
-    ports: HashSet<(u64, String)>,
+/// The addresses and ports of all Services but one.
+struct Others<'a> {
+    addresses: &'a Addresses,
+    /// The namespace and name of that one.
+    except: (&'a str, &'a str),
 }
 
-impl Allocations {
-    /// Returns those of all Services but the one in `namespace` with `name`.
-    fn of_others(endpoint: &Endpoint, namespace: &str, name: &str) -> Self {
-        let mut allocations = Self::default();
-        for service in endpoint.resource.table.list(None).0 {
-            // The selectable fields of Services.
-            let [ip, kind] = &*service.fields else { continue };
-            if (&*service.namespace, &*service.name) == (namespace, name) {
-                continue;
-            }
-            allocations.add_ip(ip);
-            if ["NodePort", "LoadBalancer"].contains(&&**kind) {
-                allocations.add_ports(&service.value()["spec"]);
-            }
-        }
-        allocations
+impl Others<'_> {
+    fn has_ip(&self, ip: &str) -> bool {
+        self.addresses.has_ip(ip, self.except)
     }
 
-    fn add_ip(&mut self, ip: &str) {
-        if !["", "None"].contains(&ip) {
-            self.ips.insert(ip.to_owned());
-        }
+    fn has_port(&self, port: u64, protocol: &str) -> bool {
+        self.addresses.has_port(port, protocol, self.except)
     }
+}
 
-    fn add_ports(&mut self, spec: &Value) {
-        for port in spec["ports"].as_array().into_iter().flatten() {
-            if let Some(number) = node_port(port) {
-                self.ports.insert((number, protocol(port)));
-            }
-        }
-    }
+/// Calls `query` with the addresses of all Services but the one in `namespace` with `name`.
+fn with_others<T: Default>(
+    endpoint: &Endpoint,
+    except: (&str, &str),
+    query: impl FnOnce(&Others<'_>) -> T,
+) -> T {
+    let Some(index) = &endpoint.resource.addresses else { return T::default() };
+    index.read(&endpoint.resource.table, |addresses| query(&Others { addresses, except }))
 }
 
 /// Sets the cluster IP and the node ports of a Service unless the client did.
 pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifiers) {
-    let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
-    let others = Allocations::of_others(endpoint, namespace, name);
+    let (namespace, name) =
+        (meta::text(service, "namespace").to_owned(), meta::text(service, "name").to_owned());
     // Requests at the same time do not see each other's Services, so they must not start at the same address.
-    allocate_beside(&others, &mut service["spec"], identifiers.number());
+    let (spec, start) = (&mut service["spec"], identifiers.number());
+    with_others(endpoint, (&namespace, &name), |others| allocate_beside(others, spec, start));
 }
 
 /// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
@@ -126,13 +113,12 @@ fn keep_node_ports(old: &Value, spec: &mut Value) {
 
 /// Returns what is wrong with the cluster IP and the node ports of a Service. `old` is the stored one on updates.
 pub(super) fn validate(endpoint: &Endpoint, service: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
-    let others = Allocations::of_others(endpoint, namespace, name);
-    check(&others, &service["spec"], old.map(|old| &old["spec"]))
+    let key = (meta::text(service, "namespace"), meta::text(service, "name"));
+    with_others(endpoint, key, |others| check(others, &service["spec"], old.map(|old| &old["spec"])))
 }
 
 /// Sets the fields that are absent. The search for a free address and free ports starts at the position `start`.
-fn allocate_beside(others: &Allocations, spec: &mut Value, start: u32) {
+fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32) {
     let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
     if kind == "ExternalName" {
         return;
@@ -144,7 +130,7 @@ fn allocate_beside(others: &Allocations, spec: &mut Value, start: u32) {
         let mut free = (0..usable).map(|offset| Ipv4Addr::from(address(offset)).to_string());
         spec["clusterIP"] = match spec["clusterIPs"][0].as_str() {
             Some(first) => first.into(),
-            None => free.find(|ip| !others.ips.contains(ip)).unwrap_or_default().into(),
+            None => free.find(|ip| !others.has_ip(ip)).unwrap_or_default().into(),
         };
     }
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
@@ -166,9 +152,7 @@ fn allocate_beside(others: &Allocations, spec: &mut Value, start: u32) {
                 continue;
             }
             let protocol = protocol(port);
-            let is_free = |number: &u64| {
-                !taken.contains(number) && !others.ports.contains(&(*number, protocol.clone()))
-            };
+            let is_free = |number: &u64| !taken.contains(number) && !others.has_port(*number, &protocol);
             let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
             let free = (0..count).map(|offset| first + (u64::from(start) + offset) % count).find(is_free);
             if let Some(number) = free {
@@ -179,7 +163,7 @@ fn allocate_beside(others: &Allocations, spec: &mut Value, start: u32) {
     }
 }
 
-fn check(others: &Allocations, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
+fn check(others: &Others<'_>, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     check_cluster_ip(others, spec, old, &mut causes);
     for (index, port) in spec["ports"].as_array().into_iter().flatten().enumerate() {
@@ -192,14 +176,14 @@ fn check(others: &Allocations, spec: &Value, old: Option<&Value>) -> Vec<Cause> 
                 NODE_PORTS.end()
             );
             causes.push(field::invalid(&path, &port["nodePort"], &detail));
-        } else if others.ports.contains(&(number, protocol(port))) {
+        } else if others.has_port(number, &protocol(port)) {
             causes.push(field::invalid(&path, &port["nodePort"], "provided port is already allocated"));
         }
     }
     causes
 }
 
-fn check_cluster_ip(others: &Allocations, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn check_cluster_ip(others: &Others<'_>, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if spec["type"] == "ExternalName" {
         return;
     }
@@ -225,7 +209,7 @@ fn check_cluster_ip(others: &Allocations, spec: &Value, old: Option<&Value>, cau
         Ok(address) if !is_in_range(address) => causes.push(refused(&format!(
             "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {IP_RANGE}"
         ))),
-        Ok(_) if others.ips.contains(&ip) => causes.push(refused("provided IP is already allocated")),
+        Ok(_) if others.has_ip(&ip) => causes.push(refused("provided IP is already allocated")),
         Ok(_) => {}
     }
 }
@@ -237,37 +221,42 @@ fn is_in_range(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the node port of a Service's port, if it has one.
-fn node_port(port: &Value) -> Option<u64> {
-    port["nodePort"].as_u64().filter(|number| *number > 0)
-}
-
-fn protocol(port: &Value) -> String {
-    port["protocol"].as_str().unwrap_or("TCP").to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::{StoredObject, UnstoredObject};
 
-    fn taken() -> Allocations {
-        let mut taken = Allocations::default();
-        taken.add_ip("10.96.0.1");
-        taken.add_ports(&json!({"ports": [{"nodePort": 30000, "protocol": "TCP"}]}));
-        taken
+    /// Calls `query` with one address and one port that are taken.
+    fn with_taken<T>(query: impl FnOnce(&Others<'_>) -> T) -> T {
+        let value = json!({
+            "metadata": {"namespace": "n", "name": "s"},
+            "spec": {"ports": [{"nodePort": 30000, "protocol": "TCP"}]},
+        });
+        let fields: Box<[Box<str>]> = Box::new(["10.96.0.1".into(), "NodePort".into()]);
+        let mut addresses = Addresses::default();
+        addresses.put(&StoredObject::new(UnstoredObject { value, fields, schema: 0 }, 1));
+        query(&Others { addresses: &addresses, except: ("", "") })
+    }
+
+    fn allocate_in(spec: &mut Value, start: u32) {
+        with_taken(|others| allocate_beside(others, spec, start));
+    }
+
+    fn problems(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
+        with_taken(|others| check(others, spec, old))
     }
 
     #[test]
     fn free_address_and_ports_are_allocated() {
         let mut spec =
             json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}, {"port": 3, "nodePort": 30001}]});
-        allocate_beside(&taken(), &mut spec, 0);
+        allocate_in(&mut spec, 0);
         assert_eq!(spec["clusterIPs"], json!(["10.96.0.2"]));
         let ports: Vec<_> = spec["ports"].as_array().expect("ports").iter().filter_map(node_port).collect();
         assert_eq!(ports, [30002, 30003, 30001]);
-        assert!(check(&taken(), &spec, None).is_empty());
+        assert!(problems(&spec, None).is_empty());
         let mut headless = json!({"clusterIP": "None", "ports": [{"port": 1}]});
-        allocate_beside(&taken(), &mut headless, 0);
+        allocate_in(&mut headless, 0);
         assert_eq!(headless["clusterIPs"], json!(["None"]));
         assert!(headless["ports"][0]["nodePort"].is_null());
     }
@@ -276,7 +265,7 @@ mod tests {
     fn search_starts_at_a_position_and_wraps_around() {
         let allocated = |start: u32| {
             let mut spec = json!({"type": "NodePort", "ports": [{"port": 1}]});
-            allocate_beside(&taken(), &mut spec, start);
+            allocate_in(&mut spec, start);
             (spec["clusterIP"].clone(), spec["ports"][0]["nodePort"].clone())
         };
         assert_eq!(allocated(5), (json!("10.96.0.6"), json!(30005)));
@@ -305,7 +294,7 @@ mod tests {
     #[test]
     fn taken_and_foreign_addresses_and_ports_are_refused() {
         let messages = |spec: Value| -> Vec<String> {
-            check(&taken(), &spec, None).into_iter().map(|cause| cause.message).collect()
+            problems(&spec, None).into_iter().map(|cause| cause.message).collect()
         };
         let ip = |ip: &str| json!({"clusterIP": ip, "clusterIPs": [ip]});
         assert_eq!(
@@ -337,8 +326,8 @@ mod tests {
     #[test]
     fn address_cannot_change() {
         let spec = |ip: &str| json!({"clusterIP": ip, "clusterIPs": [ip]});
-        let causes = check(&taken(), &spec("10.96.0.9"), Some(&spec("10.96.0.8")));
+        let causes = problems(&spec("10.96.0.9"), Some(&spec("10.96.0.8")));
         assert_eq!(causes[0].message, r#"Invalid value: ["10.96.0.9"]: may not change once set"#);
-        assert!(check(&taken(), &spec("10.96.0.8"), Some(&spec("10.96.0.8"))).is_empty());
+        assert!(problems(&spec("10.96.0.8"), Some(&spec("10.96.0.8"))).is_empty());
     }
 }

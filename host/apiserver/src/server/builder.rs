@@ -1,9 +1,11 @@
 //! The options of a server.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::inner::ServerInner;
+use super::snapshots::Snapshots;
 use super::transport::Transport;
 use super::{ApiServer, Faults, RequestLog};
 use crate::access::Authorization;
@@ -11,6 +13,8 @@ use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
 use crate::identifiers::Identifiers;
 use crate::openapi::DocumentCache;
+use crate::persistence::{DataDirectory, DataError};
+use crate::rest::restore;
 use crate::state::{State, StateOptions};
 use crate::storage::HistoryLimits;
 
@@ -26,12 +30,14 @@ pub struct ApiServerBuilder {
     first_revision: Option<u64>,
     bookmark_interval: Duration,
     faults_over_http: bool,
+    snapshots_over_http: bool,
     kubernetes_minor: u16,
     authorization: Authorization,
     plain_http: bool,
     allow_anonymous: bool,
     allowed_hosts: Vec<String>,
     webhooks: bool,
+    record_commits: bool,
 }
 
 impl Default for ApiServerBuilder {
@@ -43,12 +49,14 @@ impl Default for ApiServerBuilder {
             first_revision: None,
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
+            snapshots_over_http: false,
             kubernetes_minor: DEFAULT_KUBERNETES_MINOR,
             authorization: Authorization::default(),
             plain_http: false,
             allow_anonymous: false,
             allowed_hosts: Vec::new(),
             webhooks: true,
+            record_commits: false,
         }
     }
 }
@@ -102,6 +110,12 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether snapshots of all objects can be taken and restored over HTTP, at `/debug/snapshot`; false by default.
+    pub fn snapshots_over_http(mut self, allowed: bool) -> Self {
+        self.snapshots_over_http = allowed;
+        self
+    }
+
     /// Sets the minor version of Kubernetes 1.x that `/version` reports; 36 by default. The behaviour stays the same.
     pub fn kubernetes_minor(mut self, minor: u16) -> Self {
         self.kubernetes_minor = minor;
@@ -144,15 +158,51 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether writes are recorded for [`ApiServer::take_commits`]; false by default. They take memory until they are taken.
+    pub fn record_commits(mut self, recorded: bool) -> Self {
+        self.record_commits = recorded;
+        self
+    }
+
     /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
-    /// [`ApiServer::run_controllers`].
+    /// [`ApiServer::run_controllers`]. Objects are kept in memory only.
     #[must_use]
     pub fn build(self) -> ApiServer {
-        let first_revision = self
-            .first_revision
-            .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
-        let state = State::new(StateOptions {
-            clock: self.clock,
+        let first_revision = self.initial_revision();
+        let state = self.state(first_revision, None);
+        if self.record_commits {
+            state.storage.start_journal();
+        }
+        bootstrap::create_initial_objects(&state);
+        self.server(state, None, Snapshots::default())
+    }
+
+    /// Builds the server as [`Self::build`] does, with objects and snapshots that are kept in a directory. Creates the directory if it
+    /// does not exist.
+    ///
+    /// The answer to a write is sent when the write is on disk. Objects keep their UIDs and resourceVersions. Watches from before the
+    /// start get 410.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, is in use, or contains a damaged database or one of another program. Its objects are left as they are.
+    pub fn build_with_data(self, directory: &Path) -> Result<ApiServer, DataError> {
+        let data = DataDirectory::open(directory)?;
+        let first_revision = self.initial_revision().max(data.first_revision()?);
+        let state = self.state(first_revision, Some(&data));
+        restore::load(&state, &data)?;
+        let snapshots = Snapshots::load(&data)?;
+        bootstrap::create_initial_objects(&state);
+        Ok(self.server(state, Some(data), snapshots))
+    }
+
+    fn initial_revision(&self) -> u64 {
+        let clock = || u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1);
+        self.first_revision.unwrap_or_else(clock)
+    }
+
+    fn state(&self, first_revision: u64, data: Option<&DataDirectory>) -> State {
+        State::new(StateOptions {
+            clock: Arc::clone(&self.clock),
             identifiers: self.seed.map_or_else(Identifiers::default, Identifiers::from_seed),
             history: self.history,
             first_revision,
@@ -160,14 +210,20 @@ impl ApiServerBuilder {
             authorization: self.authorization,
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
-        });
-        bootstrap::create_initial_objects(&state);
+            change_log: data.map(DataDirectory::log),
+        })
+    }
+
+    fn server(self, state: State, data: Option<DataDirectory>, snapshots: Snapshots) -> ApiServer {
         let inner = ServerInner {
             state: Arc::new(state),
             transport: Transport::new(!self.plain_http, self.allowed_hosts),
             documents: DocumentCache::new(),
             faults: Faults::default(),
             log: RequestLog::default(),
+            data,
+            snapshots,
+            snapshots_over_http: self.snapshots_over_http,
             faults_over_http: self.faults_over_http,
             kubernetes_minor: self.kubernetes_minor,
         };
@@ -183,12 +239,14 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("first_revision", &self.first_revision)
             .field("bookmark_interval", &self.bookmark_interval)
             .field("faults_over_http", &self.faults_over_http)
+            .field("snapshots_over_http", &self.snapshots_over_http)
             .field("kubernetes_minor", &self.kubernetes_minor)
             .field("authorization", &self.authorization)
             .field("plain_http", &self.plain_http)
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
+            .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }
 }

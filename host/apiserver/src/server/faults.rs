@@ -1,8 +1,10 @@
-//! Fault injection: failing or delaying requests on purpose.
+//! Fault injection: failing, delaying or distorting requests on purpose.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::request::{ObjectPath, Verb};
 use crate::status::Status;
@@ -41,6 +43,30 @@ enum Effect {
     Fail(Status),
     FailAfterwards(Status),
     Delay(Duration),
+    /// The request is never answered. If the flag is set, it is executed.
+    Hang(bool),
+    /// A list shows the state at this revision.
+    ListAt(u64),
+}
+
+/// How a fault changes the execution of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFault {
+    /// Execute the request and answer with this status.
+    Answer(Status),
+    /// Execute the request and never answer.
+    Hang,
+    /// Answer a list with the state at this revision.
+    ListAt(u64),
+}
+
+/// The most faults that are active at the same time.
+const MAX_ACTIVE: usize = 1000;
+
+/// Waits until the server ends, instead of answering a request.
+pub(super) async fn hang(shutdown: &CancellationToken) -> Status {
+    shutdown.cancelled().await;
+    Status::with_code(503, "injected fault: the server ended before the request was answered", 0)
 }
 
 impl Matcher {
@@ -93,9 +119,31 @@ impl Faults {
         self.inject(matcher, count, Effect::Delay(delay));
     }
 
+    /// Never answers the next `count` matching requests, as if the answer was lost on its way. The requests are executed if
+    /// `executed` is true.
+    pub fn hang(&self, matcher: Matcher, count: u32, executed: bool) {
+        self.inject(matcher, Some(count), Effect::Hang(executed));
+    }
+
+    /// Answers the next `count` matching lists with the state at `revision`, as a cache that lags behind does. If the history no
+    /// longer reaches back to it, they are answered with 410.
+    pub fn list_at(&self, matcher: Matcher, count: u32, revision: u64) {
+        self.inject(Matcher { verb: Some(Verb::List), ..matcher }, Some(count), Effect::ListAt(revision));
+    }
+
     /// Removes all faults.
     pub fn clear(&self) {
         self.active.lock().clear();
+    }
+
+    /// Whether no further fault can be injected over HTTP.
+    pub(super) fn is_full(&self) -> bool {
+        self.active.lock().len() >= MAX_ACTIVE
+    }
+
+    /// Returns the active faults, for `GET /debug/faults`.
+    pub(super) fn to_value(&self) -> Value {
+        self.active.lock().iter().map(Fault::to_value).collect()
     }
 
     fn inject(&self, matcher: Matcher, remaining: Option<u32>, effect: Effect) {
@@ -106,13 +154,20 @@ impl Faults {
 
     /// Applies the first fault that matches a request.
     ///
-    /// `Ok(None)`: execute the request. `Ok(Some(status))`: execute it, but answer with `status`. `Err(status)`: answer
-    /// with `status` without executing it.
-    pub(crate) async fn apply(&self, verb: Verb, path: &ObjectPath) -> Result<Option<Status>, Status> {
+    /// `Ok(None)`: execute the request. `Err(status)`: answer with `status` without executing it.
+    pub(crate) async fn apply(
+        &self,
+        verb: Verb,
+        path: &ObjectPath,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<AfterFault>, Status> {
         match self.take(verb, path) {
             None => Ok(None),
             Some(Effect::Fail(status)) => Err(status),
-            Some(Effect::FailAfterwards(status)) => Ok(Some(status)),
+            Some(Effect::FailAfterwards(status)) => Ok(Some(AfterFault::Answer(status))),
+            Some(Effect::Hang(true)) => Ok(Some(AfterFault::Hang)),
+            Some(Effect::Hang(false)) => Err(hang(shutdown).await),
+            Some(Effect::ListAt(revision)) => Ok(Some(AfterFault::ListAt(revision))),
             Some(Effect::Delay(delay)) => {
                 tokio::time::sleep(delay).await;
                 Ok(None)
@@ -135,6 +190,25 @@ impl Faults {
     }
 }
 
+impl Fault {
+    fn to_value(&self) -> Value {
+        let Matcher { verb, plural, group, namespace, name } = &self.matcher;
+        let effect = match &self.effect {
+            Effect::Fail(status) => json!({"code": status.code, "afterwards": false}),
+            Effect::FailAfterwards(status) => json!({"code": status.code, "afterwards": true}),
+            Effect::Delay(delay) => {
+                json!({"delayMillis": u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)})
+            }
+            Effect::Hang(executed) => json!({"hang": true, "afterwards": executed}),
+            Effect::ListAt(revision) => json!({"staleLists": true, "resourceVersion": revision.to_string()}),
+        };
+        json!({
+            "verb": verb.map(Verb::as_str), "group": group, "resource": plural, "namespace": namespace, "name": name,
+            "remaining": self.remaining, "effect": effect,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,16 +217,20 @@ mod tests {
         ObjectPath { version: "v1".into(), plural: "pods".into(), ..ObjectPath::default() }
     }
 
+    async fn apply(faults: &Faults, verb: Verb) -> Result<Option<AfterFault>, Status> {
+        faults.apply(verb, &pods(), &CancellationToken::new()).await
+    }
+
     #[tokio::test]
     async fn fault_applies_to_the_given_number_of_requests() {
         let faults = Faults::default();
         faults.fail_with_code(Matcher::of(Verb::List, "pods"), 2, 429, 3);
-        assert_eq!(faults.apply(Verb::Watch, &pods()).await, Ok(None));
+        assert_eq!(apply(&faults, Verb::Watch).await, Ok(None));
         for _ in 0..2 {
-            let status = faults.apply(Verb::List, &pods()).await.expect_err("the fault");
+            let status = apply(&faults, Verb::List).await.expect_err("the fault");
             assert_eq!((status.code, status.reason, status.retry_after()), (429, "TooManyRequests", Some(3)));
         }
-        assert_eq!(faults.apply(Verb::List, &pods()).await, Ok(None));
+        assert_eq!(apply(&faults, Verb::List).await, Ok(None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -161,10 +239,33 @@ mod tests {
         faults.delay(Matcher::default(), None, Duration::from_secs(5));
         let before = tokio::time::Instant::now();
         for _ in 0..2 {
-            assert_eq!(faults.apply(Verb::Get, &pods()).await, Ok(None));
+            assert_eq!(apply(&faults, Verb::Get).await, Ok(None));
         }
         assert_eq!(before.elapsed(), Duration::from_secs(10));
         faults.clear();
         assert!(faults.take(Verb::Get, &pods()).is_none());
+    }
+
+    #[tokio::test]
+    async fn hanging_request_waits_until_the_server_ends() {
+        let faults = Faults::default();
+        faults.hang(Matcher::default(), 1, false);
+        let (shutdown, path) = (CancellationToken::new(), pods());
+        let mut waiting = std::pin::pin!(faults.apply(Verb::Get, &path, &shutdown));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        shutdown.cancel();
+        assert_eq!(waiting.await.expect_err("the end").code, 503);
+        faults.hang(Matcher::default(), 1, true);
+        assert_eq!(apply(&faults, Verb::Create).await, Ok(Some(AfterFault::Hang)));
+    }
+
+    #[tokio::test]
+    async fn stale_state_is_for_lists_only() {
+        let faults = Faults::default();
+        faults.list_at(Matcher::default(), 1, 7);
+        assert_eq!(apply(&faults, Verb::Get).await, Ok(None));
+        assert_eq!(faults.to_value()[0]["effect"]["resourceVersion"], "7");
+        assert_eq!(apply(&faults, Verb::List).await, Ok(Some(AfterFault::ListAt(7))));
+        assert_eq!(faults.to_value(), json!([]));
     }
 }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::debug;
+use super::faults::{self, AfterFault};
 use super::inner::ServerInner;
 use crate::access::Attributes;
 use crate::discovery;
@@ -21,7 +22,7 @@ use crate::user::User;
 pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
     let answer = match &request.target {
         Target::Object(path) => resource(server, path, request).await,
-        _ => non_resource(server, request),
+        _ => non_resource(server, request).await,
     };
     let answer = answer.unwrap_or_else(|status| respond::failure(&status));
     if accept::prefers_yaml(request.header("accept")) {
@@ -49,17 +50,38 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
         // As in Kubernetes, YAML has no framing of events.
         return Err(Status::not_acceptable(&["application/json"]));
     }
-    let injected = server.faults.apply(verb, path).await?;
+    let is_write = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    if is_write {
+        server.check_data()?;
+    }
+    let fault = server.faults.apply(verb, path, &request.shutdown).await?;
+    let stale;
+    let request = match &fault {
+        Some(AfterFault::ListAt(revision)) => {
+            stale = request.at_revision(*revision);
+            &stale
+        }
+        _ => request,
+    };
     let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
-    injected.map_or(answer, Err)
+    if is_write {
+        // Whatever the answer says, failures included, is true after a crash, too.
+        server.flush().await?;
+    }
+    match fault {
+        Some(AfterFault::Answer(status)) => Err(status),
+        Some(AfterFault::Hang) => Err(faults::hang(&request.shutdown).await),
+        Some(AfterFault::ListAt(_)) | None => answer,
+    }
 }
 
-fn non_resource(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+async fn non_resource(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
     let state = &*server.state;
     authorize(state, request, || {
         Attributes::non_resource(request.method.as_str().to_lowercase(), request.uri.path())
     })?;
     match &request.target {
+        Target::Other(path) if path.starts_with("/debug/") => debug::answer(server, path, request).await,
         Target::Other(path) => other(server, path, request),
         _ => discovery::handle(&state.registry(), request),
     }
@@ -89,7 +111,6 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
             let ok = ResponseBody::full(&b"ok"[..]);
             Ok(respond::with_body(StatusCode::OK, "text/plain; charset=utf-8", ok))
         }
-        _ if path.starts_with("/debug/") => debug::answer(server, path, request),
         _ if path.starts_with("/openapi/") => {
             openapi::handler::handle(&server.documents, &state.registry(), path, request)
         }

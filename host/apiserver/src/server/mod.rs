@@ -1,6 +1,7 @@
 //! The public API of the server: builder, tower service, listener, kubeconfig, fault injection and request counts.
 
 mod builder;
+mod commits;
 mod debug;
 mod faults;
 mod handle;
@@ -8,6 +9,7 @@ mod inner;
 mod kubeconfig;
 mod request_log;
 mod service;
+mod snapshots;
 mod transport;
 
 use std::net::SocketAddr;
@@ -20,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::ApiServerBuilder;
+pub use commits::Commit;
 pub use faults::{Faults, Matcher};
 use inner::ServerInner;
 pub use kubeconfig::KubeconfigError;
@@ -30,9 +33,10 @@ use crate::controllers::{self, ControllerOptions};
 use crate::status::Status;
 use crate::user::User;
 
-/// A Kubernetes API server in memory.
+/// A Kubernetes API server, with its objects in memory.
 ///
-/// Cheap to clone; all clones are the same server. Its objects are dropped with the last clone, service and watch.
+/// Cheap to clone; all clones are the same server. Its objects are dropped with the last clone, service and watch. With
+/// [`ApiServerBuilder::build_with_data`], they are also on disk.
 #[derive(Clone)]
 pub struct ApiServer {
     inner: Arc<ServerInner>,
@@ -123,6 +127,15 @@ impl ApiServer {
         tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
     }
 
+    /// Waits until all writes up to now are on disk; returns at once if objects are kept in memory only. Requests have waited for their own
+    /// writes already, so this is for those of the controllers.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub async fn flush(&self) -> Result<(), Status> {
+        self.inner.flush().await
+    }
+
     /// Returns the fault injection of this server.
     #[must_use]
     pub fn faults(&self) -> &Faults {
@@ -151,6 +164,24 @@ impl ApiServer {
     #[must_use]
     pub fn requests(&self) -> &RequestLog {
         &self.inner.log
+    }
+
+    /// Takes the writes since the last call, in order. There are none unless the server was built with
+    /// [`ApiServerBuilder::record_commits`].
+    #[must_use]
+    pub fn take_commits(&self) -> Vec<Commit> {
+        let entries = self.inner.state.storage.take_journal();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let registry = self.inner.state.registry();
+        entries.iter().map(|entry| commits::commit(&registry, entry)).collect()
+    }
+
+    /// Returns a receiver that is notified of every write, with its resourceVersion.
+    #[must_use]
+    pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.state.storage.subscribe()
     }
 
     /// Returns the resourceVersion of the last write.

@@ -53,7 +53,7 @@ pub(crate) struct Owner {
 
 impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
-    pub(super) fn new(mut draft: UnstoredObject, revision: u64) -> Self {
+    pub(crate) fn new(mut draft: UnstoredObject, revision: u64) -> Self {
         let api_version = set_version(&mut draft.value, Some(revision));
         Self { api_version, ..Self::from_draft(draft, revision) }
     }

@@ -8,25 +8,33 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::{Event, EventKind, HistoryLimits, Revision, StoredObject, UnstoredObject};
+use super::{ChangeLog, Event, EventKind, HistoryLimits, Revision, StoredObject, TableName, UnstoredObject};
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.
 #[derive(Debug)]
 pub(crate) struct Table {
+    name: Arc<TableName>,
     revision: Arc<Revision>,
     contents: RwLock<Contents>,
     changed: watch::Sender<u64>,
     cut: RwLock<Arc<WatchCut>>,
+    /// Whether watches send nothing, for tests of clients.
+    frozen: watch::Sender<bool>,
     closed: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Contents {
     /// The objects by namespace and name; those of cluster-scoped resources are under "".
-    namespaces: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<StoredObject>>>,
+    namespaces: Namespaces,
     history: History,
+    /// Receives every change; `None` if objects are kept in memory only, or if the table was dropped.
+    log: Option<Arc<dyn ChangeLog>>,
 }
+
+/// Objects by namespace and name.
+type Namespaces = BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<StoredObject>>>;
 
 /// A write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +60,31 @@ pub(crate) struct EventBatch {
 }
 
 impl Table {
-    pub(super) fn new(revision: Arc<Revision>, limits: HistoryLimits) -> Self {
+    pub(super) fn new(
+        name: TableName,
+        revision: Arc<Revision>,
+        limits: HistoryLimits,
+        log: Option<Arc<dyn ChangeLog>>,
+    ) -> Self {
         Self {
+            name: Arc::new(name),
             // The history begins now: earlier events, of another process or of an earlier CRD of the same name, are unknown.
             contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
                 history: History::new(limits, revision.current()),
+                log,
             }),
             revision,
             changed: watch::Sender::new(0),
             cut: RwLock::default(),
+            frozen: watch::Sender::new(false),
             closed: CancellationToken::new(),
         }
+    }
+
+    /// Returns the group and plural name of the resource.
+    pub(crate) fn name(&self) -> &TableName {
+        &self.name
     }
 
     /// Returns the current state of an object.
@@ -143,8 +164,7 @@ impl Table {
             return Err(WriteError::Exists);
         }
         let object = Arc::new(StoredObject::new(draft, self.revision.next()));
-        let names = contents.namespaces.entry(object.namespace.clone()).or_default();
-        names.insert(object.name.clone(), Arc::clone(&object));
+        contents.insert(Arc::clone(&object));
         self.record(&mut contents, Event::new(EventKind::Added, Arc::clone(&object), None));
         Ok(object)
     }
@@ -190,9 +210,47 @@ impl Table {
 
     fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
-        contents.history.push(Arc::new(event));
+        let event = Arc::new(event);
+        self.revision.record(&self.name, &event);
+        contents.history.push(event);
         self.changed.send_replace(revision);
         self.revision.announce(revision);
+    }
+
+    /// Adds an object that an earlier process stored, as if it had been there from the start: without an event, and with
+    /// its resourceVersion.
+    pub(crate) fn load(&self, object: StoredObject) {
+        let mut contents = self.contents.write();
+        contents.insert(Arc::new(object));
+        // The caches of configurations and policies compare the last change.
+        self.changed.send_replace(self.revision.current());
+    }
+
+    /// Replaces all objects. They keep their resourceVersions. The history begins anew, so that watches and exact lists from
+    /// earlier revisions are answered with 410.
+    pub(crate) fn replace(&self, objects: &[Arc<StoredObject>]) {
+        let mut contents = self.contents.write();
+        let revision = self.revision.next();
+        contents.namespaces.clear();
+        for object in objects {
+            contents.insert(Arc::clone(object));
+        }
+        contents.history.compact(revision);
+        if let Some(log) = &contents.log {
+            log.cleared(&self.name);
+            for object in objects {
+                log.stored(&self.name, object);
+            }
+        }
+        self.changed.send_replace(revision);
+        self.revision.announce(revision);
+    }
+
+    /// Stops sending changes to the log, and records that the table has no objects.
+    pub(super) fn detach(&self) {
+        if let Some(log) = self.contents.write().log.take() {
+            log.cleared(&self.name);
+        }
     }
 
     /// Returns the first events after `revision`, at most `limit`.
@@ -252,6 +310,16 @@ impl Table {
         cut.token.cancel();
     }
 
+    /// Sets whether all watches send nothing, not even bookmarks, as if the network lost their packets.
+    pub(crate) fn freeze_watches(&self, frozen: bool) {
+        self.frozen.send_replace(frozen);
+    }
+
+    /// Returns a receiver of whether watches are frozen.
+    pub(crate) fn subscribe_frozen(&self) -> watch::Receiver<bool> {
+        self.frozen.subscribe()
+    }
+
     /// Locks the table for reading while the guard lives. Any other access to this table by the same thread may deadlock.
     pub(crate) fn lock_read(&self) -> TableReadGuard<'_> {
         TableReadGuard(self.contents.read())
@@ -277,6 +345,11 @@ impl TableReadGuard<'_> {
 }
 
 impl Contents {
+    fn insert(&mut self, object: Arc<StoredObject>) {
+        let names = self.namespaces.entry(object.namespace.clone()).or_default();
+        names.insert(object.name.clone(), object);
+    }
+
     fn objects(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
         match namespace {
             Some(namespace) => self

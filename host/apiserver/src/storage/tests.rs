@@ -88,6 +88,35 @@ fn stored_json_has_no_type_and_the_new_resource_version() {
     assert_eq!(value["metadata"]["resourceVersion"], object.revision.to_string());
 }
 
+#[test]
+fn state_contains_all_tables_at_one_revision() {
+    let storage = storage(10);
+    let (pods, nodes) = (storage.table("", "pods"), storage.table("", "nodes"));
+    let first = pods.create(draft("a", 1)).expect("created");
+    nodes.create(draft("x", 1)).expect("created");
+    storage.table("", "events");
+    let state = storage.state().expect("a state");
+    pods.update(&first, draft("a", 2)).expect("updated");
+    assert_eq!((state.revision, state.count()), (3, 2));
+    assert_eq!(state.objects(pods.name())[0].revision, 2, "the later update is not part of it");
+    assert!(state.objects(&(String::new(), "events".into())).is_empty());
+}
+
+#[test]
+fn replaced_objects_keep_their_versions_and_the_history_begins_anew() {
+    let storage = storage(10);
+    let pods = storage.table("", "pods");
+    let first = pods.create(draft("a", 1)).expect("created");
+    let state = storage.state().expect("a state");
+    pods.update(&first, draft("a", 2)).expect("updated");
+    pods.create(draft("b", 1)).expect("created");
+    let before = storage.revision();
+    pods.replace(state.objects(pods.name()));
+    assert!(storage.revision() > before && pods.last_change() == storage.revision());
+    assert!(pods.events_after(before, 10).is_err(), "watches from earlier revisions are too old");
+    assert_eq!(pods.list(None).0.iter().map(|object| object.revision).collect::<Vec<_>>(), [first.revision]);
+}
+
 proptest! {
     /// Any state within the history can be listed.
     #[test]

@@ -44,6 +44,10 @@ struct Watch {
     next_bookmark: Instant,
     deadline: Instant,
     cut: Arc<WatchCut>,
+    /// Whether a fault keeps watches of the table from sending anything.
+    frozen: Receiver<bool>,
+    /// Whether `frozen` must be checked before the next line. A lock per line would slow down many watches.
+    check_frozen: bool,
     shutdown: CancellationToken,
     closed: CancellationToken,
     /// Whether the table was closed: the watch sends the remaining events and ends.
@@ -88,6 +92,8 @@ pub(crate) fn watch(
         next_bookmark: first_bookmark(now, now + options.timeout, state.bookmark_interval),
         deadline: now + options.timeout,
         cut,
+        frozen: table.subscribe_frozen(),
+        check_frozen: true,
         shutdown,
         closed: table.closed_token(),
         closing: false,
@@ -158,6 +164,9 @@ async fn convert_events(endpoint: &Endpoint, events: &[Arc<Event>]) -> Result<Ve
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if std::mem::take(&mut self.check_frozen) {
+                self.wait_while_frozen().await;
+            }
             if self.shutdown.is_cancelled() {
                 return None;
             }
@@ -183,6 +192,7 @@ impl Watch {
             if self.failed || Instant::now() >= self.deadline {
                 return None;
             }
+            self.check_frozen = true;
             self.changed.borrow_and_update();
             // An error means that the client fell behind the history, which ends its watch.
             let batch = self.table.events_after(self.position, BATCH_SIZE).ok()?;
@@ -200,6 +210,18 @@ impl Watch {
                     return None;
                 }
                 self.wait().await?;
+            }
+        }
+    }
+
+    /// Waits while watches of the table are frozen. A frozen watch does not time out. It ends when it is cut.
+    async fn wait_while_frozen(&mut self) {
+        while *self.frozen.borrow_and_update() {
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return,
+                () = self.cut.token.cancelled() => return,
+                changed = self.frozen.changed() => if changed.is_err() { return },
             }
         }
     }
@@ -228,7 +250,8 @@ impl Watch {
             biased;
             () = self.cut.token.cancelled() => Some(()),
             () = self.shutdown.cancelled() => None,
-            () = sleep_until(self.deadline) => None,
+            // The caller ends the watch, unless it is frozen.
+            () = sleep_until(self.deadline) => Some(()),
             () = self.closed.cancelled() => {
                 self.closing = true;
                 Some(())

@@ -1,5 +1,7 @@
 //! Mutating and validating webhooks.
 
+use std::sync::{Mutex, mpsc};
+
 use pilothouse_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -232,6 +234,42 @@ async fn writes_of_controllers_are_reviewed() {
     let (_, request) =
         hook.reviews().into_iter().find(|(_, request)| request["namespace"] == "n").expect("a review");
     assert_eq!(request["userInfo"]["username"], "system:kube-controller-manager");
+    shutdown.cancel();
+    controllers.await.expect("no panic");
+}
+
+/// The handler blocks one of the runtime's threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn slow_webhook_does_not_delay_controllers_that_do_not_call_it() {
+    let api = Api::new();
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let hook = WebhookServer::start(move |_, _| {
+        // Returns when the test drops the sender.
+        let _ = gate.lock().expect("not poisoned").recv();
+        json!({"allowed": true})
+    })
+    .await;
+    let mut webhook = webhook("v.example.com", hook.client_config("/validate"));
+    webhook["timeoutSeconds"] = json!(30);
+    webhook["rules"] = json!([{
+        "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["serviceaccounts"],
+    }]);
+    configure(&api, VALIDATING, "v", &[webhook]).await;
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let deployment =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec});
+    api.post("/apis/apps/v1/namespaces/default/deployments", &deployment).await.ok();
+    let mut pods = api.watch(&core("pods")).await;
+    let mut accounts = api.watch(&core("serviceaccounts")).await;
+    let shutdown = CancellationToken::new();
+    let controllers = api.server.run_controllers(shutdown.clone());
+    while pods.next().await.expect("an event")["object"]["status"]["phase"] != "Running" {}
+    let found = api.get("/api/v1/serviceaccounts").await.ok();
+    assert_eq!(found["items"], json!([]), "the webhook has not answered yet");
+    drop(open);
+    assert_eq!(accounts.next_summary().await, "ADDED default");
     shutdown.cancel();
     controllers.await.expect("no panic");
 }

@@ -10,6 +10,7 @@ pub(crate) mod fence;
 pub(crate) mod grants;
 pub(crate) mod in_flight;
 mod live;
+mod origin;
 pub(crate) mod quota;
 mod warnings;
 mod write_outcome;
@@ -30,6 +31,7 @@ pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
+pub use origin::RequestOrigin;
 pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update};
 
 use crate::access::ServiceAccount;
@@ -47,6 +49,8 @@ pub(crate) struct ApiClient {
     warnings: Option<WarningLog>,
     /// The span that the requests belong to; `None` without tracing.
     traceparent: Option<HeaderValue>,
+    /// The plugin and the reconcile that the requests belong to; `None` for those of the host itself.
+    origin: Option<RequestOrigin>,
 }
 
 /// A request body and its content type.
@@ -74,7 +78,7 @@ impl Payload {
 
 impl ApiClient {
     pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client, user: None, warnings: None, traceparent: None }
+        Self { client, user: None, warnings: None, traceparent: None, origin: None }
     }
 
     /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
@@ -91,6 +95,11 @@ impl ApiClient {
     pub(crate) fn with_warnings_in(mut self, log: PluginLog) -> Self {
         self.warnings = Some(WarningLog::new(log));
         self
+    }
+
+    /// Returns a client for requests of a plugin. Layers below the client find the origin among the request's extensions.
+    pub(crate) fn on_behalf_of(&self, origin: RequestOrigin) -> Self {
+        Self { origin: Some(origin), ..self.clone() }
     }
 
     /// Returns a client for the request of a span.
@@ -139,6 +148,9 @@ impl ApiClient {
         }
         if let Some(traceparent) = &self.traceparent {
             request = request.header(TRACEPARENT, traceparent);
+        }
+        if let Some(origin) = &self.origin {
+            request = request.extension(origin.clone());
         }
         let body = match payload {
             Some(payload) => {

@@ -11,8 +11,10 @@ mod writers;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use pilothouse_plugin::CompiledPlugin;
 use tokio::time::Instant;
 
 use crate::name::PluginName;
@@ -35,6 +37,21 @@ pub(crate) struct FileFingerprint {
     identity: (u64, u64),
 }
 
+/// A plugin that is no file: its compiled code and the text of its sidecar.
+#[derive(Clone, Debug)]
+pub(crate) struct InMemoryFiles {
+    pub(crate) code: CompiledPlugin,
+    pub(crate) sidecar: Arc<str>,
+}
+
+impl PartialEq for InMemoryFiles {
+    fn eq(&self, other: &Self) -> bool {
+        self.code.digest() == other.code.digest() && self.sidecar == other.sidecar
+    }
+}
+
+impl Eq for InMemoryFiles {}
+
 /// A plugin's files, as a scan found them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginFiles {
@@ -46,9 +63,29 @@ pub(crate) struct PluginFiles {
     sidecar_fingerprint: Option<FileFingerprint>,
     /// A file with the extension `.yml`. It is not a sidecar, but its author probably meant it to be one.
     yml_fingerprint: Option<FileFingerprint>,
+    /// What is loaded in place of the files; `None` for a plugin of the directory.
+    in_memory: Option<InMemoryFiles>,
 }
 
 impl PluginFiles {
+    /// A plugin that is no file. Its paths only name it in messages.
+    pub(crate) fn in_memory(name: &PluginName, code: CompiledPlugin, sidecar: Arc<str>) -> Self {
+        let len = code.size() as u64;
+        Self {
+            wasm: PathBuf::from(format!("{name}.wasm")),
+            sidecar: PathBuf::from(format!("{name}.yaml")),
+            wasm_fingerprint: FileFingerprint { len, modified: None, identity: (0, 0) },
+            sidecar_fingerprint: None,
+            yml_fingerprint: None,
+            in_memory: Some(InMemoryFiles { code, sidecar }),
+        }
+    }
+
+    /// What is loaded in place of the files; `None` for a plugin of the directory.
+    pub(crate) fn as_in_memory(&self) -> Option<&InMemoryFiles> {
+        self.in_memory.as_ref()
+    }
+
     /// Files that do not exist.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
@@ -59,12 +96,16 @@ impl PluginFiles {
             wasm_fingerprint,
             sidecar_fingerprint: None,
             yml_fingerprint: None,
+            in_memory: None,
         }
     }
 
     /// Whether the .wasm file is another one than that of `other`.
     pub(crate) fn has_other_code_than(&self, other: Option<&Self>) -> bool {
-        other.is_none_or(|other| self.wasm_fingerprint != other.wasm_fingerprint)
+        let digest = |files: &Self| files.in_memory.as_ref().map(|files| files.code.digest().to_owned());
+        other.is_none_or(|other| {
+            self.wasm_fingerprint != other.wasm_fingerprint || digest(self) != digest(other)
+        })
     }
 
     /// Whether none of the files was modified recently.
@@ -78,12 +119,13 @@ impl PluginFiles {
 
     /// Whether the files still look as they did at the scan.
     pub(crate) fn are_current(&self) -> bool {
-        fingerprint(&self.wasm).as_ref() == Some(&self.wasm_fingerprint) && self.has_current_sidecar()
+        self.in_memory.is_some()
+            || fingerprint(&self.wasm).as_ref() == Some(&self.wasm_fingerprint) && self.has_current_sidecar()
     }
 
     /// Whether the sidecar still looks as it did at the scan.
     pub(crate) fn has_current_sidecar(&self) -> bool {
-        fingerprint(&self.sidecar) == self.sidecar_fingerprint
+        self.in_memory.is_some() || fingerprint(&self.sidecar) == self.sidecar_fingerprint
     }
 
     /// Returns the path of the file with the extension `.yml` instead of `.yaml`, if there is one.
@@ -126,8 +168,14 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
         let sidecar_fingerprint = fingerprint(&sidecar);
         match PluginName::of_file(&wasm) {
             Ok(name) => {
-                let files =
-                    PluginFiles { wasm, sidecar, wasm_fingerprint, sidecar_fingerprint, yml_fingerprint };
+                let files = PluginFiles {
+                    wasm,
+                    sidecar,
+                    wasm_fingerprint,
+                    sidecar_fingerprint,
+                    yml_fingerprint,
+                    in_memory: None,
+                };
                 scan.plugins.insert(name, files);
             }
             Err(error) => scan.refused.push(error.into()),

@@ -11,6 +11,7 @@ fn files(len: u64) -> PluginFiles {
         wasm_fingerprint: FileFingerprint { len, modified: None, identity: (0, 0) },
         sidecar_fingerprint: None,
         yml_fingerprint: None,
+        in_memory: None,
     }
 }
 

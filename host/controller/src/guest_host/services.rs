@@ -61,6 +61,8 @@ pub(crate) struct GuestServices {
     pub(crate) rollout: Rollout,
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
+    /// Whether its reads show its own writes at once, and a write without an answer holds its key.
+    pub(crate) settles_writes: bool,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// What is known of the new version that runs in the shadow of the running one.
@@ -162,6 +164,7 @@ impl GuestServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
+            settles_writes: true,
             observer: None,
             shadow,
             environment: Environment::default(),

@@ -2,6 +2,7 @@
 
 mod control;
 mod details;
+mod in_memory;
 mod load_progress;
 mod plugin_objects;
 mod provided_plugins;
@@ -46,7 +47,7 @@ use crate::metrics::guest::GuestMetrics;
 use crate::metrics::informers::InformerCollector;
 use crate::metrics::process::ProcessCollector;
 use crate::name::PluginName;
-use crate::outgoing::Tls;
+use crate::outgoing::{HttpTransport, Tls};
 use crate::rollout::{RecordFile, Rollout};
 use crate::runtime::hot_loop::{Authors, HotLoops};
 use crate::runtime::queue::PluginQueue;
@@ -54,6 +55,7 @@ use crate::runtime::slow_reconciles::SlowReconciles;
 use crate::runtime::{PluginHandle, PluginStatusSource, ReloadOptions};
 use crate::shadow::ShadowReport;
 use crate::trace::Tracer;
+pub use in_memory::InMemoryPlugin;
 pub use load_progress::LoadProgress;
 pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
@@ -138,6 +140,10 @@ struct Shared {
     observer: OnceLock<Arc<dyn PluginObserver>>,
     /// The files of the new versions that run in the shadow of the running ones.
     shadows: OnceLock<BTreeMap<PluginName, PathBuf>>,
+    /// Whether plugins' reads show their own writes at once, and a write without an answer holds its key.
+    settles_writes: AtomicBool,
+    /// What answers plugins' HTTP requests in place of the network; unset for the network.
+    http_transport: OnceLock<Arc<dyn HttpTransport>>,
 }
 
 impl PluginHost {
@@ -163,6 +169,7 @@ impl PluginHost {
             grants: options.grants,
             access_review_interval: options.access_review_interval,
             tls: Tls::default(),
+            http_transport: None,
             speculative_compiler: SpeculativeCompiler::default(),
             environment: environment.clone(),
         };
@@ -188,6 +195,8 @@ impl PluginHost {
                 tracer: OnceLock::new(),
                 observer: OnceLock::new(),
                 shadows: OnceLock::new(),
+                settles_writes: AtomicBool::new(true),
+                http_transport: OnceLock::new(),
             }),
         }
     }
@@ -211,6 +220,19 @@ impl PluginHost {
     /// before [`run`](Self::run); only the first call has an effect.
     pub fn set_shadows(&self, shadows: BTreeMap<PluginName, PathBuf>) {
         let _ = self.shared.shadows.set(shadows);
+    }
+
+    /// Gives plugins what other frameworks give controllers: their reads show their own writes once a watch delivers them, and a key
+    /// whose write had no answer is retried like any other. For simulations that show what these guarantees are worth. Must be called
+    /// before [`run`](Self::run).
+    pub fn drop_write_guarantees(&self) {
+        self.shared.settles_writes.store(false, Ordering::Relaxed);
+    }
+
+    /// Answers plugins' HTTP requests by this transport in place of the network, for simulations. Must be called before
+    /// [`run`](Self::run); only the first call has an effect.
+    pub fn set_http_transport(&self, transport: Arc<dyn HttpTransport>) {
+        let _ = self.shared.http_transport.set(transport);
     }
 
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
@@ -519,6 +541,7 @@ impl PluginHost {
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
+            settles_writes: self.shared.settles_writes.load(Ordering::Relaxed),
             observer: self.shared.observer.get().cloned(),
             shadow,
             environment,
@@ -532,10 +555,11 @@ impl PluginHost {
             guest.events.clone(),
             clock,
         );
+        let http_transport = self.shared.http_transport.get().cloned();
         PluginHandle::start(
             guest,
             lifecycle,
-            self.shared.services.clone(),
+            LoadServices { http_transport, ..self.shared.services.clone() },
             options,
             shutdown.child_token(),
             predecessor,

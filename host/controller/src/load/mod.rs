@@ -54,7 +54,7 @@ use crate::environment::Environment;
 use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::{Role, Version};
-use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
+use crate::outgoing::{Connector, HttpClient, HttpGrants, HttpTransport, Tls};
 use crate::rollout::KnownVersion;
 use crate::runtime::dedicated_instance::DedicatedInstance;
 
@@ -70,6 +70,8 @@ pub(crate) struct LoadServices {
     /// How often the permissions of a service account are reviewed.
     pub(crate) access_review_interval: Duration,
     pub(crate) tls: Tls,
+    /// What answers plugins' HTTP requests in place of the network; `None` for the network.
+    pub(crate) http_transport: Option<Arc<dyn HttpTransport>>,
     pub(crate) speculative_compiler: SpeculativeCompiler,
     pub(crate) environment: Environment,
 }
@@ -90,6 +92,7 @@ impl LoadServices {
             grants: GrantMode::Declared,
             access_review_interval: Duration::from_secs(30),
             tls: Tls::default(),
+            http_transport: None,
             speculative_compiler: SpeculativeCompiler::default(),
             environment: Environment::default(),
         }
@@ -185,7 +188,10 @@ pub(crate) async fn load(
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
         Some(code) => code,
-        None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
+        None => match files.as_in_memory() {
+            Some(in_memory) => in_memory.code.clone(),
+            None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
+        },
     };
     drop(load_permit);
 
@@ -449,7 +455,8 @@ fn capabilities(
     .with_max_response_size(limits.instance.message_size);
     let http_grants = HttpGrants::parse(&descriptor.http, guest.current_grants.clone())?;
     let connector = Connector::new(services.tls.clone());
-    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access));
+    let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access))
+        .with_transport(services.http_transport.clone());
     Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.plugin) })
 }
 

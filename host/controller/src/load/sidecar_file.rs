@@ -60,6 +60,9 @@ pub(super) async fn apply(
 
 /// The text of the sidecar; "" if there is none.
 pub(super) async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
+    if let Some(in_memory) = files.as_in_memory() {
+        return Ok(in_memory.sidecar.as_ref().to_owned());
+    }
     let path = &files.sidecar;
     if let Some(short) = files.yml_sidecar() {
         return Err(LoadProblem::ShortEnding { short: short.to_owned(), path: path.clone() });

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::{Connector, Stream};
-use super::{HttpGrants, Target};
+use super::{HttpGrants, HttpTransport, Target};
 use crate::access::Access;
 use crate::client::fence::Fence;
 
@@ -35,11 +35,19 @@ pub(crate) struct HttpClient {
     connector: Connector,
     fence: Fence,
     access: Arc<Access>,
+    /// What answers in place of the network; `None` for the network.
+    transport: Option<Arc<dyn HttpTransport>>,
 }
 
 impl HttpClient {
     pub(crate) fn new(grants: HttpGrants, connector: Connector, fence: Fence, access: Arc<Access>) -> Self {
-        Self { grants, connector, fence, access }
+        Self { grants, connector, fence, access, transport: None }
+    }
+
+    /// Sends the requests to `transport` in place of the network.
+    pub(crate) fn with_transport(mut self, transport: Option<Arc<dyn HttpTransport>>) -> Self {
+        self.transport = transport;
+        self
     }
 
     /// Sends the request if its host is granted. Returns the response once its head has arrived.
@@ -55,14 +63,14 @@ impl HttpClient {
         let address_scope = self.grants.check(&target).map_err(HttpError::Denied)?;
         let guard = AccessGuard { access: Arc::clone(&self.access), target: target.to_string().into() };
         guard.check()?;
+        if let Some(transport) = &self.transport {
+            let Some(_permit) = self.fence.enter() else { return Err(replaced(&target)) };
+            return within(timeouts.first_byte, HttpStep::FirstByte, transport.send(request)).await;
+        }
         let connecting = self.connector.connect(&target, address_scope, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
         // Held until the response's head has arrived: by then, the server has done or started what it does.
-        let Some(_permit) = self.fence.enter() else {
-            return Err(HttpError::Denied(format!(
-                "the HTTP request to {target} is denied: this version of the plugin was replaced"
-            )));
-        };
+        let Some(_permit) = self.fence.enter() else { return Err(replaced(&target)) };
         // The plugin may have been suspended while the connection was made.
         guard.check()?;
         let request = request.map(|body| guard.clone().wrap(body));
@@ -73,6 +81,12 @@ impl HttpClient {
             response = within(timeouts.first_byte, HttpStep::FirstByte, exchange) => response,
         }
     }
+}
+
+fn replaced(target: &Target) -> HttpError {
+    HttpError::Denied(format!(
+        "the HTTP request to {target} is denied: this version of the plugin was replaced"
+    ))
 }
 
 /// Stops one request while the plugin is suspended.

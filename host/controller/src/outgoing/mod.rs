@@ -9,6 +9,7 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod transport;
 
 pub(crate) use address::AddressScope;
 pub(crate) use client::HttpClient;
@@ -17,3 +18,4 @@ pub use grants::PatternError;
 pub(crate) use grants::{HttpGrants, Pattern, Target, parse_patterns};
 pub(crate) use metrics::{HttpCounters, HttpMetrics};
 pub(crate) use tls::Tls;
+pub use transport::HttpTransport;

@@ -7,7 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, ControllerFlags, KubernetesVersion, TestFaults, Webhooks};
+use super::embedded_server::{Authorization, ControllerFlags, DataAndFaults, KubernetesVersion, Webhooks};
+use super::simulation::Sim;
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
@@ -21,6 +22,8 @@ pub(crate) enum DeveloperCommand {
     Build(Build),
     /// Run a plugin's scenarios, each against an embedded API server of its own.
     Test(Test),
+    /// Search for errors of plugins in simulated clusters, with crashes, late watches and lost answers.
+    Sim(Box<Sim>),
     /// Manage a project's copy of the SDK.
     #[command(subcommand)]
     Sdk(Sdk),
@@ -97,7 +100,7 @@ pub(crate) struct Dev {
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]
-    pub(crate) faults: TestFaults,
+    pub(crate) data: DataAndFaults,
 }
 
 #[derive(Debug, Args)]

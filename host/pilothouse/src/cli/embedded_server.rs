@@ -50,7 +50,7 @@ pub(crate) struct Apiserver {
     #[command(flatten)]
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
-    pub(crate) faults: TestFaults,
+    pub(crate) data: DataAndFaults,
 }
 
 /// The version that the embedded API server reports.
@@ -98,10 +98,16 @@ pub(crate) struct Webhooks {
     pub(crate) webhooks: bool,
 }
 
-/// Hidden flags of the embedded API server for the end-to-end tests.
+/// Whether the embedded API server keeps its objects, and what tests may do to it over HTTP.
 #[derive(Debug, Args)]
-pub(crate) struct TestFaults {
-    /// Accept requests that inject faults into the embedded API server.
-    #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
-    pub(crate) test_faults: bool,
+pub(crate) struct DataAndFaults {
+    /// Keep the objects of the embedded API server in this directory; by default, they are lost when the process ends.
+    #[arg(long, env = "PILOTHOUSE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Serve /debug/faults, with which tests make requests to the embedded API server fail, and /debug/snapshot.
+    #[arg(long, env = "PILOTHOUSE_ENABLE_FAULTS", alias = "test-faults")]
+    pub(crate) enable_faults: bool,
+    /// Serve /debug/snapshot, with which tests save and restore all objects of the embedded API server.
+    #[arg(long, env = "PILOTHOUSE_ENABLE_SNAPSHOTS")]
+    pub(crate) enable_snapshots: bool,
 }

@@ -12,6 +12,8 @@ pub(crate) mod record;
 pub(crate) mod registry;
 pub(crate) mod shadow;
 mod shared;
+#[cfg(feature = "developer-tools")]
+pub(crate) mod simulation;
 #[cfg(feature = "traces")]
 pub(crate) mod traces;
 
@@ -43,7 +45,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, env = "PILOTHOUSE_LOG_FORMAT", value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
     /// Log filter: a level (error, warn, info, debug, trace), or directives such as `info,plugin=debug`. By default `info`, and `off` for
-    /// `test`, which prints the log of a plugin whose scenario fails.
+    /// `test`, which prints the log of a plugin whose scenario fails, and for `sim`.
     #[arg(
         long,
         global = true,
@@ -59,7 +61,9 @@ impl Cli {
     pub(crate) fn log_filter(&self) -> &str {
         let default = match self.command {
             #[cfg(feature = "developer-tools")]
-            Command::DeveloperTools(developer_tools::DeveloperCommand::Test(_)) => "off",
+            Command::DeveloperTools(
+                developer_tools::DeveloperCommand::Test(_) | developer_tools::DeveloperCommand::Sim(_),
+            ) => "off",
             _ => "info",
         };
         self.log_level.as_deref().unwrap_or(default)
@@ -320,12 +324,13 @@ mod tests {
 
     #[cfg(feature = "developer-tools")]
     #[test]
-    fn test_is_quiet_unless_a_log_level_is_given() {
+    fn test_and_sim_are_quiet_unless_a_log_level_is_given() {
         let filter = |line: &str| {
             let cli = Cli::try_parse_from(line.split(' ')).expect(line);
             cli.log_filter().to_owned()
         };
         assert_eq!(filter("pilothouse test"), "off");
+        assert_eq!(filter("pilothouse sim a.wasm"), "off");
         assert_eq!(filter("pilothouse test --log-level info"), "info");
         assert_eq!(filter("pilothouse dev"), "info");
     }
@@ -350,6 +355,14 @@ mod tests {
             "pilothouse abi --format c",
             "pilothouse build d -o a.wasm",
             "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
+            "pilothouse sim a.wasm b.wasm --scenario s.yaml --seeds 10 --seed 0x51f2 --strategy plans,random --faults crash,5xx --guarantees none \
+             --upgrade c.wasm --no-shrink --threads 2 --traces d -o json",
+            "pilothouse sim a.wasm --objects d --time 30s --faults none -o junit",
+            "pilothouse sim a.wasm --replay finding-1.trace",
+            "pilothouse sim a.wasm --check-determinism",
+            "pilothouse sim a.wasm --recording d",
+            "pilothouse sim --diff old.wasm new.wasm --scenario s.yaml",
+            "pilothouse sim --rules",
             "pilothouse check a.wasm --json --kubeconfig k --crds d",
             "pilothouse push a.wasm oci://r.example/a:1 --layout legacy --credentials c --certificate-authority p --trusted-host h --plain-http",
             "pilothouse pull oci://r.example/a:1 -o a.wasm --policy p",

@@ -7,11 +7,12 @@ use super::Cli;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 10] = [
+pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 11] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
     ("test", "developer-tools"),
+    ("sim", "developer-tools"),
     ("sdk", "developer-tools"),
     ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),

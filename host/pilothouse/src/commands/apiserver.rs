@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen;
 use crate::cli::AllowedHosts;
-use crate::cli::embedded_server::{Apiserver, Authorization, ControllerFlags, KubernetesVersion, TestFaults};
+use crate::cli::embedded_server::{
+    Apiserver, Authorization, ControllerFlags, DataAndFaults, KubernetesVersion,
+};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
@@ -24,8 +26,8 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
-        faults: &flags.faults,
-    });
+        data: &flags.data,
+    })?;
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, controllers, &shutdown);
     output::print_line(format_args!("API server  {}", server.url(address)));
@@ -33,7 +35,16 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
     shutdown.cancelled().await;
     // Watches do not end by themselves, so the server is not drained.
     serving.abort();
-    Ok(())
+    flush(&server).await
+}
+
+/// Waits until everything that the controllers wrote is on disk.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) async fn flush(server: &ApiServer) -> CommandResult {
+    let flushed = server.flush().await;
+    flushed.map_err(|error| CommandError::Failure(format!("the last changes were not stored: {error}")))
 }
 
 /// The flags of the embedded API server, which `apiserver` and `dev` share.
@@ -43,24 +54,34 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) version: &'a KubernetesVersion,
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) webhooks: bool,
-    pub(crate) faults: &'a TestFaults,
+    pub(crate) data: &'a DataAndFaults,
 }
 
 /// Creates the server that the flags describe.
-pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
+///
+/// # Errors
+/// If the directory of `--data` cannot be used.
+pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandError> {
     let authorization = match flags.authorization {
         Authorization::AlwaysAllow => pilothouse_apiserver::Authorization::AlwaysAllow,
         Authorization::Rbac => pilothouse_apiserver::Authorization::Rbac,
     };
-    ApiServer::builder()
+    let DataAndFaults { data, enable_faults, enable_snapshots } = flags.data;
+    let builder = ApiServer::builder()
         .authorization(authorization)
         .kubernetes_minor(flags.version.kubernetes_version)
         .plain_http(flags.insecure_http)
         .anonymous(flags.insecure_http)
         .allowed_hosts(flags.hosts.allowed_hosts.iter().cloned())
         .webhooks(flags.webhooks)
-        .faults_over_http(flags.faults.test_faults)
-        .build()
+        .faults_over_http(*enable_faults)
+        .snapshots_over_http(*enable_faults || *enable_snapshots);
+    match data {
+        None => Ok(builder.build()),
+        Some(directory) => builder
+            .build_with_data(directory)
+            .map_err(|error| CommandError::Usage(format!("--data {}: {error}", directory.display()))),
+    }
 }
 
 /// Returns the options of the built-in controllers.

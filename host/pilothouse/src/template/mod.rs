@@ -44,7 +44,7 @@ const SOURCE_ENDINGS: [&str; 5] = [".rs", ".js", ".py", ".go", ".c"];
 const LOCK_FILES: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 
 /// The folders with the example of the custom resource, and with scenarios about it.
-const FOLDERS_OF_RESOURCE: [&str; 2] = ["manifests/", "scenarios/"];
+const FOLDERS_OF_RESOURCE: [&str; 3] = ["manifests/", "scenarios/", "simulations/"];
 
 /// An embedded file of a project, with the text that stands for the plugin's name.
 struct Source {

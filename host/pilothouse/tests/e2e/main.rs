@@ -15,6 +15,7 @@ mod compile_cache;
 mod computed_index;
 mod configmap_rollout;
 mod delete_everything;
+mod durable_data;
 mod explain;
 mod failing;
 mod fake_cluster;

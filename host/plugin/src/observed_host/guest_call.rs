@@ -152,7 +152,7 @@ impl Reason {
     /// Returns the reason with this name; `None` if there is none.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(X == name)
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 

@@ -101,7 +101,9 @@ impl GuestState {
         store.set_hostcall_fuel(limits.message_size);
         // This counts handles of every kind, also of resource types that the guest defines: the engine keeps them all in the host's memory.
         store.set_max_component_handles((limits.handles as usize).saturating_mul(2));
-        store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
+        if engine.options.call_fuel.is_none() {
+            store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
+        }
         store
     }
 

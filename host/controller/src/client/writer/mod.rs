@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 use crate::client::fence::Fence;
 use crate::client::in_flight::InFlightRequest;
 use crate::client::{
-    ApiClient, Caller, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object,
-    parse_update,
+    ApiClient, Caller, Discovery, Payload, RequestOrigin, WriteOutcome, parse_creation, parse_deletion,
+    parse_object, parse_update,
 };
 use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::GuestServices;
@@ -179,6 +179,9 @@ impl WriteTask {
                 self.guest.metrics.unknown_writes.inc();
                 self.log_unknown_outcome(&error);
                 let _ = result_sender.send(Err(error));
+                if !self.guest.settles_writes {
+                    return;
+                }
                 sleep(FIRST_GET_DELAY).await;
                 let live = self.live_state(&uid).await;
                 self.resolve(live, &uid, || {}).await;
@@ -188,8 +191,9 @@ impl WriteTask {
 
     async fn request(&self, uid: &str, span: Option<&OpenSpan>) -> RequestResult {
         let Write { method, path, payload, resource, key, .. } = &self.write;
-        let traced = span.map(|span| self.server.for_span(span));
-        let server = traced.as_ref().unwrap_or(&self.server);
+        let plugin = self.guest.name.to_shared();
+        let server = self.server.on_behalf_of(RequestOrigin::new(&plugin, self.item.as_ref()));
+        let server = span.map_or_else(|| server.clone(), |span| server.for_span(span));
         let request = server.request(method.clone(), path, Some(payload.clone()));
         match timeout(RESPONSE_TIMEOUT, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
@@ -291,6 +295,9 @@ impl WriteTask {
     /// Records the new state for the plugin's reads.
     async fn record(&self, written: &WriteOutcome, uid: &str) {
         self.guest.hot_loops.record_write(self.item.as_ref(), written);
+        if !self.guest.settles_writes {
+            return;
+        }
         match self.guest.writes.views() {
             Some(views) => views.record(written, uid).await,
             None => self.guest.writes.record(written, uid),

@@ -38,8 +38,8 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
-        faults: &flags.faults,
-    });
+        data: &flags.data,
+    })?;
     let address = listen::local_address(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, controllers, &shutdown);
@@ -88,7 +88,8 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         let _ = task.await;
     }
     serving.abort();
-    result
+    let flushed = apiserver::flush(&server).await;
+    result.and(flushed)
 }
 
 /// Creates the plugins directory if it does not exist.

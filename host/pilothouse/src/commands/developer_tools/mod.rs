@@ -1,4 +1,4 @@
-//! The commands for plugin authors: `dev`, `new`, `build`, `test`, `sdk` and `abi`.
+//! The commands for plugin authors: `dev`, `new`, `build`, `test`, `sim`, `sdk` and `abi`.
 
 mod abi;
 mod apply;
@@ -7,7 +7,7 @@ mod dev;
 mod new;
 mod rebuild;
 mod sdk;
-#[expect(dead_code, reason = "`sim` calls it")]
+mod sim;
 mod sim_recording;
 mod test;
 
@@ -20,6 +20,7 @@ pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
         DeveloperCommand::New(flags) => new::run(&flags),
         DeveloperCommand::Build(flags) => build::run(flags).await,
         DeveloperCommand::Test(flags) => test::run(flags).await,
+        DeveloperCommand::Sim(flags) => sim::run(*flags).await,
         DeveloperCommand::Sdk(command) => sdk::run(&command),
         DeveloperCommand::Abi(flags) => {
             abi::run(&flags);

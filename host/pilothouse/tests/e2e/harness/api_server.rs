@@ -17,7 +17,7 @@ impl ApiServer {
     /// Starts a server that writes an administrator's kubeconfig to `kubeconfig`.
     pub(crate) fn start(address: &str, kubeconfig: &Path, flags: &[&str]) -> Self {
         let mut child = binary()
-            .args(["apiserver", "--test-faults", "--listen", address, "--kubeconfig-out"])
+            .args(["apiserver", "--enable-faults", "--listen", address, "--kubeconfig-out"])
             .arg(kubeconfig)
             .args(flags)
             .stdout(Stdio::piped())

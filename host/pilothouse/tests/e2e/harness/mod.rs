@@ -102,7 +102,7 @@ impl Host {
                 let kubeconfig = folder.path().join("kubeconfig");
                 command.args(["dev", "--kubeconfig-out"]).arg(&kubeconfig);
                 if options.test_faults {
-                    command.arg("--test-faults");
+                    command.arg("--enable-faults");
                 }
                 kubeconfig
             }

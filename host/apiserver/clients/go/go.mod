@@ -1,0 +1,3 @@
+module pilothouse.dev/testserver
+
+go 1.26

@@ -1,0 +1,101 @@
+//! Fills the tables from a data directory or a snapshot, and brings the registry in step with the CRDs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::crd_sync;
+use crate::persistence::{DataDirectory, DataError, LoadedObject};
+use crate::registry::Endpoint;
+use crate::state::State;
+use crate::status::Status;
+use crate::storage::{StoredObject, StoredState, Table, TableName};
+
+/// Fills empty tables with the objects of a data directory.
+///
+/// # Errors
+/// If an object cannot be read. The state must not be used then.
+pub(crate) fn load(state: &State, data: &DataDirectory) -> Result<(), DataError> {
+    let endpoints = state.registry().preferred_endpoints();
+    let endpoints = endpoints.into_iter().map(|endpoint| {
+        let resource = &endpoint.resource;
+        ((resource.group.clone(), resource.names.plural.clone()), endpoint)
+    });
+    let built_in: BTreeMap<TableName, Arc<Endpoint>> = endpoints.collect();
+    data.load(&mut |loaded| {
+        let LoadedObject { table, mut object, revision } = loaded;
+        if let Some(endpoint) = built_in.get(&table) {
+            // The version of the server that stored the object may have had other selectable fields.
+            object = endpoint.resource.draft(object.value);
+        }
+        state.storage.table(&table.0, &table.1).load(StoredObject::new(object, revision));
+    })?;
+    let crds = crds(state);
+    for table in state.storage.tables() {
+        let (group, plural) = table.name();
+        let is_custom = !built_in.contains_key(table.name());
+        // A crash in the middle of the deletion of a CRD. Its objects must not come back with another CRD of the same name.
+        if is_custom && crds.get("", &format!("{plural}.{group}")).is_none() {
+            state.storage.drop_table(group, plural);
+        }
+    }
+    let names = names(&crds);
+    sync_crds(state, &names);
+    finalize_crds(state, &names);
+    Ok(())
+}
+
+/// Replaces all objects by those of a snapshot. Open watches end: with 410 as an ERROR event, or without an event if
+/// `as_restart`, like those of a server that restarts.
+///
+/// Objects keep their UIDs and resourceVersions. The resourceVersion of lists goes on, and the history begins anew. Requests at the same
+/// time may see some tables before and others after the change.
+pub(crate) fn restore(state: &State, snapshot: &StoredState, as_restart: bool) {
+    let crds = crds(state);
+    let mut crd_names = names(&crds);
+    crds.replace(snapshot.objects(crds.name()));
+    crd_names.extend(names(&crds));
+    // Creates the tables of CRDs that come back, and drops those of CRDs that go.
+    sync_crds(state, &crd_names);
+    for name in snapshot.tables.keys() {
+        // An object of a CRD without a served version has a table, too.
+        state.storage.table(&name.0, &name.1);
+    }
+    let tables = state.storage.tables();
+    for table in tables.iter().filter(|table| table.name() != crds.name()) {
+        table.replace(snapshot.objects(table.name()));
+    }
+    for table in tables {
+        let error =
+            Status::expired("The resourceVersion for the provided watch is too old: a snapshot was restored");
+        table.cut_watches((!as_restart).then_some(error));
+    }
+    finalize_crds(state, &crd_names);
+}
+
+fn crds(state: &State) -> Arc<Table> {
+    state.storage.table("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+fn names(table: &Table) -> BTreeSet<Box<str>> {
+    table.list(None).0.iter().map(|object| object.name.clone()).collect()
+}
+
+/// Brings the registry in step with the current state of these CRDs, which may be gone.
+fn sync_crds(state: &State, names: &BTreeSet<Box<str>>) {
+    let crds = crds(state);
+    let _changes = state.crd_changes.lock();
+    for name in names {
+        let crd = crds.get("", name).map(|crd| crd.value());
+        crd_sync::sync_registry(state, name, crd.as_ref());
+    }
+}
+
+/// Continues the deletion of those CRDs that are being deleted. While controllers run, they do that.
+fn finalize_crds(state: &State, names: &BTreeSet<Box<str>>) {
+    let crds = crds(state);
+    for name in names {
+        if crds.get("", name).is_some_and(|crd| crd.deleting) && !state.crds_finalized_later() {
+            crd_sync::finalize(state, name);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The state of all tables at one revision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Storage, StoredObject, TableName};
+
+/// How often a state is read before a history is considered too short.
+const MAX_ATTEMPTS: usize = 100;
+
+/// The objects of all tables at one revision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StoredState {
+    pub revision: u64,
+    /// The objects of each table that has any.
+    pub tables: BTreeMap<TableName, Vec<Arc<StoredObject>>>,
+}
+
+impl StoredState {
+    /// Returns the objects of a table.
+    pub(crate) fn objects(&self, table: &TableName) -> &[Arc<StoredObject>] {
+        self.tables.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the number of objects in all tables.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.values().map(Vec::len).sum()
+    }
+}
+
+impl Storage {
+    /// Returns the state of all tables at the current revision, or `None` if concurrent writes push it out of a table's
+    /// history each time.
+    ///
+    /// No lock covers all tables. Each table is read after the others as it was at the same revision.
+    pub(crate) fn state(&self) -> Option<StoredState> {
+        (0..MAX_ATTEMPTS).find_map(|_| self.state_at(self.revision()))
+    }
+
+    fn state_at(&self, revision: u64) -> Option<StoredState> {
+        let mut state = StoredState { revision, tables: BTreeMap::new() };
+        for table in self.tables() {
+            let objects = table.list_at(None, revision).ok()?;
+            if !objects.is_empty() {
+                state.tables.insert(table.name().clone(), objects);
+            }
+        }
+        Some(state)
+    }
+}

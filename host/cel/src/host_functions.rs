@@ -1,0 +1,31 @@
+//! Functions that the caller of an evaluation adds to those of the library.
+
+use kube_cel::cel::Value;
+
+use crate::budget::Budget;
+use crate::error::EvaluationError;
+
+/// Functions that an expression can call beside those of the library, in the form `name(argument, …)`.
+pub trait HostFunctions {
+    /// Calls a function; `None` if there is none of this name with so many arguments. The implementation charges what it costs.
+    fn call(
+        &self,
+        name: &str,
+        arguments: &[Value],
+        budget: &mut Budget,
+    ) -> Option<Result<Value, EvaluationError>>;
+}
+
+/// Functions without arguments that return a boolean.
+pub(crate) struct BooleanFunctions<'a>(pub(crate) &'a dyn Fn(&str) -> Option<bool>);
+
+impl HostFunctions for BooleanFunctions<'_> {
+    fn call(
+        &self,
+        name: &str,
+        arguments: &[Value],
+        _: &mut Budget,
+    ) -> Option<Result<Value, EvaluationError>> {
+        if arguments.is_empty() { (self.0)(name).map(|value| Ok(Value::Bool(value))) } else { None }
+    }
+}

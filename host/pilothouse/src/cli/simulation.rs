@@ -1,0 +1,201 @@
+//! The flags of `sim`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pilothouse_sim::search::{FaultClass, Strategy};
+
+/// The number of runs without `--seeds` and `--time`.
+const DEFAULT_RUNS: u64 = 2_000;
+/// The longest `--time`.
+const MAX_TIME: Duration = Duration::from_hours(24);
+/// The largest number of threads.
+const MAX_THREADS: u16 = 256;
+
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    /// Plugins to simulate together. By default, those that the scenario names. A sidecar FILE.yaml next to a file is applied.
+    #[arg(value_name = "FILE.wasm", required_unless_present_any = ["scenario", "rules", "diff"])]
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Search in this scenario; can be repeated. Without one, objects of the kinds that the plugins watch are generated.
+    #[arg(long, env = "PILOTHOUSE_SCENARIO", value_name = "FILE")]
+    pub(crate) scenario: Vec<PathBuf>,
+    /// Without a scenario: take the objects from the manifests in this folder where it has any of a kind.
+    #[arg(long, env = "PILOTHOUSE_OBJECTS", value_name = "DIR", conflicts_with = "scenario")]
+    pub(crate) objects: Option<PathBuf>,
+    /// Number of runs for each scenario, without those for shrinking.
+    #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N", default_value_t = DEFAULT_RUNS)]
+    pub(crate) seeds: u64,
+    /// Search for this long in each scenario instead, such as 30s or 10m. How many runs that are depends on the machine.
+    #[arg(long, env = "PILOTHOUSE_TIME", value_name = "DURATION", value_parser = parse_time, conflicts_with = "seeds")]
+    pub(crate) time: Option<Duration>,
+    /// Master seed, decimal or 0x… in hexadecimal. Everything follows from it.
+    #[arg(long, env = "PILOTHOUSE_SEED", value_name = "S", default_value = "0x1", value_parser = parse_seed)]
+    pub(crate) seed: u64,
+    /// Strategies: plans, pairs, random, exhaustive. The reference is always run.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_STRATEGY",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_values = ["reference", "plans", "pairs", "random"],
+        value_parser = parse_strategy
+    )]
+    pub(crate) strategy: Vec<Strategy>,
+    /// Faults: all, none, or a list of crash, stale, relist, conflict, 5xx, 429, unknown, reload, delay and order.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_FAULTS",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "all",
+        value_parser = parse_faults
+    )]
+    pub(crate) faults: Vec<FaultList>,
+    /// Whether the host gives its guarantees: a plugin sees its own writes at once, and the outcome of a write without an answer is settled. By
+    /// default, what the scenario says, or else `on`.
+    #[arg(long, env = "PILOTHOUSE_GUARANTEES", value_enum, value_name = "MODE")]
+    pub(crate) guarantees: Option<Guarantees>,
+    /// The file to which a reload changes the first plugin. By default, it reloads the same file.
+    #[arg(long, env = "PILOTHOUSE_UPGRADE", value_name = "FILE.wasm")]
+    pub(crate) upgrade: Option<PathBuf>,
+    /// Replay a trace that an earlier search has saved.
+    #[arg(long, env = "PILOTHOUSE_REPLAY", value_name = "TRACE", conflicts_with_all = ["diff", "check_determinism"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// Compare two versions of a plugin: both go through the same runs.
+    #[arg(long, env = "PILOTHOUSE_DIFF", num_args = 2, value_names = ["OLD.wasm", "NEW.wasm"], conflicts_with_all = ["plugins", "upgrade"])]
+    pub(crate) diff: Vec<PathBuf>,
+    /// Replay a recording of `run --record` with the plugin, up to the first call that differs.
+    #[arg(long, env = "PILOTHOUSE_RECORDING", value_name = "PATH", conflicts_with_all = ["scenario", "replay", "diff"])]
+    pub(crate) recording: Option<PathBuf>,
+    /// Print findings as they were found, without looking for fewer faults that suffice.
+    #[arg(long, env = "PILOTHOUSE_NO_SHRINK")]
+    pub(crate) no_shrink: bool,
+    /// Make the default run twice in worlds of their own, and report the first event that differs.
+    #[arg(long, env = "PILOTHOUSE_CHECK_DETERMINISM")]
+    pub(crate) check_determinism: bool,
+    /// Number of threads; each runs a world of its own. By default, the number of cores. It does not change what is found.
+    #[arg(long, env = "PILOTHOUSE_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_THREADS)))]
+    pub(crate) threads: Option<u16>,
+    /// Folder in which to save the traces of findings, as finding-N.trace.
+    #[arg(long, env = "PILOTHOUSE_TRACES", value_name = "DIR", default_value = ".")]
+    pub(crate) traces: PathBuf,
+    /// Format of the results.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output: SimOutput,
+    /// Print the table of fault rules and the table of oracles, and exit.
+    #[arg(long, env = "PILOTHOUSE_RULES")]
+    pub(crate) rules: bool,
+}
+
+/// Whether the host gives its guarantees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Guarantees {
+    /// As in production.
+    On,
+    /// None: shows what a plugin owes to them.
+    None,
+}
+
+/// The format of the results of `sim`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimOutput {
+    /// Stories, and the situations that were created.
+    Text,
+    /// A JSON document.
+    Json,
+    /// An XML document for CI systems.
+    Junit,
+}
+
+/// An item of `--faults`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultList {
+    /// All classes.
+    All,
+    /// No class.
+    None,
+    /// One class.
+    One(FaultClass),
+}
+
+impl Sim {
+    /// Returns the classes of faults that are enabled.
+    pub(crate) fn fault_classes(&self) -> Vec<FaultClass> {
+        self.faults
+            .iter()
+            .flat_map(|item| match item {
+                FaultList::All => FaultClass::ALL.to_vec(),
+                FaultList::None => Vec::new(),
+                FaultList::One(class) => vec![*class],
+            })
+            .collect()
+    }
+}
+
+fn parse_strategy(text: &str) -> Result<Strategy, String> {
+    text.parse()
+}
+
+fn parse_faults(text: &str) -> Result<FaultList, String> {
+    match text {
+        "all" => Ok(FaultList::All),
+        "none" => Ok(FaultList::None),
+        text => text.parse().map(FaultList::One),
+    }
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a number below 2^64, such as 7 or 0x51f2".to_owned())
+}
+
+/// Parses a duration of at most a day.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let error = || "expected a duration of at most 24h, such as 500ms, 30s, 10m or 2h".to_owned();
+    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| error())?;
+    let milliseconds = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        _ => None,
+    };
+    milliseconds.map(Duration::from_millis).filter(|time| *time <= MAX_TIME).ok_or_else(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_decimal_or_hexadecimal() {
+        assert_eq!(parse_seed("7"), Ok(7));
+        assert_eq!(parse_seed("0x51f2"), Ok(0x51f2));
+        for bad in ["", "0x", "-1", "seven", "99999999999999999999"] {
+            assert!(parse_seed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_a_duration_of_at_most_a_day() {
+        assert_eq!(parse_time("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_time("24h"), Ok(MAX_TIME));
+        for bad in ["", "10", "25h", "-1s", "99999999999999999999s"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn faults_are_all_none_or_classes() {
+        assert_eq!(parse_faults("all"), Ok(FaultList::All));
+        assert_eq!(parse_faults("crash"), Ok(FaultList::One(FaultClass::Crash)));
+        assert!(parse_faults("crush").expect_err("unknown").contains("crash"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads the files of a simulation.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_controller::PluginName;
+use pilothouse_controller::descriptor::Descriptor;
+use pilothouse_controller::sidecar::Sidecar;
+use pilothouse_plugin::{Compiler, Engine, EngineOptions, InstanceLimits, StubHost};
+use pilothouse_sim::finding::trace::Input;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::CommandError;
+use crate::cli::simulation::Sim;
+
+/// Limit in bytes for a plugin file, as for the host.
+const MAX_WASM: u64 = 256 << 20;
+/// Limit in bytes for other files.
+const MAX_TEXT: u64 = 16 << 20;
+/// The extensions of files with manifests.
+const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
+/// The largest number of files with manifests.
+const MAX_MANIFEST_FILES: usize = 1_000;
+
+/// A plugin file with its sidecar and its descriptor.
+pub(super) struct PluginInput {
+    pub(super) name: PluginName,
+    pub(super) wasm: Vec<u8>,
+    /// The text of the sidecar, "" for none.
+    pub(super) sidecar: String,
+    pub(super) descriptor: Descriptor,
+    /// The file and its digest, for traces.
+    pub(super) input: Input,
+}
+
+impl PluginInput {
+    /// Returns the files that the command line names.
+    pub(super) fn files_of(flags: &Sim) -> Vec<PathBuf> {
+        flags.plugins.clone()
+    }
+
+    /// Reads a plugin and asks it for its descriptor. `sidecar` replaces the one beside the file.
+    ///
+    /// # Errors
+    /// Returns a usage error that names the file.
+    pub(super) fn read(file: &Path, sidecar: Option<String>) -> Result<Self, CommandError> {
+        let usage_error = |problem: &dyn std::fmt::Display| {
+            CommandError::Usage(format!("{}: {problem}; give a plugin's .wasm file", file.display()))
+        };
+        let name = PluginName::of_file(file).map_err(|error| CommandError::Usage(error.to_string()))?;
+        let wasm = read_bytes(file, MAX_WASM).map_err(|problem| usage_error(&problem))?;
+        let sidecar = match sidecar {
+            Some(text) => text,
+            None => sidecar_beside(file)?,
+        };
+        let descriptor = descriptor_of(&wasm, &sidecar).map_err(|problem| usage_error(&problem))?;
+        let input = input_of(file, &wasm);
+        Ok(Self { name, wasm, sidecar, descriptor, input })
+    }
+}
+
+/// Returns the text of the sidecar beside a plugin, "" if there is none.
+fn sidecar_beside(file: &Path) -> Result<String, CommandError> {
+    let path = file.with_extension("yaml");
+    if path.is_file() { read_text(&path) } else { Ok(String::new()) }
+}
+
+/// Loads the plugin with the quickest compiler and asks it for its descriptor.
+fn descriptor_of(wasm: &[u8], sidecar: &str) -> Result<Descriptor, String> {
+    let sidecar = Sidecar::parse(sidecar).map_err(|error| format!("its sidecar is invalid: {error}"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start an async runtime: {error}"))?;
+    runtime.block_on(async {
+        let options = EngineOptions { compiler: Compiler::QUICKEST, ..EngineOptions::default() };
+        let engine = Engine::new(options).map_err(|error| error.to_string())?;
+        let code = engine.load(wasm.to_vec()).await.map_err(|error| error.to_string())?;
+        let host = Arc::new(StubHost::new(Value::Object(sidecar.config).to_string()));
+        let text = code
+            .describe(host, &InstanceLimits::default())
+            .await
+            .map_err(|error| format!("describe failed: {error}"))?;
+        Descriptor::parse(&text).map_err(|error| error.to_string())
+    })
+}
+
+/// Returns the file's name and digest.
+pub(super) fn input_of(file: &Path, content: &[u8]) -> Input {
+    let digest = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Input { file: name, digest }
+}
+
+/// Reads a text file.
+///
+/// # Errors
+/// Returns a usage error that names the file.
+pub(super) fn read_text(path: &Path) -> Result<String, CommandError> {
+    let usage_error =
+        |problem: &str| CommandError::Usage(format!("{}: {problem}; give a text file", path.display()));
+    let bytes = read_bytes(path, MAX_TEXT).map_err(|problem| usage_error(&problem))?;
+    String::from_utf8(bytes).map_err(|_| usage_error("it is not UTF-8"))
+}
+
+fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    // Anything else, such as a pipe, may never end.
+    if !fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("it is larger than {} MiB", limit >> 20));
+    }
+    Ok(bytes)
+}
+
+/// Returns the files with manifests in a folder, in the order of their names.
+///
+/// # Errors
+/// Returns a usage error if there is none.
+pub(super) fn manifest_files(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let usage_error = |problem: &dyn std::fmt::Display| {
+        CommandError::Usage(format!(
+            "--objects {}: {problem}; give a folder with manifests",
+            folder.display()
+        ))
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| usage_error(&error))? {
+        let path = entry.map_err(|error| usage_error(&error))?.path();
+        if path.extension().is_some_and(|end| MANIFESTS.iter().any(|known| end == *known)) {
+            files.push(path);
+        }
+        if files.len() > MAX_MANIFEST_FILES {
+            return Err(usage_error(&format!("it has more than {MAX_MANIFEST_FILES} files")));
+        }
+    }
+    if files.is_empty() {
+        return Err(usage_error(&"it has no .yaml, .yml or .json file"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_up_to_their_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.wasm");
+        fs::write(&file, b"abcd").expect("written");
+        assert_eq!(read_bytes(&file, 4), Ok(b"abcd".to_vec()));
+        assert!(read_bytes(&file, 3).is_err());
+        assert!(read_bytes(folder.path(), 3).is_err());
+        assert_eq!(input_of(&file, b"").digest.len(), 64);
+        assert_eq!(input_of(&file, b"").file, "a.wasm");
+    }
+
+    #[test]
+    fn manifests_are_found_in_the_order_of_their_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(manifest_files(folder.path()).is_err());
+        for name in ["b.yaml", "a.json", "README.md"] {
+            fs::write(folder.path().join(name), "").expect("written");
+        }
+        let files = manifest_files(folder.path()).expect("files");
+        assert_eq!(files, ["a.json", "b.yaml"].map(|name| folder.path().join(name)));
+    }
+}

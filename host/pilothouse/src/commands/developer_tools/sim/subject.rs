@@ -1,0 +1,240 @@
+//! What is simulated: plugins, and a scenario or generated objects.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_controller::descriptor::{Trigger, Watch};
+use pilothouse_sim::actor::Actor;
+use pilothouse_sim::finding::trace::Input;
+use pilothouse_sim::oracle::{Oracles, invariants_of};
+use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
+use pilothouse_sim::scenario::generate::{Generated, Role, WatchedKind, generate};
+use pilothouse_sim::scenario::{DEFAULT_NAMESPACE, FaultBounds, Kinds, Manifest, Scenario};
+use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
+use serde_json::{Value, json};
+
+use super::inputs::{PluginInput, input_of, manifest_files, read_text};
+use crate::CommandError;
+use crate::cli::simulation::{Guarantees, Sim};
+
+/// The plugins with what surrounds them.
+pub(super) struct Subject {
+    compiled: CompiledPlugins,
+    inputs: Vec<PluginInput>,
+    crds: Vec<Value>,
+    surroundings: Surroundings,
+    /// Whether the host's guarantees are in force; `None` for what the scenario says.
+    guarantees: Option<bool>,
+}
+
+enum Surroundings {
+    Scenario { scenario: Arc<Scenario>, input: Input },
+    Generated(Generated),
+}
+
+impl Subject {
+    /// Reads and compiles the plugins, and reads the scenario or generates objects. Without `files`, the plugins are those of the
+    /// scenario. Must not be called on a thread of an async runtime.
+    ///
+    /// # Errors
+    /// Returns a usage error that names the file, its line and what to do.
+    pub(super) fn new(flags: &Sim, scenario: Option<&Path>, files: &[PathBuf]) -> Result<Self, CommandError> {
+        let text = scenario.map(|file| read_text(file).map(|text| (file, text))).transpose()?;
+        let mut plugins: Vec<(PathBuf, Option<String>)> =
+            files.iter().map(|file| (file.clone(), None)).collect();
+        if let (Some((file, text)), true) = (&text, plugins.is_empty()) {
+            for plugin in Scenario::plugins_of(file, text).map_err(CommandError::Usage)? {
+                // A sidecar is YAML, of which JSON is a part.
+                let sidecar = (!plugin.sidecar.is_empty()).then(|| Value::Object(plugin.sidecar).to_string());
+                plugins.push((plugin.file, sidecar));
+            }
+        }
+        if plugins.is_empty() {
+            let problem =
+                "no plugin to simulate; name a .wasm file, or list it under plugins in the scenario";
+            return Err(CommandError::Usage(problem.to_owned()));
+        }
+        let inputs = plugins
+            .into_iter()
+            .map(|(file, sidecar)| PluginInput::read(&file, sidecar))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut known = Kinds::built_in();
+        let mut crds = Vec::new();
+        for crd in inputs.iter().flat_map(|input| &input.descriptor.crds) {
+            known.add_crd(crd).map_err(CommandError::Usage)?;
+            crds.push(crd.clone());
+        }
+        let surroundings = match text {
+            Some((file, text)) => {
+                let read = |path: &Path| {
+                    read_text(path).map_err(|error| match error {
+                        CommandError::Usage(text) | CommandError::Failure(text) => text,
+                    })
+                };
+                let scenario = Scenario::parse(file, &text, &known, &read).map_err(CommandError::Usage)?;
+                add_crds(&mut crds, &scenario.crds);
+                let input = input_of(file, text.as_bytes());
+                Surroundings::Scenario { scenario: Arc::new(scenario), input }
+            }
+            None => Surroundings::Generated(generated(flags, &inputs, &known)?),
+        };
+        let compiled = compile(flags, &inputs)?;
+        let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
+        Ok(Self { compiled, inputs, crds, surroundings, guarantees })
+    }
+
+    /// Creates a world.
+    ///
+    /// # Errors
+    /// Returns a usage error if the scenario names an unknown controller.
+    pub(super) fn world(&self) -> Result<World, CommandError> {
+        let mut options = match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => {
+                WorldOptions::of_scenario(scenario).map_err(|error| super::unusable(&error))?
+            }
+            Surroundings::Generated(generated) => of_generated(generated),
+        };
+        options.crds.clone_from(&self.crds);
+        options.guarantees = self.guarantees.unwrap_or(options.guarantees);
+        World::new(self.compiled.clone(), options).map_err(|error| super::unusable(&error))
+    }
+
+    /// Returns the oracles: the built-in ones and the invariants of the scenario, without those that it switches off.
+    ///
+    /// # Errors
+    /// Returns a usage error if the scenario switches off an unknown oracle.
+    pub(super) fn oracles(&self) -> Result<Oracles, CommandError> {
+        let mut oracles = Oracles::built_in();
+        if let Surroundings::Scenario { scenario, .. } = &self.surroundings {
+            invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
+            for (name, reason) in &scenario.oracles_off {
+                oracles.disable(name, reason).map_err(CommandError::Usage)?;
+            }
+        }
+        Ok(oracles)
+    }
+
+    /// Returns the upper bounds of the scenario's faults; `None` without bounds.
+    pub(super) fn fault_bounds(&self) -> Option<FaultBounds> {
+        match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => scenario.faults.clone(),
+            Surroundings::Generated(_) => None,
+        }
+    }
+
+    /// Returns the plugins' files and digests.
+    pub(super) fn plugin_inputs(&self) -> Vec<Input> {
+        self.inputs.iter().map(|input| input.input.clone()).collect()
+    }
+
+    /// Returns the scenario's file and digest.
+    pub(super) fn scenario_input(&self) -> Option<Input> {
+        match &self.surroundings {
+            Surroundings::Scenario { input, .. } => Some(input.clone()),
+            Surroundings::Generated(_) => None,
+        }
+    }
+
+    /// Returns a name for what is simulated: the scenario's, or those of the plugins.
+    pub(super) fn name(&self) -> String {
+        match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => scenario.name.clone(),
+            Surroundings::Generated(_) => {
+                self.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Returns the kinds for which no objects could be generated, one line each.
+    pub(super) fn problems(&self) -> &[String] {
+        match &self.surroundings {
+            Surroundings::Scenario { .. } => &[],
+            Surroundings::Generated(generated) => &generated.problems,
+        }
+    }
+}
+
+/// Adds CRDs, and replaces those of the same name.
+fn add_crds(crds: &mut Vec<Value>, others: &[Value]) {
+    let name = |crd: &Value| crd["metadata"]["name"].clone();
+    crds.retain(|crd| others.iter().all(|other| name(other) != name(crd)));
+    crds.extend(others.iter().cloned());
+}
+
+fn compile(flags: &Sim, inputs: &[PluginInput]) -> Result<CompiledPlugins, CommandError> {
+    let sidecar = || inputs.first().map(|input| input.sidecar.clone());
+    let upgrade = flags.upgrade.as_deref().map(|file| PluginInput::read(file, sidecar())).transpose()?;
+    let mut upgrade = upgrade.map(|input| input.wasm);
+    let files = inputs.iter().map(|input| PluginFile {
+        name: input.name.clone(),
+        wasm: input.wasm.clone(),
+        upgrade: upgrade.take(),
+        sidecar: input.sidecar.clone(),
+    });
+    CompiledPlugins::compile(files.collect()).map_err(|error| super::unusable(&error))
+}
+
+/// Returns the world of generated objects.
+fn of_generated(generated: &Generated) -> WorldOptions {
+    let user = generated.user.clone();
+    let objects = generated.objects.iter();
+    WorldOptions {
+        objects: objects.map(|manifest| (manifest.resource.clone(), manifest.object.clone())).collect(),
+        actors: Box::new(move |seed| {
+            let actor = |user: &Arc<ActorDefinition>| -> Box<dyn Actor> {
+                Box::new(ActorState::new(Arc::clone(user), seed))
+            };
+            user.iter().map(actor).collect()
+        }),
+        ..WorldOptions::default()
+    }
+}
+
+/// Generates objects and steps for the kinds that the plugins watch.
+fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Generated, CommandError> {
+    let mut examples = Vec::new();
+    for file in
+        flags.objects.iter().map(|folder| manifest_files(folder)).collect::<Result<Vec<_>, _>>()?.concat()
+    {
+        let text = read_text(&file)?;
+        let located = |problem: String| CommandError::Usage(format!("{}: {problem}", file.display()));
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&text).map_err(|error| located(error.to_string()))?;
+        for object in documents.into_iter().filter(|object| !object.is_null()) {
+            examples.push(Manifest::new(object, DEFAULT_NAMESPACE, kinds).map_err(located)?);
+        }
+    }
+    let mut problems = Vec::new();
+    let mut watched: Vec<WatchedKind> = Vec::new();
+    for watch in inputs.iter().flat_map(|input| &input.descriptor.watches) {
+        match watched_kind(watch, kinds) {
+            Ok(kind) => watched.push(kind),
+            Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
+        }
+    }
+    let mut generated = generate(&watched, &examples, flags.seed);
+    generated.problems.extend(problems);
+    if generated.user.is_none() {
+        let why = generated.problems.join("; ");
+        return Err(CommandError::Usage(format!(
+            "nothing to simulate: {why}; write a scenario, or give --objects"
+        )));
+    }
+    Ok(generated)
+}
+
+fn watched_kind(watch: &Watch, kinds: &Kinds) -> Result<WatchedKind, String> {
+    let manifest = json!({"apiVersion": watch.api_version, "kind": watch.kind});
+    let role = match watch.trigger {
+        Some(Trigger::Itself) => Role::Reconciled,
+        Some(Trigger::Owner { .. } | Trigger::OwnerAny { .. }) => Role::Owned,
+        _ if watch.notify => Role::Reconciled,
+        _ => Role::Read,
+    };
+    Ok(WatchedKind {
+        kind: kinds.of_manifest(&manifest)?.clone(),
+        role,
+        label_selector: watch.label_selector.clone(),
+        namespaces: watch.namespaces.clone(),
+    })
+}

@@ -1,0 +1,267 @@
+//! The canonical form of an object and of a run's end. UIDs, versions, times and generated names are replaced, so that
+//! the ends of two runs that differ in nothing else are equal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::{INTERFERENCE_ANNOTATION, Names, ObjectId, is_record, metadata};
+use crate::run::Run;
+
+/// The members of `metadata` that the server sets anew for each object.
+const VOLATILE_METADATA: [&str; 7] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+    "deletionGracePeriodSeconds",
+];
+/// Numbers in this range are taken for seconds since 1970, and a thousand times larger ones for milliseconds.
+const EPOCH_SECONDS: std::ops::RangeInclusive<u64> = 1_000_000_000..=4_000_000_000;
+/// The number of differences of one object that are listed.
+const MAX_DIFFERENCES: usize = 20;
+/// How deep values are compared. Kubernetes accepts less.
+const MAX_DEPTH: usize = 200;
+
+/// Returns the canonical form of an object.
+#[must_use]
+pub fn canonical_object(object: &Value, names: &Names) -> Value {
+    let mut value = canonical(object, names, 0);
+    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+        metadata.retain(|name, _| !VOLATILE_METADATA.contains(&name.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove(INTERFERENCE_ANNOTATION);
+        }
+        let is_empty = |member: &Value| member.as_object().is_some_and(Map::is_empty);
+        metadata.retain(|name, member| name != "annotations" || !is_empty(member));
+    }
+    value
+}
+
+fn canonical(value: &Value, names: &Names, depth: usize) -> Value {
+    match value {
+        _ if depth > MAX_DEPTH => Value::Null,
+        Value::String(text) if is_time(text) => Value::from("<time>"),
+        Value::String(text) => Value::from(names.replace(text)),
+        Value::Array(items) => items.iter().map(|item| canonical(item, names, depth + 1)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| {
+                let mut canonical = match name.as_str() {
+                    "observedGeneration" => Value::from("<generation>"),
+                    _ => canonical(member, names, depth + 1),
+                };
+                if matches!(name.as_str(), "finalizers" | "ownerReferences" | "conditions")
+                    && let Value::Array(items) = &mut canonical
+                {
+                    items.sort_by_cached_key(Value::to_string);
+                }
+                (names.replace(name), canonical)
+            })
+            .collect(),
+        value => value.clone(),
+    }
+}
+
+/// Whether the text is a time in the format of RFC 3339.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let has = |index: usize, byte: u8| bytes.get(index) == Some(&byte);
+    (20..=40).contains(&bytes.len())
+        && [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')].iter().all(|(index, byte)| has(*index, *byte))
+        && (has(10, b'T') || has(10, b' '))
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+}
+
+/// All objects at the end of a run, in canonical form.
+#[derive(Clone, Debug, Default)]
+pub struct CanonicalEnd {
+    /// The objects of each canonical address. Generated names share one.
+    objects: BTreeMap<ObjectId, Vec<Value>>,
+    /// The resource versions of the objects, which a plugin may have copied into other objects.
+    versions: BTreeSet<String>,
+}
+
+/// A difference between two ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndDifference {
+    /// The canonical address.
+    pub id: ObjectId,
+    /// The JSON pointer of the difference, "" if the number of objects differs.
+    pub pointer: String,
+    /// The expected value, or number of objects.
+    pub expected: String,
+    /// The value, or number of objects.
+    pub found: String,
+}
+
+/// What differs between two runs with different seeds, and so says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct EndMask {
+    objects: BTreeSet<ObjectId>,
+    pointers: BTreeSet<(ObjectId, String)>,
+}
+
+impl EndMask {
+    /// Returns what differs between two ends.
+    #[must_use]
+    pub fn between(left: &CanonicalEnd, right: &CanonicalEnd) -> Self {
+        let mut mask = Self::default();
+        for difference in left.differences(right, &Self::default()) {
+            if difference.pointer.is_empty() {
+                mask.objects.insert(difference.id);
+            } else {
+                mask.pointers.insert((difference.id, difference.pointer));
+            }
+        }
+        mask
+    }
+}
+
+impl CanonicalEnd {
+    /// Returns the end of a run.
+    #[must_use]
+    pub fn of(run: &Run, names: &Names) -> Self {
+        let mut end = Self::default();
+        for stored in run.objects.iter().filter(|stored| !is_record(&stored.resource)) {
+            end.versions.extend(metadata(&stored.object, "resourceVersion").map(str::to_owned));
+            let id = names.canonical_id(&ObjectId::of(stored));
+            end.objects.entry(id).or_default().push(canonical_object(&stored.object, names));
+        }
+        for objects in end.objects.values_mut() {
+            objects.sort_by_cached_key(Value::to_string);
+        }
+        end
+    }
+
+    /// Returns the number of objects at a canonical address.
+    #[must_use]
+    pub fn count(&self, id: &ObjectId) -> usize {
+        self.objects.get(id).map_or(0, Vec::len)
+    }
+
+    /// Returns what differs in `found`, apart from what the mask names.
+    #[must_use]
+    pub fn differences(&self, found: &Self, mask: &EndMask) -> Vec<EndDifference> {
+        let ids: BTreeSet<_> = self.objects.keys().chain(found.objects.keys()).collect();
+        let mut differences = Vec::new();
+        for id in ids.into_iter().filter(|id| !mask.objects.contains(id)) {
+            if self.count(id) != found.count(id) {
+                differences.push(EndDifference {
+                    id: id.clone(),
+                    pointer: String::new(),
+                    expected: number_of_objects(self.count(id)),
+                    found: number_of_objects(found.count(id)),
+                });
+                continue;
+            }
+            let pairs =
+                self.objects.get(id).into_iter().flatten().zip(found.objects.get(id).into_iter().flatten());
+            for (expected, object) in pairs {
+                let mut comparison =
+                    Comparison { left: &self.versions, right: &found.versions, found: Vec::new() };
+                comparison.compare(expected, object, &mut String::new(), 0);
+                let is_masked = |pointer: &String| {
+                    mask.pointers
+                        .iter()
+                        .any(|(masked, masked_pointer)| masked == id && masked_pointer == pointer)
+                };
+                differences.extend(
+                    comparison.found.into_iter().filter(|(pointer, ..)| !is_masked(pointer)).map(
+                        |(pointer, expected, found)| EndDifference {
+                            id: id.clone(),
+                            pointer,
+                            expected,
+                            found,
+                        },
+                    ),
+                );
+            }
+        }
+        differences
+    }
+}
+
+fn number_of_objects(count: usize) -> String {
+    match count {
+        0 => "no object".to_owned(),
+        1 => "one object".to_owned(),
+        count => format!("{count} objects"),
+    }
+}
+
+/// A comparison of two canonical values.
+struct Comparison<'a> {
+    left: &'a BTreeSet<String>,
+    right: &'a BTreeSet<String>,
+    /// Pointers, and both values.
+    found: Vec<(String, String, String)>,
+}
+
+impl Comparison<'_> {
+    fn compare(&mut self, left: &Value, right: &Value, pointer: &mut String, depth: usize) {
+        if self.found.len() >= MAX_DIFFERENCES || depth > MAX_DEPTH || self.is_equal_leaf(left, right) {
+            return;
+        }
+        let length = pointer.len();
+        match (left, right) {
+            (Value::Object(left), Value::Object(right)) => {
+                let names: BTreeSet<_> = left.keys().chain(right.keys()).collect();
+                for name in names {
+                    pointer.push('/');
+                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                    let member = |members: &Map<String, Value>| members.get(name).cloned();
+                    match (member(left), member(right)) {
+                        (Some(left), Some(right)) => self.compare(&left, &right, pointer, depth + 1),
+                        (left, right) => self.add(pointer, left.as_ref(), right.as_ref()),
+                    }
+                    pointer.truncate(length);
+                }
+            }
+            (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+                for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                    pointer.push_str(&format!("/{index}"));
+                    self.compare(left, right, pointer, depth + 1);
+                    pointer.truncate(length);
+                }
+            }
+            _ => self.add(pointer, Some(left), Some(right)),
+        }
+    }
+
+    fn add(&mut self, pointer: &str, left: Option<&Value>, right: Option<&Value>) {
+        let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), short_text);
+        let pointer = if pointer.is_empty() { "/" } else { pointer };
+        self.found.push((pointer.to_owned(), text(left), text(right)));
+    }
+
+    /// Whether two values are equal, or stand for a version or a time in both runs.
+    fn is_equal_leaf(&self, left: &Value, right: &Value) -> bool {
+        match (left, right) {
+            (Value::String(a), Value::String(b)) => {
+                a == b || (self.left.contains(a.as_str()) && self.right.contains(b.as_str()))
+            }
+            (Value::Number(a), Value::Number(b)) => {
+                let is_time = |number: &serde_json::Number| {
+                    number.as_u64().is_some_and(|number| {
+                        EPOCH_SECONDS.contains(&number) || EPOCH_SECONDS.contains(&(number / 1000))
+                    })
+                };
+                a == b || (is_time(a) && is_time(b))
+            }
+            (left, right) => left == right,
+        }
+    }
+}
+
+/// Returns the value as JSON, shortened to some 80 characters.
+pub(crate) fn short_text(value: &Value) -> String {
+    const MAX: usize = 80;
+    let text = value.to_string();
+    if text.chars().count() <= MAX {
+        return text;
+    }
+    text.chars().take(MAX).chain(['…']).collect()
+}

@@ -1,0 +1,172 @@
+//! Names that do not depend on the seed or on the order of events: UIDs and generated names are replaced by what they
+//! stand for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{ObjectId, metadata};
+use crate::run::{EventKind, Run};
+
+/// The longest part after a prefix that is taken for random.
+const MAX_RANDOM_LENGTH: usize = 16;
+
+/// The prefixes of names that the plugin draws at random: pairs of resource and prefix. Found by comparing two runs
+/// that differ in the seed only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RandomPrefixes(BTreeSet<(String, String)>);
+
+impl RandomPrefixes {
+    /// Returns the prefixes of the names that plugins created in only one of two runs with different seeds, if the other
+    /// run has a name with the same prefix in its place.
+    #[must_use]
+    pub fn between(left: &Run, right: &Run) -> Self {
+        let (left, right) = (created_names(left), created_names(right));
+        let prefixes = |names: &BTreeSet<ObjectId>, others: &BTreeSet<ObjectId>| -> BTreeSet<_> {
+            names.difference(others).filter_map(|id| Some((id.resource.clone(), prefix(&id.name)?))).collect()
+        };
+        let left_only: BTreeSet<_> = prefixes(&left, &right);
+        Self(prefixes(&right, &left).intersection(&left_only).cloned().collect())
+    }
+}
+
+/// Returns the names that were created without `generateName`.
+fn created_names(run: &Run) -> BTreeSet<ObjectId> {
+    let mut names = BTreeSet::new();
+    for event in &run.events {
+        if let EventKind::Request(request) = &event.kind
+            && request.is_by_plugin()
+            && request.verb == "create"
+            && let Some(after) = &request.after
+            && metadata(after, "generateName").is_none()
+        {
+            names.insert(request.object_id());
+        }
+    }
+    names
+}
+
+/// Returns the name up to and including its last hyphen, if what follows may be random.
+fn prefix(name: &str) -> Option<String> {
+    let (prefix, random) = name.rsplit_once('-')?;
+    (!prefix.is_empty() && (4..=MAX_RANDOM_LENGTH).contains(&random.len())).then(|| format!("{prefix}-"))
+}
+
+/// The canonical names of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// UIDs, and what they identify.
+    uids: BTreeMap<String, String>,
+    /// Generated names, and their families.
+    families: BTreeMap<String, String>,
+    random: RandomPrefixes,
+}
+
+impl Names {
+    /// Collects the names of a run.
+    #[must_use]
+    pub fn of(run: &Run, random: &RandomPrefixes) -> Self {
+        let mut names = Self { random: random.clone(), ..Self::default() };
+        for event in &run.events {
+            match &event.kind {
+                EventKind::Request(request) => {
+                    for object in [&request.before, &request.after].into_iter().flatten() {
+                        names.add(&request.object_id(), object);
+                    }
+                }
+                EventKind::Delivered { resource, key, uid, .. } if !uid.is_empty() => {
+                    names.uids.entry(uid.clone()).or_insert_with(|| format!("{resource} {key}"));
+                }
+                _ => {}
+            }
+        }
+        for stored in &run.objects {
+            names.add(&ObjectId::of(stored), &stored.object);
+        }
+        // The families are complete only now.
+        let canonical: Vec<_> =
+            names.uids.iter().map(|(uid, text)| (uid.clone(), names.replace_names(text))).collect();
+        names.uids.extend(canonical);
+        names
+    }
+
+    fn add(&mut self, id: &ObjectId, object: &Value) {
+        if id.name.is_empty() {
+            return;
+        }
+        let generated = metadata(object, "generateName")
+            .filter(|prefix| {
+                !prefix.is_empty() && id.name.len() > prefix.len() && id.name.starts_with(*prefix)
+            })
+            .map(str::to_owned);
+        let random = || {
+            let prefix = prefix(&id.name)?;
+            self.random.0.contains(&(id.resource.clone(), prefix.clone())).then_some(prefix)
+        };
+        if let Some(prefix) = generated.or_else(random) {
+            self.families.insert(id.name.clone(), format!("{prefix}*"));
+        }
+        if let Some(uid) = metadata(object, "uid") {
+            self.uids.insert(uid.to_owned(), id.to_string());
+        }
+    }
+
+    /// Returns the object's name, or its prefix and `*` if the name was generated.
+    #[must_use]
+    pub fn family<'a>(&'a self, name: &'a str) -> &'a str {
+        self.families.get(name).map_or(name, String::as_str)
+    }
+
+    /// Whether the name was generated.
+    #[must_use]
+    pub fn is_generated(&self, name: &str) -> bool {
+        self.families.contains_key(name)
+    }
+
+    /// Returns the canonical address: equal for the objects of a family.
+    #[must_use]
+    pub fn canonical_id(&self, id: &ObjectId) -> ObjectId {
+        ObjectId {
+            resource: id.resource.clone(),
+            namespace: self.family(&id.namespace).to_owned(),
+            name: self.family(&id.name).to_owned(),
+        }
+    }
+
+    /// Whether an object had this UID at any time of the run.
+    #[must_use]
+    pub fn knows_uid(&self, uid: &str) -> bool {
+        self.uids.contains_key(uid)
+    }
+
+    /// Replaces the UIDs and generated names in a text.
+    #[must_use]
+    pub fn replace(&self, text: &str) -> String {
+        if let Some(what) = self.uids.get(text) {
+            return format!("<uid of {what}>");
+        }
+        if text.len() < 36 {
+            return self.replace_names(text);
+        }
+        let mut replaced = text.to_owned();
+        for (uid, what) in &self.uids {
+            if replaced.contains(uid.as_str()) {
+                replaced = replaced.replace(uid, &format!("<uid of {what}>"));
+            }
+        }
+        self.replace_names(&replaced)
+    }
+
+    fn replace_names(&self, text: &str) -> String {
+        if let Some(family) = self.families.get(text) {
+            return family.clone();
+        }
+        let mut replaced = text.to_owned();
+        for (name, family) in &self.families {
+            if replaced.contains(name.as_str()) {
+                replaced = replaced.replace(name, family);
+            }
+        }
+        replaced
+    }
+}

@@ -1,0 +1,164 @@
+//! A run with its reconciles and faults found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{CanonicalEnd, Names, ObjectId, RandomPrefixes};
+use crate::plan::{Deviation, Fault};
+use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent, Run};
+
+/// A reconcile of a run.
+#[derive(Clone, Debug)]
+pub struct Reconcile<'a> {
+    /// The plugin's name.
+    pub plugin: &'a str,
+    /// The target watch.
+    pub watch: &'a str,
+    /// The key.
+    pub key: &'a str,
+    /// The reasons.
+    pub reasons: &'a [String],
+    /// The index of the event with which it started.
+    pub start: usize,
+    /// The index of the event with which it ended, and the result. `None` if it did not end.
+    pub end: Option<(usize, &'a ReconcileResult)>,
+    /// The indexes of its requests.
+    pub requests: Vec<usize>,
+}
+
+/// A run, with what several oracles need found once.
+pub struct RunView<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The canonical names of the run.
+    pub names: Names,
+    /// The reconciles by their number.
+    pub reconciles: BTreeMap<u64, Reconcile<'a>>,
+    /// The index of [`EventKind::FaultsOver`], or the number of events.
+    pub faults_over: usize,
+    /// The deviations that took effect, with the index of the event.
+    pub deviations: Vec<(usize, &'a Deviation)>,
+}
+
+impl<'a> RunView<'a> {
+    /// Prepares a run. `random` are the prefixes of names that the plugin draws at random.
+    #[must_use]
+    pub fn new(run: &'a Run, random: &RandomPrefixes) -> Self {
+        let mut reconciles = BTreeMap::new();
+        let mut faults_over = run.events.len();
+        let mut deviations = Vec::new();
+        for (index, event) in run.events.iter().enumerate() {
+            match &event.kind {
+                EventKind::ReconcileStarted { reconcile, plugin, watch, key, reasons, .. } => {
+                    let started = Reconcile {
+                        plugin,
+                        watch,
+                        key,
+                        reasons,
+                        start: index,
+                        end: None,
+                        requests: Vec::new(),
+                    };
+                    reconciles.insert(*reconcile, started);
+                }
+                EventKind::ReconcileEnded { reconcile, result } => {
+                    if let Some(reconcile) = reconciles.get_mut(reconcile) {
+                        reconcile.end = Some((index, result));
+                    }
+                }
+                EventKind::Request(request) => {
+                    if let Some(reconcile) =
+                        request.reconcile.and_then(|reconcile| reconciles.get_mut(&reconcile))
+                    {
+                        reconcile.requests.push(index);
+                    }
+                }
+                EventKind::FaultsOver => faults_over = faults_over.min(index),
+                EventKind::Deviated { deviation, .. } => deviations.push((index, deviation)),
+                _ => {}
+            }
+        }
+        Self { run, names: Names::of(run, random), reconciles, faults_over, deviations }
+    }
+
+    /// Returns the requests with their indexes.
+    pub fn requests(&self) -> impl Iterator<Item = (usize, &'a Event, &'a RequestEvent)> {
+        self.run.events.iter().enumerate().filter_map(|(index, event)| match &event.kind {
+            EventKind::Request(request) => Some((index, event, &**request)),
+            _ => None,
+        })
+    }
+
+    /// Returns the writes of plugins that changed something, with their indexes.
+    pub fn effective_writes(&self) -> impl Iterator<Item = (usize, &'a RequestEvent)> {
+        self.requests()
+            .filter(|(_, _, request)| request.is_by_plugin() && request.is_effective())
+            .map(|(index, _, request)| (index, request))
+    }
+
+    /// Returns the request at an index.
+    #[must_use]
+    pub fn request(&self, index: usize) -> Option<&'a RequestEvent> {
+        match &self.run.events.get(index)?.kind {
+            EventKind::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Returns the canonical end.
+    #[must_use]
+    pub fn canonical_end(&self) -> CanonicalEnd {
+        CanonicalEnd::of(self.run, &self.names)
+    }
+
+    /// Whether all deviations that took effect are of the given form.
+    pub fn has_only(&self, accept: impl Fn(&Fault) -> bool) -> bool {
+        self.deviations.iter().all(|(_, deviation)| accept(&deviation.fault))
+    }
+
+    /// Whether a deviation of the given form took effect between two events.
+    pub fn has_between(&self, start: usize, end: usize, accept: impl Fn(&Fault) -> bool) -> bool {
+        self.deviations
+            .iter()
+            .any(|(index, deviation)| (start..=end).contains(index) && accept(&deviation.fault))
+    }
+
+    /// Returns the actors with steps: those that write only at rests. An actor that reacts to what others write has none.
+    #[must_use]
+    pub fn scripted_actors(&self) -> BTreeSet<String> {
+        let (mut scripted, mut reacting) = (BTreeSet::new(), BTreeSet::new());
+        let mut at_rest = true;
+        for event in &self.run.events {
+            match &event.kind {
+                EventKind::Rest { .. } => at_rest = true,
+                EventKind::Request(request) => match &request.author {
+                    Author::Actor(name) if at_rest => {
+                        scripted.insert(name.clone());
+                    }
+                    Author::Actor(name) => {
+                        reacting.insert(name.clone());
+                    }
+                    _ => at_rest = false,
+                },
+                EventKind::ReconcileStarted { .. } => at_rest = false,
+                _ => {}
+            }
+        }
+        scripted.difference(&reacting).cloned().collect()
+    }
+
+    /// Returns the writes of these actors that changed something, in order and in canonical form. Two runs in which
+    /// they are equal gave the plugin the same task.
+    #[must_use]
+    pub fn task(&self, actors: &BTreeSet<String>) -> Vec<(String, String, ObjectId)> {
+        self.requests()
+            .filter_map(|(_, _, request)| match &request.author {
+                Author::Actor(name) if request.changed && actors.contains(name) => Some((
+                    name.clone(),
+                    format!("{}/{}", request.verb, request.subresource),
+                    self.names.canonical_id(&request.object_id()),
+                )),
+                _ => None,
+            })
+            .collect()
+    }
+}

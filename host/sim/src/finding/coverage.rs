@@ -1,0 +1,222 @@
+//! Which situations a search has created. "Nothing found" means nothing without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::analysis::RunView;
+use crate::oracle::Judgement;
+use crate::plan::{Fault, Moment};
+use crate::run::{EventKind, RequestEvent, Run};
+
+/// The situations of one or many runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Coverage {
+    /// The plugin's writes: `create deployments.apps`.
+    pub writes: BTreeMap<String, WriteCoverage>,
+    /// For each watched resource, the writes that the plugin sent while its view was late or old.
+    pub late_watches: BTreeMap<String, BTreeSet<String>>,
+    /// The oracles.
+    pub oracles: BTreeMap<String, OracleCoverage>,
+    /// How many runs restarted or reloaded at rest.
+    pub fresh_starts: u64,
+    /// How many deviations took effect, and how many were skipped because their moment never came.
+    pub deviations: u64,
+    /// See `deviations`.
+    pub skipped: u64,
+}
+
+/// What happened at one kind of write, as the numbers of different occurrences.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteCoverage {
+    /// The largest number of such writes in one run.
+    pub occurrences: u64,
+    /// Before which of them the host ended.
+    pub crashed_before: BTreeSet<u32>,
+    /// After which of them the host ended.
+    pub crashed_after: BTreeSet<u32>,
+    /// Which answers were lost.
+    pub answer_lost: BTreeSet<u32>,
+    /// Which were refused.
+    pub refused: BTreeSet<u32>,
+    /// Before which another client wrote the object.
+    pub interfered: BTreeSet<u32>,
+}
+
+/// How often an oracle judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OracleCoverage {
+    /// In how many runs it had something to judge.
+    pub judged: u64,
+    /// Why it is switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<String>,
+}
+
+impl Coverage {
+    /// Returns the situations of one run.
+    #[must_use]
+    pub fn of(run: &RunView<'_>, judgements: &[(String, Judgement)]) -> Self {
+        let mut coverage = Self { skipped: run.run.skipped.len() as u64, ..Self::default() };
+        for (_, _, request) in
+            run.requests().filter(|(_, _, request)| request.is_by_plugin() && request.is_write())
+        {
+            coverage.writes.entry(write_name(request)).or_default().occurrences += 1;
+        }
+        for (index, deviation) in &run.deviations {
+            coverage.deviations += 1;
+            if let Moment::Request { verb, resource, occurrence } = &deviation.at {
+                coverage.add_request_fault(&format!("{verb} {resource}"), *occurrence, &deviation.fault);
+            }
+            if matches!(deviation.at, Moment::Rest { .. })
+                && matches!(&deviation.fault, Fault::Reload | Fault::Restart { .. })
+            {
+                coverage.fresh_starts += 1;
+            }
+            coverage.add_late_writes(run.run, *index, &deviation.at, &deviation.fault);
+        }
+        for (name, judgement) in judgements {
+            coverage.oracles.entry(name.clone()).or_default().judged += u64::from(judgement.had_subject);
+        }
+        coverage
+    }
+
+    fn add_request_fault(&mut self, write: &str, occurrence: u32, fault: &Fault) {
+        let Some(coverage) = self.writes.get_mut(write) else { return };
+        let set = match fault {
+            Fault::CrashBefore => &mut coverage.crashed_before,
+            Fault::CrashAfter => &mut coverage.crashed_after,
+            Fault::LoseAnswer => &mut coverage.answer_lost,
+            Fault::Refuse(_) => &mut coverage.refused,
+            Fault::Interfere => &mut coverage.interfered,
+            _ => return,
+        };
+        set.insert(occurrence);
+    }
+
+    /// Adds the writes that the plugin sent while a watch was late because of the fault.
+    fn add_late_writes(&mut self, run: &Run, start: usize, at: &Moment, fault: &Fault) {
+        let (resources, delay) = match (at, fault) {
+            (Moment::Event { resource, .. }, Fault::HoldWatch(delay) | Fault::DropWatch(delay)) => {
+                (vec![resource.clone()], *delay)
+            }
+            (_, Fault::Restart { past }) => (past.iter().map(|(resource, _)| resource.clone()).collect(), 0),
+            _ => return,
+        };
+        let until = run.events[start].time.saturating_add(delay);
+        for event in run.events[start..].iter().take_while(|event| event.time <= until) {
+            if let EventKind::Request(request) = &event.kind
+                && request.is_by_plugin()
+                && request.is_write()
+            {
+                for resource in &resources {
+                    self.late_watches.entry(resource.clone()).or_default().insert(write_name(request));
+                }
+            }
+        }
+    }
+
+    /// Adds the situations of other runs.
+    pub fn merge(&mut self, other: Self) {
+        for (write, coverage) in other.writes {
+            let own = self.writes.entry(write).or_default();
+            own.occurrences = own.occurrences.max(coverage.occurrences);
+            own.crashed_before.extend(coverage.crashed_before);
+            own.crashed_after.extend(coverage.crashed_after);
+            own.answer_lost.extend(coverage.answer_lost);
+            own.refused.extend(coverage.refused);
+            own.interfered.extend(coverage.interfered);
+        }
+        for (resource, writes) in other.late_watches {
+            self.late_watches.entry(resource).or_default().extend(writes);
+        }
+        for (oracle, coverage) in other.oracles {
+            let own = self.oracles.entry(oracle).or_default();
+            own.judged += coverage.judged;
+            own.disabled = own.disabled.take().or(coverage.disabled);
+        }
+        self.fresh_starts += other.fresh_starts;
+        self.deviations += other.deviations;
+        self.skipped += other.skipped;
+    }
+
+    /// Returns the coverage as lines of text.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec!["situations:".to_owned()];
+        for (write, coverage) in &self.writes {
+            lines.push(format!(
+                "  {write}: {} in a run; crashed before {}, after {}; answer lost {}; refused {}; interfered {}",
+                coverage.occurrences,
+                coverage.crashed_before.len(),
+                coverage.crashed_after.len(),
+                coverage.answer_lost.len(),
+                coverage.refused.len(),
+                coverage.interfered.len()
+            ));
+        }
+        for (resource, writes) in &self.late_watches {
+            let writes: Vec<_> = writes.iter().map(String::as_str).collect();
+            lines.push(format!("  view of {resource} late or old over: {}", writes.join(", ")));
+        }
+        lines.push(format!("  restarted or reloaded at rest: {} times", self.fresh_starts));
+        let judged = self.oracles.iter().filter(|(_, coverage)| coverage.judged > 0);
+        let judged: Vec<_> = judged.map(|(name, coverage)| format!("{name} {}", coverage.judged)).collect();
+        lines.push(format!("  oracles that judged, in runs: {}", list(&judged)));
+        let silent =
+            self.oracles.iter().filter(|(_, coverage)| coverage.judged == 0 && coverage.disabled.is_none());
+        let silent: Vec<_> = silent.map(|(name, _)| name.clone()).collect();
+        lines.push(format!("  oracles that had nothing to judge: {}", list(&silent)));
+        for (name, coverage) in &self.oracles {
+            if let Some(reason) = &coverage.disabled {
+                lines.push(format!("  oracle {name} is off: {reason}"));
+            }
+        }
+        lines
+    }
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+fn write_name(request: &RequestEvent) -> String {
+    format!("{} {}", request.verb, request.resource_path())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::analysis::RandomPrefixes;
+    use crate::testing::RunBuilder;
+
+    #[test]
+    fn crashes_and_late_views_are_counted_by_write() {
+        let mut run = RunBuilder::new();
+        run.start("a/x");
+        let event = Moment::Event { resource: "foos.example.com".to_owned(), occurrence: 1 };
+        run.deviate(event, Fault::HoldWatch(1000));
+        run.write("create", "configmaps", "a/x", Some(json!({})));
+        let first =
+            Moment::Request { verb: "create".to_owned(), resource: "configmaps".to_owned(), occurrence: 1 };
+        run.deviate(first, Fault::CrashAfter);
+        run.at(2000);
+        run.write("delete", "configmaps", "a/x", None);
+        let run = run.finish();
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        let judgements = [("trap".to_owned(), Judgement::of(Vec::new()))];
+        let mut coverage = Coverage::of(&view, &judgements);
+        coverage.merge(coverage.clone());
+        assert_eq!(coverage.writes["create configmaps"].crashed_after.len(), 1);
+        assert_eq!(coverage.late_watches["foos.example.com"].len(), 1);
+        assert_eq!(coverage.oracles["trap"].judged, 2);
+        let text = coverage.lines().join("\n");
+        assert!(text.contains("create configmaps: 1 in a run; crashed before 0, after 1"), "{text}");
+        assert!(text.contains("view of foos.example.com late or old over: create configmaps"), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Finds the first event in which two runs differ.
+
+use crate::run::{Author, Event, EventKind, Run};
+
+/// The first difference between two runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The index of the event, from 0.
+    pub index: usize,
+    /// The event of the first run, or that it has ended.
+    pub expected: String,
+    /// The event of the second run, or that it has ended.
+    pub found: String,
+}
+
+/// Returns the first event in which the runs differ, by their rolling hashes.
+#[must_use]
+pub fn between(expected: &Run, found: &Run) -> Option<Divergence> {
+    let index = first_difference(&expected.hashes, &found.hashes)?;
+    Some(Divergence { index, expected: text_at(expected, index), found: text_at(found, index) })
+}
+
+/// Returns the index of the first hash that differs or that one side lacks.
+pub(super) fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
+    let common = left.len().min(right.len());
+    let position = left.iter().zip(right).position(|(left, right)| left != right);
+    position.or_else(|| (left.len() != right.len()).then_some(common))
+}
+
+pub(super) fn text_at(run: &Run, index: usize) -> String {
+    run.events.get(index).map_or_else(|| "the run has ended".to_owned(), event_text)
+}
+
+/// Describes an event on one line.
+#[must_use]
+pub fn event_text(event: &Event) -> String {
+    let text = match &event.kind {
+        EventKind::HostStarted { past } if past.is_empty() => "the host starts".to_owned(),
+        EventKind::HostStarted { past } => format!("the host starts with old lists {past:?}"),
+        EventKind::HostEnded => "the host ends".to_owned(),
+        EventKind::Reloaded => "the plugin is reloaded".to_owned(),
+        EventKind::ReconcileStarted { plugin, watch, key, reasons, attempt, .. } => {
+            format!(
+                "{plugin} starts to reconcile {key} of {watch} ({}; attempt {attempt})",
+                reasons.join(", ")
+            )
+        }
+        EventKind::ReconcileEnded { result, .. } => format!("the reconcile ends: {result:?}"),
+        EventKind::Request(request) => {
+            let author = match &request.author {
+                Author::Plugin(name) | Author::Actor(name) => name,
+                Author::Controller => "a built-in controller",
+                Author::Host => "the host",
+            };
+            let status = request.status.map_or_else(|| "not sent".to_owned(), |status| status.to_string());
+            format!(
+                "{author}: {} {} {} → {status}",
+                request.verb,
+                request.resource_path(),
+                request.object_id().key()
+            )
+        }
+        EventKind::Delivered { resource, change, key, version, .. } => {
+            format!("{change} {resource} {key}, version {version}, is delivered")
+        }
+        EventKind::Http { method, url, status, .. } => format!("{method} {url} → {status:?}"),
+        EventKind::HttpState { .. } => "the state of the HTTP services changes".to_owned(),
+        EventKind::Deviated { deviation, .. } => super::story::describe(deviation),
+        EventKind::Rest { occurrence } => format!("rest no. {occurrence}"),
+        EventKind::FaultsOver => "steps and faults are over".to_owned(),
+    };
+    format!("{} ms: {text}", event.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::RunBuilder;
+
+    fn run(key: &str, more: bool) -> Run {
+        let mut run = RunBuilder::new();
+        run.rest();
+        run.start(key);
+        if more {
+            run.rest();
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn the_first_difference_is_shown_with_both_sides() {
+        assert_eq!(between(&run("a", false), &run("a", false)), None);
+        let divergence = between(&run("a", false), &run("b", true)).expect("different");
+        assert_eq!(divergence.index, 2);
+        assert!(divergence.expected.contains("reconcile a of foos"), "{}", divergence.expected);
+        assert!(divergence.found.contains("reconcile b of foos"));
+    }
+
+    #[test]
+    fn a_run_that_ends_earlier_differs() {
+        let divergence = between(&run("a", false), &run("a", true)).expect("different");
+        assert_eq!((divergence.index, divergence.expected.as_str()), (3, "the run has ended"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Renders a report as JUnit's XML: a test case for each oracle.
+
+use std::collections::BTreeSet;
+
+use super::Report;
+
+/// Returns the report as a document with one test suite. `suite` names what was tested, `seconds` is how long that took.
+#[must_use]
+pub fn junit(suite: &str, report: &Report, seconds: f64) -> String {
+    let failed: BTreeSet<_> =
+        report.findings.iter().map(|finding| finding.violation.oracle.as_str()).collect();
+    let oracles: BTreeSet<_> =
+        report.coverage.oracles.keys().map(String::as_str).chain(failed.iter().copied()).collect();
+    let suite = escaped(suite);
+    let counts = format!("tests=\"{}\" failures=\"{}\" time=\"{seconds:.3}\"", oracles.len(), failed.len());
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{suite}\" {counts}>\n"
+    );
+    for oracle in oracles {
+        let findings: Vec<_> =
+            report.findings.iter().filter(|finding| finding.violation.oracle == oracle).collect();
+        let coverage = report.coverage.oracles.get(oracle).cloned().unwrap_or_default();
+        text.push_str(&format!("    <testcase classname=\"{suite}\" name=\"{}\"", escaped(oracle)));
+        if findings.is_empty() && (coverage.judged == 0 || coverage.disabled.is_some()) {
+            let reason = coverage.disabled.unwrap_or_else(|| "it had nothing to judge".to_owned());
+            text.push_str(&format!(
+                ">\n      <skipped message=\"{}\"/>\n    </testcase>\n",
+                escaped(&reason)
+            ));
+        } else if findings.is_empty() {
+            text.push_str("/>\n");
+        } else {
+            text.push_str(">\n");
+            for finding in findings {
+                let message = escaped(&finding.violation.explanation);
+                let story = escaped(&finding.lines(None).join("\n"));
+                text.push_str(&format!("      <failure message=\"{message}\">{story}</failure>\n"));
+            }
+            text.push_str("    </testcase>\n");
+        }
+    }
+    text.push_str("  </testsuite>\n</testsuites>");
+    text
+}
+
+/// Escapes text for XML. Characters that XML cannot contain are replaced.
+fn escaped(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => result.push_str("&amp;"),
+            '<' => result.push_str("&lt;"),
+            '>' => result.push_str("&gt;"),
+            '"' => result.push_str("&quot;"),
+            '\n' | '\t' => result.push(char),
+            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
+                result.push(char::REPLACEMENT_CHARACTER);
+            }
+            char => result.push(char),
+        }
+    }
+    result
+}

@@ -1,0 +1,145 @@
+//! Findings: what is reported, as a story, as JSON and JUnit, and as a trace that can be replayed.
+
+pub mod coverage;
+pub mod divergence;
+pub mod junit;
+pub mod story;
+pub mod trace;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::oracle::Violation;
+use crate::plan::Plan;
+use crate::rules::RuleId;
+use crate::search::Strategy;
+
+pub use coverage::Coverage;
+pub use story::Step;
+
+/// An error of the plugin, with the smallest plan found that shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Which finding of the search, from 1.
+    pub number: usize,
+    /// The strategy that found it.
+    pub strategy: Strategy,
+    /// How many runs had been made.
+    pub runs: u64,
+    /// The shrunk plan.
+    pub plan: Plan,
+    /// What is wrong in the shrunk plan's run.
+    pub violation: Violation,
+    /// The steps of the story before shrinking.
+    pub steps_before: usize,
+    /// The story.
+    pub steps: Vec<Step>,
+    /// The rules that allow the faults.
+    pub rules: BTreeSet<RuleId>,
+    /// The hash of the shrunk plan's run.
+    #[serde(serialize_with = "as_hexadecimal")]
+    pub hash: u64,
+}
+
+fn as_hexadecimal<S: serde::Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{hash:016x}"))
+}
+
+/// What a search has found, and where it has looked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The master seed.
+    #[serde(serialize_with = "as_hexadecimal")]
+    pub seed: u64,
+    /// The findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    /// How many runs were made, without those for shrinking.
+    pub runs: u64,
+    /// How many of them differed from all earlier ones.
+    pub distinct_runs: u64,
+    /// How many runs were made for shrinking.
+    pub shrinking_runs: u64,
+    /// How many runs each strategy made.
+    pub strategies: Vec<(Strategy, u64)>,
+    /// Why the search ended.
+    pub stopped: Stop,
+    /// The situations.
+    pub coverage: Coverage,
+    /// The hash over the hashes of all runs in order: two searches with the same seed have the same.
+    #[serde(serialize_with = "as_hexadecimal")]
+    pub hash: u64,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stop {
+    /// The strategies have no further plan.
+    Exhausted,
+    /// The budget is used up.
+    Budget,
+    /// The largest number of findings was reached.
+    Findings,
+    /// It was interrupted.
+    Interrupted,
+}
+
+impl Finding {
+    /// Returns the story as lines of text. `replay` is the command that replays the trace, if it was saved.
+    #[must_use]
+    pub fn lines(&self, replay: Option<&str>) -> Vec<String> {
+        let faults = self.plan.deviations.len();
+        let mut lines = vec![format!(
+            "FOUND {}{}   seed {:#x}, strategy {}, shrunk {} → {} steps, {faults} fault{}",
+            self.violation.oracle,
+            story::subject(&self.violation),
+            self.plan.seed,
+            self.strategy.name(),
+            self.steps_before,
+            self.steps.len(),
+            if faults == 1 { "" } else { "s" }
+        )];
+        lines.extend(story::align(&self.steps));
+        let rules: Vec<_> = self.rules.iter().map(|id| format!("{id} ({})", id.rule().short)).collect();
+        let possible = match rules.as_slice() {
+            [] => "Needs no fault.".to_owned(),
+            [rule] => format!("Possible on Kubernetes: rule {rule}."),
+            [rules @ .., last] => format!("Possible on Kubernetes: rules {} and {last}.", rules.join(", ")),
+        };
+        lines.push(match replay {
+            Some(command) => format!("{possible} Replay: {command}"),
+            None => possible,
+        });
+        lines
+    }
+}
+
+impl Report {
+    /// Returns the last lines of the text output: the numbers and the situations.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let strategies: Vec<_> =
+            self.strategies.iter().map(|(strategy, runs)| format!("{} {runs}", strategy.name())).collect();
+        let stopped = match self.stopped {
+            Stop::Exhausted => "no plan left",
+            Stop::Budget => "budget used up",
+            Stop::Findings => "too many findings",
+            Stop::Interrupted => "interrupted",
+        };
+        let mut lines = vec![format!(
+            "{} finding{} in {} runs ({} different; {}), {stopped}; seed {:#x}, hash {:016x}",
+            self.findings.len(),
+            if self.findings.len() == 1 { "" } else { "s" },
+            self.runs,
+            self.distinct_runs,
+            strategies.join(", "),
+            self.seed,
+            self.hash
+        )];
+        lines.extend(self.coverage.lines());
+        lines
+    }
+}

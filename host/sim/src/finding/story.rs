@@ -1,0 +1,308 @@
+//! Tells a run as a short story: what actors did, what the plugin wrote, and which faults came between.
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::{RunView, is_record};
+use crate::oracle::Violation;
+use crate::plan::{Deviation, Fault, Moment};
+use crate::run::{Author, EventKind, ReconcileResult, RequestEvent};
+
+/// The longest story. Of a longer one the first and the last steps are told.
+const MAX_STEPS: usize = 40;
+/// The longest text of an error.
+const MAX_ERROR: usize = 160;
+
+/// One line of a story.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Virtual milliseconds since the start.
+    pub time: u64,
+    /// Who did it: an actor, the plugin, `host`, `server` or `oracle`.
+    pub who: String,
+    /// What was done.
+    pub text: String,
+    /// The fault, with its rule, or "".
+    pub fault: String,
+}
+
+/// Tells the run up to what the violation points at.
+#[must_use]
+pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
+    let last = violation.event.unwrap_or(view.run.events.len());
+    let mut teller = Teller { steps: Vec::new(), reconcile: None };
+    for (index, event) in view.run.events.iter().enumerate().take_while(|(index, _)| *index <= last) {
+        teller.tell(view, index, event.time, &event.kind);
+    }
+    let time = view.run.events.get(last).or(view.run.events.last()).map_or(0, |event| event.time);
+    let oracle = Step {
+        time,
+        who: "oracle".to_owned(),
+        text: format!("{}: {}", violation.oracle, violation.explanation),
+        fault: String::new(),
+    };
+    let mut steps = shortened(teller.steps, time);
+    steps.push(oracle);
+    steps
+}
+
+fn shortened(mut steps: Vec<Step>, time: u64) -> Vec<Step> {
+    if steps.len() < MAX_STEPS {
+        return steps;
+    }
+    let tail = steps.split_off(steps.len() - (MAX_STEPS / 2 - 1));
+    let left_out = steps.len() - MAX_STEPS / 2;
+    steps.truncate(MAX_STEPS / 2);
+    let gap_time = tail.first().map_or(time, |step| step.time);
+    steps.push(Step {
+        time: gap_time,
+        who: "…".to_owned(),
+        text: format!("{left_out} steps are left out"),
+        fault: String::new(),
+    });
+    steps.extend(tail);
+    steps
+}
+
+struct Teller {
+    steps: Vec<Step>,
+    /// The reconcile of the last step, to which further requests are added.
+    reconcile: Option<u64>,
+}
+
+impl Teller {
+    fn tell(&mut self, view: &RunView<'_>, index: usize, time: u64, kind: &EventKind) {
+        match kind {
+            EventKind::Request(request) => self.request(view, time, request),
+            EventKind::Deviated { deviation, .. } => {
+                let text = describe(deviation);
+                self.add(time, "fault", text, fault_text(&deviation.fault));
+            }
+            EventKind::HostStarted { past } if index > 0 && !past.is_empty() => {
+                let past: Vec<_> =
+                    past.iter().map(|(resource, age)| format!("{resource} {age} changes ago")).collect();
+                self.add(time, "host", format!("starts; first lists: {}", past.join(", ")), String::new());
+            }
+            EventKind::HostStarted { .. } if index > 0 => {
+                self.add(time, "host", "starts".to_owned(), String::new());
+            }
+            EventKind::Reloaded => self.add(time, "host", "reloads the plugin".to_owned(), String::new()),
+            EventKind::ReconcileEnded { reconcile, result } => {
+                let text = match result {
+                    ReconcileResult::Error(error) => format!("fails: {}", cut(error)),
+                    ReconcileResult::Fault(error) => format!("is stopped: {}", cut(error)),
+                    _ => return,
+                };
+                self.add_to_reconcile(view, time, *reconcile, &text);
+            }
+            EventKind::Http { reconcile, method, url, status } => {
+                let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+                let text = format!("{method} {} → {status}", cut(url));
+                match reconcile {
+                    Some(reconcile) => self.add_to_reconcile(view, time, *reconcile, &text),
+                    None => self.add(time, "plugin", text, String::new()),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, view: &RunView<'_>, time: u64, request: &RequestEvent) {
+        let is_told = match &request.author {
+            Author::Plugin(_) => {
+                !is_record(&request.resource)
+                    && (request.changed
+                        || !request.answered
+                        || request.status.is_none_or(|status| status >= 400))
+                    && !(request.status == Some(404) && !request.is_write())
+            }
+            Author::Actor(_) => request.changed,
+            Author::Controller => request.changed && request.after.is_none(),
+            Author::Host => false,
+        };
+        if !is_told {
+            return;
+        }
+        let text = request_text(request);
+        match (&request.author, request.reconcile) {
+            (_, Some(reconcile)) => self.add_to_reconcile(view, time, reconcile, &text),
+            (Author::Plugin(name) | Author::Actor(name), None) => self.add(time, name, text, String::new()),
+            (Author::Controller | Author::Host, None) => self.add(time, "server", text, String::new()),
+        }
+    }
+
+    fn add(&mut self, time: u64, who: &str, text: String, fault: String) {
+        self.reconcile = None;
+        self.steps.push(Step { time, who: who.to_owned(), text, fault });
+    }
+
+    /// Adds to the reconcile's step, or begins it.
+    fn add_to_reconcile(&mut self, view: &RunView<'_>, time: u64, number: u64, text: &str) {
+        if self.reconcile == Some(number)
+            && let Some(step) = self.steps.last_mut()
+        {
+            step.text.push_str(", ");
+            step.text.push_str(text);
+            return;
+        }
+        let (who, begin) = view.reconciles.get(&number).map_or_else(
+            || ("plugin", "reconcile".to_owned()),
+            |reconcile| {
+                let retry =
+                    if reconcile.reasons.iter().any(|reason| reason == "retry") { " (retry)" } else { "" };
+                (reconcile.plugin, format!("reconcile {}{retry}", reconcile.key))
+            },
+        );
+        self.add(time, who, format!("{begin}: {text}"), String::new());
+        self.reconcile = Some(number);
+    }
+}
+
+fn request_text(request: &RequestEvent) -> String {
+    let object = if request.name.is_empty() {
+        request.resource_path()
+    } else {
+        format!("{} {}", request.resource_path(), request.object_id().key())
+    };
+    let outcome = match (request.status, request.answered) {
+        (_, false) if request.changed => " → carried out, answer lost".to_owned(),
+        (_, false) => " → no answer".to_owned(),
+        (Some(status), true) if status >= 400 => {
+            let reason =
+                if request.reason.is_empty() { String::new() } else { format!(" {}", cut(&request.reason)) };
+            format!(" → {status}{reason}")
+        }
+        _ => String::new(),
+    };
+    format!("{} {object}{outcome}", request.verb)
+}
+
+fn cut(text: &str) -> String {
+    if text.chars().count() <= MAX_ERROR {
+        return text.to_owned();
+    }
+    text.chars().take(MAX_ERROR).chain(['…']).collect()
+}
+
+/// Describes a deviation: what happens, and when.
+#[must_use]
+pub fn describe(deviation: &Deviation) -> String {
+    let what = match &deviation.fault {
+        Fault::Refuse(status) => format!("the request is refused with {status}"),
+        Fault::Interfere => "another client changes the object first".to_owned(),
+        Fault::LoseAnswer => "the request is carried out, its answer is lost".to_owned(),
+        Fault::DelayRequest(delay) => format!("the request is late by {}", duration(*delay)),
+        Fault::CrashBefore => "the host ends before the request".to_owned(),
+        Fault::CrashAfter => "the host ends after the request, before its answer".to_owned(),
+        Fault::HoldWatch(delay) => format!("the watch is late by {}", duration(*delay)),
+        Fault::DropWatch(delay) => {
+            format!("the watch ends, and the host lists again after {}", duration(*delay))
+        }
+        Fault::Restart { past } if past.is_empty() => "the host restarts".to_owned(),
+        Fault::Restart { past } => {
+            let past: Vec<_> =
+                past.iter().map(|(resource, age)| format!("{resource} by {age} changes")).collect();
+            format!("the host restarts, and its first lists are old: {}", past.join(", "))
+        }
+        Fault::Reload => "the plugin is reloaded".to_owned(),
+        Fault::TakeStep { actor } => format!("{actor} takes the next step now"),
+        Fault::HoldControllers(delay) => format!("the built-in controllers wait for {}", duration(*delay)),
+    };
+    let when = match &deviation.at {
+        Moment::Request { verb, resource, occurrence } => format!("{verb} {resource} no. {occurrence}"),
+        Moment::Event { resource, occurrence } => format!("event no. {occurrence} of {resource}"),
+        Moment::Rest { occurrence } => format!("rest no. {occurrence}"),
+        Moment::Step { actor, step } => format!("step {step} of {actor}"),
+        Moment::Time(time) => duration(*time),
+    };
+    format!("at {when}: {what}")
+}
+
+/// Returns the note at the end of a fault's line.
+fn fault_text(fault: &Fault) -> String {
+    let rule = fault.rule();
+    format!("[{rule}: {}]", rule.rule().short)
+}
+
+fn duration(milliseconds: u64) -> String {
+    if milliseconds < 1000 {
+        return format!("{milliseconds} ms");
+    }
+    let text = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Returns ` on RESOURCE OBJECT` for the first line of a finding.
+#[must_use]
+pub fn subject(violation: &Violation) -> String {
+    match (violation.resource.as_str(), violation.object.as_str()) {
+        ("", "") => String::new(),
+        ("", object) => format!(" on {object}"),
+        (resource, object) => format!(" on {resource} {object}"),
+    }
+}
+
+/// Returns the steps with their columns below each other.
+#[must_use]
+pub fn align(steps: &[Step]) -> Vec<String> {
+    let width = steps.iter().map(|step| step.who.chars().count()).max().unwrap_or_default().min(20);
+    let line = |step: &Step| {
+        let time = format!("{}.{:03}", step.time / 1000, step.time % 1000);
+        format!("{time:>9}  {:<width$}  {}   {}", step.who, step.text, step.fault).trim_end().to_owned()
+    };
+    steps.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::analysis::RandomPrefixes;
+    use crate::testing::RunBuilder;
+
+    #[test]
+    fn a_story_has_a_line_for_each_reconcile_that_wrote() {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "certs.example.com", "web", Some(json!({})));
+        run.at(3);
+        run.start("web");
+        let first =
+            Moment::Request { verb: "create".to_owned(), resource: "requests".to_owned(), occurrence: 1 };
+        run.deviate(first, Fault::LoseAnswer);
+        run.ask("get", "certs.example.com", "web", 404);
+        run.write("create", "requests", "web-x7", Some(json!({}))).answered = false;
+        run.end(ReconcileResult::Error("no answer".to_owned()));
+        run.at(1003);
+        run.start_for("web", "retry");
+        run.write("create", "requests", "web-b2", Some(json!({})));
+        run.write("update", "certs.example.com", "web", Some(json!({"status": 1})));
+        let run = run.finish();
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        let violation = Violation {
+            oracle: "one request".to_owned(),
+            resource: "requests".to_owned(),
+            object: "web-*".to_owned(),
+            event: Some(run.events.len() - 2),
+            explanation: "there are two".to_owned(),
+        };
+        let lines = align(&tell(&view, &violation));
+        assert_eq!(
+            lines,
+            [
+                "    0.000  user    create certs.example.com web",
+                "    0.003  fault   at create requests no. 1: the request is carried out, its answer is lost   [W3: carried out, answer lost]",
+                "    0.003  plugin  reconcile web: create requests web-x7 → carried out, answer lost, fails: no answer",
+                "    1.003  plugin  reconcile web (retry): create requests web-b2",
+                "    1.003  oracle  one request: there are two",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_story_is_told_in_part() {
+        let step = Step { time: 0, who: "user".to_owned(), text: String::new(), fault: String::new() };
+        let steps = shortened(vec![step; 100], 0);
+        assert_eq!(steps.len(), MAX_STEPS);
+        assert!(steps[MAX_STEPS / 2].text.contains("61 steps"));
+    }
+}

@@ -1,0 +1,201 @@
+//! Traces: files from which a finding is replayed.
+
+use serde::{Deserialize, Serialize};
+
+use super::divergence::{self, Divergence};
+use super::{Finding, Step};
+use crate::oracle::Violation;
+use crate::plan::Plan;
+use crate::run::Run;
+
+/// The format of this version.
+const FORMAT: &str = "pilothouse.dev/simulation-trace/v1";
+/// The largest file that is read, in bytes.
+pub const MAX_SIZE: usize = 16 << 20;
+/// The number of events that are stored.
+const MAX_EVENTS: usize = 20_000;
+/// The largest number of deviations that is accepted.
+const MAX_DEVIATIONS: usize = 1_000;
+
+/// A file that a run was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The name of the file, without its folder.
+    pub file: String,
+    /// Its SHA-256.
+    pub digest: String,
+}
+
+/// An event of the recorded run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TracedEvent {
+    /// The rolling hash after the event, in hexadecimal digits.
+    hash: String,
+    text: String,
+}
+
+/// A finding in a form that can be replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    format: String,
+    /// The plugins.
+    pub plugins: Vec<Input>,
+    /// The scenario, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<Input>,
+    /// The plan.
+    pub plan: Plan,
+    /// What it showed.
+    pub violation: Violation,
+    /// How.
+    pub steps: Vec<Step>,
+    events: Vec<TracedEvent>,
+}
+
+impl Trace {
+    /// Returns the trace of a finding. `run` is the run of its plan.
+    #[must_use]
+    pub fn new(finding: &Finding, run: &Run, plugins: Vec<Input>, scenario: Option<Input>) -> Self {
+        let events = run.events.iter().zip(&run.hashes).take(MAX_EVENTS).map(|(event, hash)| TracedEvent {
+            hash: format!("{hash:016x}"),
+            text: divergence::event_text(event),
+        });
+        Self {
+            format: FORMAT.to_owned(),
+            plugins,
+            scenario,
+            plan: finding.plan.clone(),
+            violation: finding.violation.clone(),
+            steps: finding.steps.clone(),
+            events: events.collect(),
+        }
+    }
+
+    /// Returns the trace as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a value whose maps have text keys")
+    }
+
+    /// Reads a trace.
+    ///
+    /// # Errors
+    /// Returns what is wrong, with line and column, if the text is not a trace of this version, or is too large.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            format: String,
+        }
+        if text.len() > MAX_SIZE {
+            return Err(format!("it has more than {} MiB", MAX_SIZE >> 20));
+        }
+        let head: Head = serde_json::from_str(text).map_err(|error| format!("it is no trace: {error}"))?;
+        if head.format != FORMAT {
+            return Err(format!(
+                "its format is {:?}, this version reads {FORMAT:?}; find the error again with this version",
+                head.format.chars().take(80).collect::<String>()
+            ));
+        }
+        let trace: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if trace.plan.deviations.len() > MAX_DEVIATIONS || trace.events.len() > MAX_EVENTS {
+            return Err(format!("it has more than {MAX_DEVIATIONS} deviations or {MAX_EVENTS} events"));
+        }
+        Ok(trace)
+    }
+
+    /// Returns the first event in which the run differs from the recorded one.
+    #[must_use]
+    pub fn divergence(&self, run: &Run) -> Option<Divergence> {
+        let recorded: Vec<_> = self
+            .events
+            .iter()
+            .map(|event| u64::from_str_radix(&event.hash, 16).unwrap_or_default())
+            .collect();
+        // Of a longer run, only the beginning was stored.
+        let length =
+            if recorded.len() == MAX_EVENTS { MAX_EVENTS.min(run.hashes.len()) } else { run.hashes.len() };
+        let index = divergence::first_difference(&recorded, &run.hashes[..length])?;
+        let expected =
+            self.events.get(index).map_or_else(|| "the run has ended".to_owned(), |event| event.text.clone());
+        Some(Divergence { index, expected, found: divergence::text_at(run, index) })
+    }
+
+    /// Returns the steps of the plan that did not apply in the run, described.
+    #[must_use]
+    pub fn skipped(&self, run: &Run) -> Vec<String> {
+        run.skipped
+            .iter()
+            .filter_map(|index| self.plan.deviations.get(*index))
+            .map(super::story::describe)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Fault, Moment};
+    use crate::search::Strategy;
+    use crate::testing::RunBuilder;
+
+    fn run(key: &str) -> Run {
+        let mut run = RunBuilder::new();
+        let at = Moment::Request { verb: "create".to_owned(), resource: "pods".to_owned(), occurrence: 1 };
+        run.deviate(at, Fault::Restart { past: vec![("pods".to_owned(), 2)] });
+        run.start(key);
+        run.finish()
+    }
+
+    fn trace() -> Trace {
+        let run = run("a");
+        let violation = Violation {
+            oracle: "trap".to_owned(),
+            resource: String::new(),
+            object: "a".to_owned(),
+            event: Some(2),
+            explanation: "it trapped".to_owned(),
+        };
+        let finding = Finding {
+            number: 1,
+            strategy: Strategy::Plans,
+            runs: 7,
+            plan: run.plan.clone(),
+            violation,
+            steps_before: 9,
+            steps: Vec::new(),
+            rules: std::collections::BTreeSet::new(),
+            hash: run.hash,
+        };
+        let plugin = Input { file: "zoo.wasm".to_owned(), digest: "00".to_owned() };
+        Trace::new(&finding, &run, vec![plugin], None)
+    }
+
+    #[test]
+    fn a_trace_is_read_as_it_was_written() {
+        let trace = trace();
+        assert_eq!(Trace::parse(&trace.to_json()), Ok(trace));
+    }
+
+    #[test]
+    fn the_step_that_diverges_first_is_named() {
+        assert_eq!(trace().divergence(&run("a")), None);
+        let divergence = trace().divergence(&run("b")).expect("different");
+        assert_eq!(divergence.index, 2);
+        assert!(divergence.expected.contains("reconcile a") && divergence.found.contains("reconcile b"));
+    }
+
+    #[test]
+    fn other_formats_are_refused_with_a_remedy() {
+        let other = trace().to_json().replace("trace/v1", "trace/v2");
+        assert!(Trace::parse(&other).expect_err("another version").contains("find the error again"));
+        assert!(Trace::parse("{").expect_err("no object").contains("line 1"));
+        let unknown = trace().to_json().replacen("\"plan\"", "\"plans\"", 1);
+        assert!(Trace::parse(&unknown).expect_err("an unknown field").contains("plans"));
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(Trace::parse(&deep).is_err());
+    }
+}

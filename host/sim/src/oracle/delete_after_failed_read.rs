@@ -1,0 +1,102 @@
+//! *delete after failed read*: an error of a read was taken for an empty answer.
+
+use super::{Description, Judgement, Oracle, Reference, Violation};
+use crate::analysis::RunView;
+use crate::run::RequestEvent;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "delete after failed read",
+    reports: "a reconcile in which a get or list failed deletes an object that the reference does not delete",
+    premise: "Who cannot read does not know what is superfluous. Not judged: reads that were repeated with success before the delete, and \
+              `NotFound`, which is an answer.",
+};
+
+/// The oracle.
+#[derive(Debug)]
+pub(super) struct DeleteAfterFailedRead;
+
+impl Oracle for DeleteAfterFailedRead {
+    fn name(&self) -> &str {
+        DESCRIPTION.name
+    }
+
+    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+        let Some(reference) = reference else { return Judgement::without_subject() };
+        let mut judgement = Judgement::without_subject();
+        for reconcile in run.reconciles.values() {
+            let mut failed: Option<&RequestEvent> = None;
+            for (index, request) in
+                reconcile.requests.iter().filter_map(|index| Some((*index, run.request(*index)?)))
+            {
+                if matches!(request.verb.as_str(), "get" | "list") {
+                    if is_failure(request) {
+                        judgement.had_subject = true;
+                        failed = Some(request);
+                    } else if failed.is_some_and(|failed| failed.resource == request.resource) {
+                        failed = None;
+                    }
+                    continue;
+                }
+                let id = run.names.canonical_id(&request.object_id());
+                if let Some(failed) = failed
+                    && request.is_effective_delete()
+                    && reference.deletes(&id) == 0
+                {
+                    let explanation = format!(
+                        "the plugin deleted {id} after its {} of {} had failed in the same reconcile; without that error it does not delete it",
+                        failed.verb, failed.resource
+                    );
+                    judgement.violations.push(Violation::new(self, &id, Some(index), explanation));
+                }
+            }
+        }
+        judgement
+    }
+}
+
+/// Whether the request has no usable answer.
+fn is_failure(request: &RequestEvent) -> bool {
+    !request.answered || request.status.is_none_or(|status| status == 429 || status >= 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{RunBuilder, judge};
+
+    fn run(list_status: u16, again: bool, deletes: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "apps.example.com", "a/x", Some(json!({})));
+        run.start("a/set");
+        run.ask("list", "secrets", "a/", list_status);
+        if again {
+            run.ask("list", "secrets", "a/", 200);
+        }
+        if deletes {
+            run.write("delete", "apps.example.com", "a/x", None);
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn a_delete_after_a_failed_list_is_reported() {
+        let reference = run(200, false, false);
+        let reference = Reference::new(&reference, &reference);
+        assert_eq!(
+            judge(&DeleteAfterFailedRead, &run(500, false, true), Some(&reference)).violations.len(),
+            1
+        );
+        assert!(!judge(&DeleteAfterFailedRead, &run(404, false, true), Some(&reference)).had_subject);
+        let repeated = judge(&DeleteAfterFailedRead, &run(500, true, true), Some(&reference));
+        assert!(repeated.had_subject && repeated.violations.is_empty());
+    }
+
+    #[test]
+    fn a_delete_that_the_reference_has_too_is_right() {
+        let reference = run(200, false, true);
+        let reference = Reference::new(&reference, &reference);
+        assert_eq!(judge(&DeleteAfterFailedRead, &run(500, false, true), Some(&reference)).violations, []);
+    }
+}

@@ -1,0 +1,124 @@
+//! *fresh = kept*: an instance that has just started writes the same as one that has run all the time.
+
+use std::collections::BTreeMap;
+
+use super::{Description, Judgement, Oracle, Reference, Violation};
+use crate::analysis::{ObjectId, RunView};
+use crate::plan::{Fault, Moment};
+use crate::run::{Author, EventKind};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "fresh = kept",
+    reports: "after a restart or reload at rest, the plugin answers the following steps by other writes than the instance that was kept",
+    premise: "Memory is a cache: a controller that has lost it does the same. Judged only if a restart or reload at rest is the only fault, and the actors did \
+              the same as in the reference. How often an object is written does not count, only whether. Writes before the next step belong to *idempotence*.",
+};
+
+/// The oracle.
+#[derive(Debug)]
+pub(super) struct FreshEqualsKept;
+
+impl Oracle for FreshEqualsKept {
+    fn name(&self) -> &str {
+        DESCRIPTION.name
+    }
+
+    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+            return Judgement::without_subject();
+        };
+        let [(_, deviation)] = run.deviations.as_slice() else { return Judgement::without_subject() };
+        let is_fresh_start = match &deviation.fault {
+            Fault::Restart { past } => past.is_empty(),
+            Fault::Reload => true,
+            _ => false,
+        };
+        let Moment::Rest { occurrence } = deviation.at else { return Judgement::without_subject() };
+        let kept = RunView::new(reference.run(), reference.random());
+        let (Some(fresh_writes), Some(kept_writes)) =
+            (writes_after_rest(run, occurrence), writes_after_rest(&kept, occurrence))
+        else {
+            return Judgement::without_subject();
+        };
+        if !is_fresh_start {
+            return Judgement::without_subject();
+        }
+        let mut violations = Vec::new();
+        for ((verb, id), index) in fresh_writes.iter().filter(|(write, _)| !kept_writes.contains_key(*write))
+        {
+            let text = format!(
+                "a fresh instance sends {verb} {id}, which changes it; the instance that was kept does not"
+            );
+            violations.push(Violation::new(self, id, Some(*index), text));
+        }
+        for ((verb, id), _) in kept_writes.iter().filter(|(write, _)| !fresh_writes.contains_key(*write)) {
+            let text = format!(
+                "the instance that was kept sends {verb} {id}, which changes it; a fresh instance does not"
+            );
+            violations.push(Violation::new(self, id, None, text));
+        }
+        Judgement::of(violations)
+    }
+}
+
+/// Returns the writes that changed something after the first step that follows this rest, with the index of the first.
+fn writes_after_rest(run: &RunView<'_>, rest: u32) -> Option<BTreeMap<(String, ObjectId), usize>> {
+    let events = &run.run.events;
+    let rest = events
+        .iter()
+        .position(|event| matches!(event.kind, EventKind::Rest { occurrence } if occurrence == rest))?;
+    let step = events.iter().enumerate().skip(rest).find_map(|(index, event)| match &event.kind {
+        EventKind::Request(request) if request.changed && matches!(request.author, Author::Actor(_)) => {
+            Some(index)
+        }
+        _ => None,
+    })?;
+    let mut writes = BTreeMap::new();
+    for (index, request) in run.effective_writes().filter(|(index, _)| *index > step) {
+        let verb = format!("{} of {}", request.verb, request.resource_path());
+        writes.entry((verb, run.names.canonical_id(&request.object_id()))).or_insert(index);
+    }
+    Some(writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{RunBuilder, judge};
+
+    fn run(fault: Option<Fault>, writes: &[&str]) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.rest();
+        if let Some(fault) = fault {
+            run.deviate(Moment::Rest { occurrence: 1 }, fault);
+        }
+        run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+        run.start("a/foo");
+        for name in writes {
+            run.write("create", "configmaps", name, Some(json!({})));
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn other_writes_of_a_fresh_instance_are_reported() {
+        let kept = run(None, &["a/one"]);
+        let reference = Reference::new(&kept, &kept);
+        let more = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &["a/one", "a/two"]), Some(&reference));
+        assert_eq!(more.violations[0].object, "a/two");
+        let less = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &[]), Some(&reference));
+        assert_eq!(less.violations[0].object, "a/one");
+        let same = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &["a/one"]), Some(&reference));
+        assert!(same.had_subject && same.violations.is_empty());
+    }
+
+    #[test]
+    fn a_restart_into_the_past_is_not_judged() {
+        let kept = run(None, &["a/one"]);
+        let reference = Reference::new(&kept, &kept);
+        let past = Fault::Restart { past: vec![("foos.example.com".to_owned(), 1)] };
+        assert!(!judge(&FreshEqualsKept, &run(Some(past), &[]), Some(&reference)).had_subject);
+    }
+}

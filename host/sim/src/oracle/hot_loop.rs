@@ -1,0 +1,157 @@
+//! *hot loop*: the plugin's writes trigger its own reconciles again and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Description, Judgement, Oracle, Reference, Violation};
+use crate::analysis::canonical::canonical_object;
+use crate::analysis::{ObjectId, RunView};
+use crate::run::{Author, EventKind, RequestEvent};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "hot loop",
+    reports: "a key writes the same object in 10 rounds in a row and returns it to a state that it had before, or in 40 rounds whatever it writes",
+    premise: "Progress towards a goal has an end. A round is a reconcile that no actor, timer, retry or restart caused. Times, UIDs and \
+              versions do not count as progress.",
+};
+
+/// The number of rounds after which a repeated state is a loop, as in the host's own detection.
+const MIN_ROUNDS: usize = 10;
+/// The number of rounds after which anything is a loop.
+const MAX_ROUNDS: usize = 40;
+/// The number of different states that are remembered per object.
+const MAX_STATES: usize = 8;
+
+/// The oracle.
+#[derive(Debug)]
+pub(super) struct HotLoop;
+
+/// The rounds of one object, written by one key.
+#[derive(Default)]
+struct Rounds {
+    count: usize,
+    /// The reconcile that wrote last.
+    last: Option<u64>,
+    /// The canonical states, in the order in which they were written.
+    states: Vec<Value>,
+    /// Rounds in which the state had been written before.
+    repeated: usize,
+}
+
+impl Oracle for HotLoop {
+    fn name(&self) -> &str {
+        DESCRIPTION.name
+    }
+
+    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+        let mut rounds: BTreeMap<(String, ObjectId), Rounds> = BTreeMap::new();
+        let mut reported = BTreeSet::new();
+        let mut violations = Vec::new();
+        let mut had_subject = false;
+        for (index, event) in run.run.events.iter().enumerate() {
+            match &event.kind {
+                EventKind::Request(request) if request.is_effective() => {
+                    if matches!(request.author, Author::Actor(_)) && index < run.faults_over {
+                        rounds.clear();
+                    }
+                    let Some((key, number)) = round_of(run, request) else { continue };
+                    had_subject = true;
+                    let id = run.names.canonical_id(&request.object_id());
+                    let entry = rounds.entry((key.clone(), id.clone())).or_default();
+                    entry.add(number, request, run);
+                    if entry.is_loop() && reported.insert((key.clone(), id.clone())) {
+                        let explanation = format!(
+                            "reconciles of {key} wrote {} {id} in {} rounds in a row, caused by nothing but their own writes",
+                            if entry.repeated > 0 { "the same states of" } else { "ever new states of" },
+                            entry.count
+                        );
+                        violations.push(Violation::new(self, &id, Some(index), explanation));
+                    }
+                }
+                EventKind::Deviated { .. } | EventKind::HostStarted { .. } | EventKind::Reloaded => {
+                    rounds.clear()
+                }
+                _ => {}
+            }
+        }
+        Judgement { had_subject, violations }
+    }
+}
+
+/// Returns the key and the number of the request's reconcile, if only watch events caused it.
+fn round_of(run: &RunView<'_>, request: &RequestEvent) -> Option<(String, u64)> {
+    let number = request.reconcile?;
+    let reconcile = run.reconciles.get(&number)?;
+    let is_event = |reason: &String| matches!(reason.as_str(), "created" | "updated" | "deleted");
+    (!reconcile.reasons.is_empty() && reconcile.reasons.iter().all(is_event))
+        .then(|| (reconcile.key.to_owned(), number))
+}
+
+impl Rounds {
+    fn add(&mut self, reconcile: u64, request: &RequestEvent, run: &RunView<'_>) {
+        let state = request.after.as_ref().map_or(Value::Null, |after| canonical_object(after, &run.names));
+        let is_repeated = self.states.contains(&state);
+        if !is_repeated {
+            self.states.push(state);
+            if self.states.len() > MAX_STATES {
+                self.states.remove(0);
+            }
+        }
+        if self.last != Some(reconcile) {
+            self.last = Some(reconcile);
+            self.count += 1;
+            self.repeated += usize::from(is_repeated);
+        }
+    }
+
+    fn is_loop(&self) -> bool {
+        self.count >= MAX_ROUNDS || (self.count >= MIN_ROUNDS && self.repeated * 2 >= self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::ReconcileResult;
+    use crate::testing::{RunBuilder, judge};
+
+    fn rounds(count: u32, reason: &str, state: impl Fn(u32) -> Value) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+        for round in 0..count {
+            run.start_for("shop/a", reason);
+            run.write("update", "foos.example.com", "shop/a", Some(state(round)));
+            run.end(ReconcileResult::Ok);
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn a_status_with_a_fresh_time_is_a_loop() {
+        let run = rounds(
+            12,
+            "updated",
+            |round| json!({"status": {"checked": format!("2026-01-01T00:00:{round:02}Z")}}),
+        );
+        let judgement = judge(&HotLoop, &run, None);
+        assert_eq!(judgement.violations.len(), 1);
+        assert_eq!(judgement.violations[0].resource, "foos.example.com");
+    }
+
+    #[test]
+    fn a_counter_is_a_loop_after_more_rounds() {
+        let counter = |round| json!({"status": {"count": round}});
+        assert_eq!(judge(&HotLoop, &rounds(39, "updated", counter), None).violations, []);
+        assert_eq!(judge(&HotLoop, &rounds(40, "updated", counter), None).violations.len(), 1);
+    }
+
+    #[test]
+    fn writes_of_a_timer_are_no_loop() {
+        let judgement =
+            judge(&HotLoop, &rounds(60, "requeue", |round| json!({"status": {"tick": round % 2}})), None);
+        assert_eq!(judgement.violations, []);
+    }
+}

@@ -1,0 +1,75 @@
+//! The invariants of a scenario as oracles.
+
+use std::sync::Arc;
+
+use super::{Judgement, Oracle, Reference, Violation};
+use crate::analysis::RunView;
+use crate::scenario::Scenario;
+use crate::scenario::invariant::{Verdict, judge};
+
+/// One invariant of a scenario.
+#[derive(Debug)]
+struct InvariantOracle {
+    scenario: Arc<Scenario>,
+    index: usize,
+}
+
+/// Returns an oracle for each invariant of the scenario.
+#[must_use]
+pub fn invariants_of(scenario: &Arc<Scenario>) -> Vec<Box<dyn Oracle>> {
+    (0..scenario.invariants.len())
+        .map(|index| -> Box<dyn Oracle> {
+            Box::new(InvariantOracle { scenario: Arc::clone(scenario), index })
+        })
+        .collect()
+}
+
+impl Oracle for InvariantOracle {
+    fn name(&self) -> &str {
+        &self.scenario.invariants[self.index].name
+    }
+
+    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+        let invariant = std::slice::from_ref(&self.scenario.invariants[self.index]);
+        let Some(judged) = judge(invariant, run.run).into_iter().next() else {
+            return Judgement::without_subject();
+        };
+        match judged.verdict {
+            Verdict::Holds => Judgement { had_subject: judged.evaluations > 0, violations: Vec::new() },
+            Verdict::NotJudged(_) => Judgement::without_subject(),
+            Verdict::Violated { event, explanation } => {
+                Judgement::of(vec![Violation::of_key(self, "", Some(event), explanation)])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::scenario::Kinds;
+    use crate::testing::RunBuilder;
+
+    #[test]
+    fn an_invariant_of_a_scenario_judges_runs() {
+        let text = "{apiVersion: pilothouse.dev/v1alpha1, kind: Simulation, plugins: [x.wasm], \
+                    invariants: [{name: at most one, always: \"objects('ConfigMap').size() <= 1\"}]}";
+        let scenario =
+            Scenario::parse(Path::new("s.yaml"), text, &Kinds::built_in(), &|_| Err("no file".to_owned()));
+        let oracles = invariants_of(&Arc::new(scenario.expect("a scenario")));
+        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "a"}});
+        let mut run = RunBuilder::new();
+        run.write("create", "configmaps", "a/x", Some(map("x")));
+        let one = run.finish();
+        assert_eq!(crate::testing::judge(&*oracles[0], &one, None), Judgement::of(Vec::new()));
+        let mut run = RunBuilder::new();
+        run.write("create", "configmaps", "a/x", Some(map("x")));
+        run.write("create", "configmaps", "a/y", Some(map("y")));
+        let two = crate::testing::judge(&*oracles[0], &run.finish(), None);
+        assert_eq!((two.violations[0].oracle.as_str(), two.violations[0].event), ("at most one", Some(2)));
+    }
+}

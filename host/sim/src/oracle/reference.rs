@@ -1,0 +1,186 @@
+//! What the plugin does without faults: the standard of comparison for all other runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
+use crate::run::{End, ReconcileResult, Run};
+
+/// What actors did, in order: actor, verb and object.
+pub(super) type Task = Vec<(String, String, ObjectId)>;
+
+/// Objects with a generated name that one key's reconciles created.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Family {
+    pub(super) key: String,
+    pub(super) id: ObjectId,
+}
+
+/// What runs of the default schedule, which differ in the seed only, have in common.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The first run.
+    run: Run,
+    random: RandomPrefixes,
+    actors: BTreeSet<String>,
+    mask: EndMask,
+    /// The end of the first run with each task that came to rest.
+    ends: BTreeMap<Task, CanonicalEnd>,
+    task: Task,
+    deletes: BTreeMap<ObjectId, usize>,
+    peaks: BTreeMap<Family, usize>,
+    /// The keys whose last reconcile ended without an error: plugin, watch, key.
+    succeeded: BTreeSet<(String, String, String)>,
+}
+
+impl Reference {
+    /// Compares two runs of the default schedule with different seeds.
+    #[must_use]
+    pub fn new(first: &Run, second: &Run) -> Self {
+        let random = RandomPrefixes::between(first, second);
+        let (left, right) = (RunView::new(first, &random), RunView::new(second, &random));
+        let actors: BTreeSet<_> =
+            left.scripted_actors().intersection(&right.scripted_actors()).cloned().collect();
+        let task = left.task(&actors);
+        let end = left.canonical_end();
+        let mask = EndMask::between(&end, &right.canonical_end());
+        let mut ends = BTreeMap::new();
+        if first.end == End::AtRest && second.end == End::AtRest {
+            ends.insert(task.clone(), end);
+        }
+        let mut deletes = deletes_of(&left);
+        for (id, count) in deletes_of(&right) {
+            let known = deletes.entry(id).or_default();
+            *known = count.max(*known);
+        }
+        let mut peaks = peaks_of(&left);
+        for (family, count) in peaks_of(&right) {
+            let known = peaks.entry(family).or_default();
+            *known = count.max(*known);
+        }
+        let succeeded = succeeded_of(&left).intersection(&succeeded_of(&right)).cloned().collect();
+        Self { run: first.clone(), random, actors, mask, ends, task, deletes, peaks, succeeded }
+    }
+
+    /// Adds a run without faults in which the actors took their steps in another order.
+    pub fn add_order(&mut self, run: &Run) {
+        if run.end == End::AtRest && !self.ends.is_empty() {
+            let view = RunView::new(run, &self.random);
+            let task = view.task(&self.actors);
+            self.ends.entry(task).or_insert_with(|| view.canonical_end());
+        }
+    }
+
+    /// Returns the first run.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Returns the prefixes of the names that the plugin draws at random.
+    #[must_use]
+    pub fn random(&self) -> &RandomPrefixes {
+        &self.random
+    }
+
+    /// Returns the actors that take steps.
+    #[must_use]
+    pub fn actors(&self) -> &BTreeSet<String> {
+        &self.actors
+    }
+
+    /// Returns the end that a run with this task should have, if one is known.
+    pub(super) fn end_of(&self, run: &RunView<'_>) -> Option<&CanonicalEnd> {
+        self.ends.get(&run.task(&self.actors))
+    }
+
+    /// Whether the actors did the same in the same order as in the reference.
+    pub(super) fn has_task_of(&self, run: &RunView<'_>) -> bool {
+        self.task == run.task(&self.actors)
+    }
+
+    pub(super) fn mask(&self) -> &EndMask {
+        &self.mask
+    }
+
+    /// Returns how often plugins deleted the object.
+    pub(super) fn deletes(&self, canonical: &ObjectId) -> usize {
+        self.deletes.get(canonical).copied().unwrap_or_default()
+    }
+
+    /// Returns how many objects of the family existed at once.
+    pub(super) fn peak(&self, family: &Family) -> usize {
+        self.peaks.get(family).copied().unwrap_or_default()
+    }
+
+    /// Whether the last reconcile of a key failed that succeeds in the reference. The host tries it again later than the run's end.
+    pub(super) fn has_unfinished_key(&self, run: &RunView<'_>) -> bool {
+        self.succeeded.difference(&succeeded_of(run)).any(|(plugin, watch, key)| {
+            run.reconciles
+                .values()
+                .any(|other| other.plugin == plugin && other.watch == watch && other.key == key)
+        })
+    }
+
+    /// Whether the key's last reconcile ended without an error.
+    pub(super) fn succeeds(&self, plugin: &str, watch: &str, key: &str) -> bool {
+        self.succeeded.contains(&(plugin.to_owned(), watch.to_owned(), key.to_owned()))
+    }
+}
+
+/// Returns how often plugins deleted each object, by canonical address.
+pub(super) fn deletes_of(view: &RunView<'_>) -> BTreeMap<ObjectId, usize> {
+    let mut deletes = BTreeMap::new();
+    for (_, request) in view.effective_writes().filter(|(_, request)| request.is_effective_delete()) {
+        *deletes.entry(view.names.canonical_id(&request.object_id())).or_default() += 1;
+    }
+    deletes
+}
+
+/// Returns the largest number of objects of each family that existed at once.
+pub(super) fn peaks_of(view: &RunView<'_>) -> BTreeMap<Family, usize> {
+    peaks_with_events(view).into_iter().map(|(family, (count, _))| (family, count)).collect()
+}
+
+/// Returns the largest number of objects of each family, and the index of the event that reached it.
+pub(super) fn peaks_with_events(view: &RunView<'_>) -> BTreeMap<Family, (usize, usize)> {
+    let mut living: BTreeMap<ObjectId, Family> = BTreeMap::new();
+    let mut counts: BTreeMap<Family, usize> = BTreeMap::new();
+    let mut peaks: BTreeMap<Family, (usize, usize)> = BTreeMap::new();
+    for (index, _, request) in view.requests().filter(|(_, _, request)| request.is_effective()) {
+        let id = request.object_id();
+        if request.after.is_none() {
+            if let Some(family) = living.remove(&id) {
+                *counts.entry(family).or_default() -= 1;
+            }
+            continue;
+        }
+        let reconcile = request.reconcile.and_then(|number| view.reconciles.get(&number));
+        if request.before.is_some() || !request.is_by_plugin() || !view.names.is_generated(&id.name) {
+            continue;
+        }
+        let key =
+            reconcile.map(|reconcile| format!("{} {}", reconcile.watch, reconcile.key)).unwrap_or_default();
+        let family = Family { key, id: view.names.canonical_id(&id) };
+        let count = counts.entry(family.clone()).or_default();
+        *count += 1;
+        let peak = peaks.entry(family.clone()).or_default();
+        if *count > peak.0 {
+            *peak = (*count, index);
+        }
+        living.insert(id, family);
+    }
+    peaks
+}
+
+fn succeeded_of(view: &RunView<'_>) -> BTreeSet<(String, String, String)> {
+    let mut last = BTreeMap::new();
+    for reconcile in view.reconciles.values() {
+        if let Some((_, result)) = reconcile.end {
+            let key = (reconcile.plugin.to_owned(), reconcile.watch.to_owned(), reconcile.key.to_owned());
+            last.insert(key, result);
+        }
+    }
+    let is_success =
+        |result: &&ReconcileResult| matches!(result, ReconcileResult::Ok | ReconcileResult::Requeue(_));
+    last.into_iter().filter(|(_, result)| is_success(result)).map(|(key, _)| key).collect()
+}

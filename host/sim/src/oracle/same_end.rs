@@ -1,0 +1,131 @@
+//! *same end*: whatever faults came between, the objects at rest are those of the reference.
+
+use std::collections::BTreeMap;
+
+use super::{Description, Judgement, Oracle, Reference, Violation};
+use crate::analysis::{EndDifference, RunView};
+use crate::run::End;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "same end",
+    reports: "the objects at rest differ from those of a run without faults in which the actors did the same in the same order",
+    premise: "A controller is level-triggered: its end follows from the wanted state, not from the path. UIDs, versions, times and generated \
+              names do not count, nor does anything that differs between two runs without faults and with different seeds. Not judged: runs \
+              that do not come to rest or in which a key still fails that succeeds in the reference, and tasks for which no run without faults is known.",
+};
+
+/// The oracle.
+#[derive(Debug)]
+pub(super) struct SameEnd;
+
+impl Oracle for SameEnd {
+    fn name(&self) -> &str {
+        DESCRIPTION.name
+    }
+
+    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+        let Some(reference) = reference.filter(|_| run.run.end == End::AtRest) else {
+            return Judgement::without_subject();
+        };
+        let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
+        if reference.has_unfinished_key(run) {
+            return Judgement::without_subject();
+        }
+        let mut first: BTreeMap<String, EndDifference> = BTreeMap::new();
+        for difference in expected.differences(&run.canonical_end(), reference.mask()) {
+            first.entry(difference.id.resource.clone()).or_insert(difference);
+        }
+        Judgement::of(first.into_values().map(|difference| self.violation(&difference)).collect())
+    }
+}
+
+impl SameEnd {
+    fn violation(&self, difference: &EndDifference) -> Violation {
+        let EndDifference { id, pointer, expected, found } = difference;
+        let explanation = if pointer.is_empty() {
+            format!("at rest there is {found} {id}, without faults {expected}")
+        } else {
+            format!("at rest {id} has {found} at {pointer}, without faults {expected}")
+        };
+        Violation::new(self, id, None, explanation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{RunBuilder, judge};
+
+    fn run(seed: u64, steps: u32, status: &Value) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.seed(seed);
+        for step in 0..steps {
+            run.rest();
+            run.actor("user", "create", "foos.example.com", &format!("a/foo{step}"), Some(json!({})));
+        }
+        run.start("a/foo0");
+        run.write("create", "configmaps", "a/made", Some(json!({"status": status})));
+        run.finish()
+    }
+
+    fn reference(status: [&Value; 2]) -> Reference {
+        Reference::new(&run(1, 1, status[0]), &run(2, 1, status[1]))
+    }
+
+    #[test]
+    fn another_end_after_the_same_task_is_reported() {
+        let ready = json!({"ready": true, "at": "2026-01-01T00:00:00Z"});
+        let reference = reference([&ready, &ready]);
+        let bad = judge(
+            &SameEnd,
+            &run(3, 1, &json!({"ready": false, "at": "2026-01-01T00:00:00Z"})),
+            Some(&reference),
+        );
+        assert!(bad.violations[0].explanation.contains("has false at /status/ready"));
+        let good = judge(
+            &SameEnd,
+            &run(3, 1, &json!({"ready": true, "at": "2026-02-02T00:00:00Z"})),
+            Some(&reference),
+        );
+        assert!(good.had_subject && good.violations.is_empty());
+    }
+
+    #[test]
+    fn another_task_is_not_judged_until_a_run_without_faults_is_known() {
+        let mut reference = reference([&json!(1), &json!(1)]);
+        assert!(!judge(&SameEnd, &run(3, 2, &json!(2)), Some(&reference)).had_subject);
+        reference.add_order(&run(4, 2, &json!(1)));
+        assert_eq!(judge(&SameEnd, &run(3, 2, &json!(2)), Some(&reference)).violations.len(), 1);
+    }
+
+    #[test]
+    fn what_depends_on_the_seed_is_not_compared() {
+        let reference = reference([&json!({"token": "x"}), &json!({"token": "y"})]);
+        assert_eq!(judge(&SameEnd, &run(3, 1, &json!({"token": "z"})), Some(&reference)).violations, []);
+        assert_eq!(
+            judge(&SameEnd, &run(3, 1, &json!({"token": "z", "more": 1})), Some(&reference)).violations.len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_generated_name_does_not_count() {
+        let named = |name: &str| {
+            let mut run = RunBuilder::new();
+            run.start("x");
+            run.write(
+                "create",
+                "pods",
+                &format!("a/{name}"),
+                Some(json!({"metadata": {"generateName": "web-"}})),
+            );
+            run.write("create", "configmaps", "a/list", Some(json!({"pods": [name]})));
+            run.finish()
+        };
+        let reference = Reference::new(&named("web-abcde"), &named("web-fghij"));
+        let judgement = judge(&SameEnd, &named("web-klmno"), Some(&reference));
+        assert!(judgement.had_subject && judgement.violations.is_empty());
+    }
+}

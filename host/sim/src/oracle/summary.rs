@@ -1,0 +1,207 @@
+//! *summary*: with late or old views, lost answers or crashes, the plugin deletes and creates no more than without.
+
+use std::collections::BTreeSet;
+
+use super::reference::{Family, deletes_of, peaks_with_events};
+use super::{Description, Judgement, Oracle, Reference, Violation};
+use crate::analysis::{ObjectId, RunView};
+use crate::plan::Fault;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "summary",
+    reports: "the plugin deletes an object more often than in the reference, if the object holds state (volumes, Pods, StatefulSets, Nodes, \
+              Namespaces) or another client created it; or one key has more objects of a generated name at once than in the reference",
+    premise: "A view that is behind must not cost data or duplicate what has no fixed name, even if the end is right again. Judged only if the actors did the same \
+              as in the reference. Deletes are compared only under late or old views, crashes and reloads; a deleted object that the plugin made \
+              itself and that holds no state is no loss.",
+};
+
+/// Resources whose objects lose data, or running work, when they are deleted and created again.
+const STATEFUL: [&str; 8] = [
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "nodes",
+    "namespaces",
+    "statefulsets.apps",
+    "volumesnapshots.snapshot.storage.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+];
+
+/// The oracle.
+#[derive(Debug)]
+pub(super) struct Summary;
+
+impl Oracle for Summary {
+    fn name(&self) -> &str {
+        DESCRIPTION.name
+    }
+
+    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+            return Judgement::without_subject();
+        };
+        let mut judgement = Judgement::without_subject();
+        if run.has_only(|fault| is_about_views(fault)) {
+            self.judge_deletes(run, reference, &mut judgement);
+        }
+        let keeps_order = |fault: &Fault| {
+            !matches!(fault, Fault::HoldControllers(_) | Fault::DelayRequest(_) | Fault::TakeStep { .. })
+        };
+        if run.has_only(keeps_order) {
+            self.judge_creates(run, reference, &mut judgement);
+        }
+        judgement.violations.sort_by_key(|violation| violation.event);
+        judgement
+    }
+}
+
+fn is_about_views(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::HoldWatch(_)
+            | Fault::DropWatch(_)
+            | Fault::Restart { .. }
+            | Fault::CrashBefore
+            | Fault::CrashAfter
+            | Fault::Reload
+    )
+}
+
+impl Summary {
+    fn judge_deletes(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+        let mut made_by_plugin: BTreeSet<ObjectId> = BTreeSet::new();
+        let mut precious: BTreeSet<ObjectId> = BTreeSet::new();
+        let mut last_delete = std::collections::BTreeMap::new();
+        for (index, _, request) in run.requests().filter(|(_, _, request)| request.is_effective()) {
+            let id = run.names.canonical_id(&request.object_id());
+            if request.is_by_plugin() && request.before.is_none() {
+                made_by_plugin.insert(id);
+            } else if !request.is_by_plugin() && request.before.is_none() {
+                made_by_plugin.remove(&id);
+            } else if request.is_by_plugin() && request.is_effective_delete() {
+                if STATEFUL.contains(&id.resource.as_str()) || !made_by_plugin.contains(&id) {
+                    precious.insert(id.clone());
+                }
+                last_delete.insert(id, index);
+            }
+        }
+        judgement.had_subject |= !run.deviations.is_empty() && !last_delete.is_empty();
+        for (id, count) in deletes_of(run) {
+            let expected = reference.deletes(&id);
+            if count > expected && precious.contains(&id) {
+                let explanation = format!(
+                    "the plugin deleted {id} {}, in the reference {}; nothing but the age of its views differs",
+                    times(count),
+                    times(expected)
+                );
+                judgement.violations.push(Violation::new(
+                    self,
+                    &id,
+                    last_delete.get(&id).copied(),
+                    explanation,
+                ));
+            }
+        }
+    }
+
+    fn judge_creates(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+        for (family, (count, index)) in peaks_with_events(run) {
+            judgement.had_subject = true;
+            let expected = reference.peak(&family);
+            if count > expected && is_made_in_reference(&family, reference) {
+                let Family { key, id } = family;
+                let explanation = format!(
+                    "reconciles of {key} made {count} objects {id} that exist at once, in the reference at most {expected}"
+                );
+                judgement.violations.push(Violation::new(self, &id, Some(index), explanation));
+            }
+        }
+    }
+}
+
+/// Whether the same key makes such objects without faults; another may have taken over otherwise.
+fn is_made_in_reference(family: &Family, reference: &Reference) -> bool {
+    reference.peak(family) > 0
+}
+
+fn times(count: usize) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::Moment;
+    use crate::testing::{RunBuilder, judge};
+
+    fn run(resource: &str, recreated: bool, fault: Option<Fault>) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.start("db");
+        run.write("create", resource, "a/db", Some(json!({"size": 20})));
+        if let Some(fault) = fault {
+            run.deviate(Moment::Rest { occurrence: 1 }, fault);
+        }
+        run.start("db");
+        if recreated {
+            run.write("delete", resource, "a/db", None);
+            run.write("create", resource, "a/db", Some(json!({"size": 20})));
+        }
+        run.finish()
+    }
+
+    fn restart() -> Fault {
+        Fault::Restart { past: vec![("dbs.example.com".to_owned(), 1)] }
+    }
+
+    #[test]
+    fn a_stateful_object_that_is_deleted_and_made_again_is_reported() {
+        let plain = run("statefulsets.apps", false, None);
+        let reference = Reference::new(&plain, &plain);
+        let bad = judge(&Summary, &run("statefulsets.apps", true, Some(restart())), Some(&reference));
+        assert!(bad.violations[0].explanation.contains("once, in the reference never"));
+        let refused = run("statefulsets.apps", true, Some(Fault::Refuse(500)));
+        assert_eq!(judge(&Summary, &refused, Some(&reference)).violations, []);
+    }
+
+    #[test]
+    fn a_stateless_object_of_the_plugin_may_be_made_again() {
+        let plain = run("configmaps", false, None);
+        let reference = Reference::new(&plain, &plain);
+        let judgement = judge(&Summary, &run("configmaps", true, Some(restart())), Some(&reference));
+        assert!(judgement.had_subject && judgement.violations.is_empty());
+    }
+
+    fn pods(names: &[&str], deleted_between: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.deviate(Moment::Rest { occurrence: 1 }, Fault::LoseAnswer);
+        run.start("set");
+        for name in names {
+            let pod = json!({"metadata": {"generateName": "web-"}});
+            run.write("create", "pods", &format!("a/{name}"), Some(pod));
+            if deleted_between {
+                run.controller("delete", "pods", &format!("a/{name}"), None);
+            }
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn more_objects_of_a_generated_name_than_without_faults_are_reported() {
+        let plain = pods(&["web-abcde"], false);
+        let reference = Reference::new(&plain, &plain);
+        let bad = judge(&Summary, &pods(&["web-xyz12", "web-pqr34"], false), Some(&reference));
+        assert_eq!(bad.violations[0].object, "a/web-*");
+        assert_eq!(
+            judge(&Summary, &pods(&["web-xyz12", "web-pqr34"], true), Some(&reference)).violations,
+            []
+        );
+    }
+}

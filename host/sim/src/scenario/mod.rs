@@ -1,0 +1,299 @@
+//! Scenarios of `pilothouse sim`: plugins, objects, actors, faults, invariants and HTTP services.
+//!
+//! A [`Scenario`] is parsed from YAML (docs/simulation-scenarios.md). It reads no file itself, and starts nothing:
+//! [`Scenario::actors`] and [`Scenario::http_services`] return the state machines of one run, and
+//! [`Scenario::judge`] evaluates its invariants over a finished run.
+//!
+
+pub mod actor;
+mod document;
+mod faults;
+pub mod generate;
+pub mod http;
+pub mod invariant;
+mod kinds;
+mod manifest;
+mod merge;
+mod program;
+mod reference;
+mod template;
+#[cfg(test)]
+mod test_view;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::actor::Actor;
+use crate::http::HttpServices;
+use crate::run::Run;
+use actor::{ActorDefinition, ActorState, actor_of};
+pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
+use document::{Document, PluginDocument, check_count, check_header, check_name, parse_yaml};
+pub use faults::{DelayBounds, FaultBounds};
+use http::{HttpDefinitions, HttpState};
+use invariant::{Invariant, Judgement, judge};
+pub use kinds::{KindInfo, Kinds, MAX_CRDS, run_name};
+use manifest::FileReader;
+pub use manifest::Manifest;
+pub use program::{ObjectValues, Program, Reads};
+pub use reference::{DEFAULT_NAMESPACE, ObjectReference};
+pub use template::Template;
+pub use text::DurationRange;
+use text::{quoted, suggestion};
+
+const MAX_PLUGINS: usize = 10;
+const MAX_OBJECTS: usize = 1000;
+const MAX_ACTORS: usize = 50;
+const MAX_INVARIANTS: usize = 100;
+const MAX_CONTROLLERS: usize = 100;
+
+/// A scenario.
+#[derive(Debug)]
+pub struct Scenario {
+    /// The name.
+    pub name: String,
+    /// The plugins. If there are none, the command line names them.
+    pub plugins: Vec<PluginFile>,
+    /// The kinds that the scenario can name.
+    pub kinds: Arc<Kinds>,
+    /// The CRDs that exist before the plugin starts.
+    pub crds: Vec<Value>,
+    /// The objects that exist before the plugin starts, Namespaces first.
+    pub objects: Vec<Manifest>,
+    /// The actors.
+    pub actors: Vec<Arc<ActorDefinition>>,
+    /// Upper bounds of the faults; `None` if all faults are allowed.
+    pub faults: Option<FaultBounds>,
+    /// What must hold.
+    pub invariants: Vec<Invariant>,
+    /// Built-in oracles that are switched off, each with the reason.
+    pub oracles_off: BTreeMap<String, String>,
+    /// The HTTP services.
+    pub http: Arc<HttpDefinitions>,
+    /// The names of the built-in controllers that run; `None` for the default.
+    pub controllers: Option<Vec<String>>,
+    /// Whether the host's guarantees are in force.
+    pub guarantees: bool,
+}
+
+/// A plugin of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFile {
+    /// The wasm file.
+    pub file: PathBuf,
+    /// The members of its sidecar, in the format of `docs/sidecar.schema.json`.
+    pub sidecar: Map<String, Value>,
+}
+
+impl Scenario {
+    /// Returns the plugins that a scenario names. They can be loaded before [`Scenario::parse`], so that it knows the kinds
+    /// of their CRDs.
+    ///
+    /// # Errors
+    /// Errors with one line that names the file, the line in it and what to do.
+    pub fn plugins_of(file: &Path, text: &str) -> Result<Vec<PluginFile>, String> {
+        let located = |problem: String| format!("{}: {problem}", file.display());
+        let document: Document = parse_yaml(text).map_err(located)?;
+        check_header(&document).map_err(located)?;
+        plugins(&document, file).map_err(located)
+    }
+
+    /// Parses the text of a scenario file. `read` returns the text of another file, which the scenario names. `known` are
+    /// the built-in kinds and those of the plugins' CRDs.
+    ///
+    /// # Errors
+    /// Errors with one line that names the file, the line in it and what to do.
+    pub fn parse(
+        file: &Path,
+        text: &str,
+        known: &Kinds,
+        read: &dyn Fn(&Path) -> Result<String, String>,
+    ) -> Result<Self, String> {
+        let located = |problem: String| format!("{}: {problem}", file.display());
+        let document: Document = parse_yaml(text).map_err(located)?;
+        check_header(&document).map_err(located)?;
+        Self::validate(document, file, known, read).map_err(located)
+    }
+
+    fn validate(
+        document: Document,
+        file: &Path,
+        known: &Kinds,
+        read: &dyn Fn(&Path) -> Result<String, String>,
+    ) -> Result<Self, String> {
+        let plugins = plugins(&document, file)?;
+        let files = FileReader { file, read };
+        let (crds, kinds) = crds(&document, known, &files)?;
+        let mut objects = Vec::new();
+        for entry in &document.objects {
+            let found = files.manifests(&entry.value, &kinds);
+            objects.extend(found.map_err(|problem| at(entry.referenced.line(), &problem))?);
+            check_count("objects", objects.len(), MAX_OBJECTS)?;
+        }
+        let http = HttpDefinitions::new(document.http, &kinds)?;
+        check_count("actors", document.actors.len(), MAX_ACTORS)?;
+        let mut actors = Vec::new();
+        let mut names = BTreeSet::new();
+        for entry in document.actors {
+            let line = entry.referenced.line();
+            check_name("the actor's name", &entry.value.name).map_err(|problem| at(line, &problem))?;
+            if !names.insert(entry.value.name.clone()) {
+                let problem = format!("the actor {} is there twice; rename one", quoted(&entry.value.name));
+                return Err(at(line, &problem));
+            }
+            actors.push(Arc::new(actor_of(entry.value, &kinds, &files, line)?));
+        }
+        let faults = document.faults.map(|entry| {
+            let line = entry.referenced.line();
+            FaultBounds::new(entry.value).map_err(|problem| at(line, &problem))
+        });
+        check_count("invariants", document.invariants.len(), MAX_INVARIANTS)?;
+        let mut invariants: Vec<Invariant> = Vec::new();
+        for entry in document.invariants {
+            let line = entry.referenced.line();
+            let title = format!("invariant {}: ", quoted(&entry.value.name));
+            let invariant = Invariant::new(entry.value, line, !http.is_empty(), &kinds)
+                .map_err(|problem| at(line, &format!("{title}{problem}")))?;
+            if invariants.iter().any(|known| known.name == invariant.name) {
+                return Err(at(line, &format!("{title}the name is there twice; rename one")));
+            }
+            invariants.push(invariant);
+        }
+        if let Some(controllers) = &document.controllers {
+            check_count("controllers", controllers.len(), MAX_CONTROLLERS)?;
+        }
+        let oracles_off = document.oracles.into_iter().map(|(name, oracle)| (name, oracle.off)).collect();
+        let stem = || file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self {
+            name: document.name.unwrap_or_else(stem),
+            plugins,
+            kinds,
+            crds,
+            objects,
+            actors,
+            faults: faults.transpose()?,
+            invariants,
+            oracles_off: checked_reasons(oracles_off)?,
+            http: Arc::new(http),
+            controllers: document.controllers,
+            guarantees: guarantees(document.guarantees.as_deref())?,
+        })
+    }
+
+    /// Checks that the oracles that are switched off exist.
+    ///
+    /// # Errors
+    /// Errors with one line that suggests a name.
+    pub fn check_oracles(&self, known: &[&str]) -> Result<(), String> {
+        check_names("oracles", "oracle", self.oracles_off.keys(), known)
+    }
+
+    /// Checks that the controllers exist.
+    ///
+    /// # Errors
+    /// Errors with one line that suggests a name.
+    pub fn check_controllers(&self, known: &[&str]) -> Result<(), String> {
+        check_names("controllers", "controller", self.controllers.iter().flatten(), known)
+    }
+
+    /// Creates the actors of one run.
+    #[must_use]
+    pub fn actors(&self, seed: u64) -> Vec<Box<dyn Actor>> {
+        let actor = |definition: &Arc<ActorDefinition>| -> Box<dyn Actor> {
+            Box::new(ActorState::new(Arc::clone(definition), seed))
+        };
+        self.actors.iter().map(actor).collect()
+    }
+
+    /// Creates the HTTP services of one run; `None` if the scenario has none.
+    #[must_use]
+    pub fn http_services(&self) -> Option<Box<dyn HttpServices>> {
+        (!self.http.is_empty())
+            .then(|| -> Box<dyn HttpServices> { Box::new(HttpState::new(Arc::clone(&self.http))) })
+    }
+
+    /// Evaluates the invariants over a run.
+    #[must_use]
+    pub fn judge(&self, run: &Run) -> Vec<Judgement> {
+        judge(&self.invariants, run)
+    }
+}
+
+fn plugins(document: &Document, file: &Path) -> Result<Vec<PluginFile>, String> {
+    check_count("plugins", document.plugins.len(), MAX_PLUGINS)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let plugin = |entry: &serde_saphyr::Spanned<Value>| {
+        let document = match &entry.value {
+            Value::String(file) => PluginDocument { file: file.clone(), sidecar: None },
+            value => serde_json::from_value(value.clone()).map_err(|error| {
+                let problem = format!("plugins: {error}; write a file, or file and sidecar");
+                at(entry.referenced.line(), &problem)
+            })?,
+        };
+        Ok(PluginFile { file: folder.join(document.file), sidecar: document.sidecar.unwrap_or_default() })
+    };
+    document.plugins.iter().map(plugin).collect()
+}
+
+fn crds(
+    document: &Document,
+    known: &Kinds,
+    files: &FileReader<'_>,
+) -> Result<(Vec<Value>, Arc<Kinds>), String> {
+    check_count("crds", document.crds.len(), MAX_CRDS)?;
+    let mut kinds = known.clone();
+    let mut crds = Vec::new();
+    for entry in &document.crds {
+        let located = |problem: String| at(entry.referenced.line(), &format!("crds: {problem}"));
+        for crd in files.objects(&entry.value).map_err(located)? {
+            kinds.add_crd(&crd).map_err(located)?;
+            crds.push(crd);
+        }
+    }
+    Ok((crds, Arc::new(kinds)))
+}
+
+fn checked_reasons(oracles: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+    match oracles.iter().find(|(_, reason)| reason.trim().is_empty()) {
+        Some((name, _)) => {
+            Err(format!("oracles.{name}.off has no text; write why the oracle does not apply"))
+        }
+        None => Ok(oracles),
+    }
+}
+
+fn guarantees(text: Option<&str>) -> Result<bool, String> {
+    match text {
+        None | Some("on") => Ok(true),
+        Some("none") => Ok(false),
+        Some(other) => Err(format!("guarantees: {} is neither on nor none", quoted(other))),
+    }
+}
+
+fn check_names<'a>(
+    member: &str,
+    what: &str,
+    names: impl Iterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), String> {
+    for name in names {
+        if !known.contains(&name.as_str()) {
+            let remedy = suggestion(name, known.iter().copied()).map_or_else(
+                || format!("known are {}", known.join(", ")),
+                |close| format!("did you mean {close}?"),
+            );
+            return Err(format!("{member}: unknown {what} {}; {remedy}", quoted(name)));
+        }
+    }
+    Ok(())
+}
+
+fn at(line: u64, problem: &str) -> String {
+    format!("line {line}: {problem}")
+}

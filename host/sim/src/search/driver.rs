@@ -1,0 +1,343 @@
+//! Leads a search: runs the stages, judges each run, reports each error once, shrinks it, and goes on.
+//!
+//! Plans are run in batches of a fixed size, and their results are merged in the order of the plans. The findings
+//! therefore do not depend on the number of threads.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use super::points::Points;
+use super::stages::{other_orders, stages};
+use super::{Budget, Executor, FaultSelection, Strategy};
+use crate::analysis::{RandomPrefixes, RunView};
+use crate::finding::{Coverage, Finding, Report, Stop, story};
+use crate::oracle::{Judgement, Oracles, Reference, Violation};
+use crate::plan::{Deviation, Plan};
+use crate::shrink::{MAX_ATTEMPTS, shrink};
+use crate::{Run, Simulator, WorldError};
+
+/// The number of plans that are run before their results are looked at.
+const BATCH: usize = 32;
+/// What the master seed is combined with (exclusive or) in the two runs of the reference.
+pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
+
+/// How to search.
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// The master seed.
+    pub seed: u64,
+    /// The strategies. The reference is always run.
+    pub strategies: Vec<Strategy>,
+    /// The faults.
+    pub faults: FaultSelection,
+    /// How long.
+    pub budget: Budget,
+    /// Whether findings are shrunk.
+    pub shrinks: bool,
+    /// The number of findings after which the search ends.
+    pub max_findings: usize,
+}
+
+/// Follows a search.
+pub trait Observer {
+    /// Returns the time since the search began, from an injected clock.
+    fn elapsed(&self) -> Duration;
+
+    /// Whether the search should end now, for example because the user has interrupted it.
+    fn is_interrupted(&self) -> bool;
+
+    /// Called after each batch with the number of runs so far.
+    fn progress(&mut self, strategy: Strategy, runs: u64);
+
+    /// Called for each finding. `run` is the run of its plan.
+    fn found(&mut self, finding: &Finding, run: &Run);
+}
+
+/// The result of a search.
+#[derive(Debug)]
+pub struct Searched {
+    /// What was found.
+    pub report: Report,
+    /// The reference, for a comparison with other plugins.
+    pub reference: Reference,
+}
+
+/// Searches for errors.
+///
+/// # Errors
+/// Returns an error if a world cannot be built.
+pub fn search<S: Simulator + Send>(
+    options: &SearchOptions,
+    oracles: &Oracles,
+    executor: &Executor<S>,
+    observer: &mut dyn Observer,
+) -> Result<Searched, WorldError> {
+    let plans = REFERENCE_SEEDS.map(|seed| Plan { seed: options.seed ^ seed, deviations: Vec::new() });
+    let runs = executor.run_all(&plans, &|run| run)?;
+    let [first, second] = <[Run; 2]>::try_from(runs).expect("as many runs as plans");
+    let points = Points::of(&first);
+    let mut driver = Driver {
+        options,
+        oracles,
+        executor,
+        observer,
+        reference: Reference::new(&first, &second),
+        report: empty_report(options.seed, oracles),
+        seen: HashSet::new(),
+        reported: BTreeSet::new(),
+    };
+    for run in [first, second] {
+        let examined = Examined::of(&run, oracles, None, &RandomPrefixes::default());
+        driver.accept(Strategy::Reference, examined)?;
+    }
+    driver.run_stages(&points)?;
+    Ok(Searched { report: driver.report, reference: driver.reference })
+}
+
+fn empty_report(seed: u64, oracles: &Oracles) -> Report {
+    let mut coverage = Coverage::default();
+    for name in oracles.names() {
+        coverage.oracles.entry(name.to_owned()).or_default().disabled = oracles.disabled().get(name).cloned();
+    }
+    Report {
+        seed,
+        findings: Vec::new(),
+        runs: 0,
+        distinct_runs: 0,
+        shrinking_runs: 0,
+        strategies: Vec::new(),
+        stopped: Stop::Exhausted,
+        coverage,
+        hash: 0xcbf2_9ce4_8422_2325,
+    }
+}
+
+/// What is kept of a run.
+struct Examined {
+    plan: Plan,
+    hash: u64,
+    judgements: Vec<(String, Judgement)>,
+    coverage: Coverage,
+}
+
+impl Examined {
+    fn of(run: &Run, oracles: &Oracles, reference: Option<&Reference>, random: &RandomPrefixes) -> Self {
+        let view = RunView::new(run, random);
+        let judgements: Vec<_> = oracles
+            .judge(&view, reference)
+            .into_iter()
+            .map(|(name, judgement)| (name.to_owned(), judgement))
+            .collect();
+        let coverage = Coverage::of(&view, &judgements);
+        Self { plan: run.plan.clone(), hash: run.hash, judgements, coverage }
+    }
+}
+
+struct Driver<'a, S> {
+    options: &'a SearchOptions,
+    oracles: &'a Oracles,
+    executor: &'a Executor<S>,
+    observer: &'a mut dyn Observer,
+    reference: Reference,
+    report: Report,
+    seen: HashSet<u64>,
+    /// Oracles, resources and objects that were reported.
+    reported: BTreeSet<(String, String, String)>,
+}
+
+impl<S: Simulator + Send> Driver<'_, S> {
+    fn run_stages(&mut self, points: &Points) -> Result<(), WorldError> {
+        let orders = other_orders(self.options.seed, points, &self.options.faults);
+        if self.options.strategies.contains(&Strategy::Plans) {
+            let limit = usize::try_from(self.options.budget.remaining_runs(self.report.runs) / 4);
+            let orders = &orders[..orders.len().min(limit.unwrap_or(usize::MAX))];
+            for run in self.executor.run_all(orders, &|run| run)? {
+                self.reference.add_order(&run);
+                let examined = self.examine(&run);
+                self.accept(Strategy::Plans, examined)?;
+            }
+        }
+        for mut stage in stages(self.options.seed, &self.options.strategies, points, &self.options.faults) {
+            let start = (self.report.runs, self.observer.elapsed());
+            loop {
+                let left = self.stage_runs_left(start, stage.share);
+                if self.has_ended() || left == 0 {
+                    break;
+                }
+                let size = BATCH.min(usize::try_from(left).unwrap_or(BATCH));
+                let plans: Vec<_> = stage.plans.by_ref().take(size).collect();
+                if plans.is_empty() {
+                    break;
+                }
+                self.run_batch(stage.strategy, &plans)?;
+            }
+            if self.has_ended() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many more runs a stage may make that began at `start`.
+    fn stage_runs_left(&self, start: (u64, Duration), share: u64) -> u64 {
+        match self.options.budget {
+            Budget::Runs(limit) => {
+                let allowed = limit.saturating_sub(start.0).saturating_mul(share) / 100;
+                allowed.saturating_sub(self.report.runs - start.0).min(limit.saturating_sub(self.report.runs))
+            }
+            Budget::Time(limit) => {
+                let allowed = limit.saturating_sub(start.1) * u32::try_from(share).unwrap_or(100) / 100;
+                if self.observer.elapsed().saturating_sub(start.1) < allowed { u64::MAX } else { 0 }
+            }
+        }
+    }
+
+    /// Whether the whole search has to end, and notes why.
+    fn has_ended(&mut self) -> bool {
+        let stop = if self.observer.is_interrupted() {
+            Stop::Interrupted
+        } else if self.report.findings.len() >= self.options.max_findings {
+            Stop::Findings
+        } else if self.options.budget.is_used_up(self.report.runs, self.observer.elapsed()) {
+            Stop::Budget
+        } else {
+            return false;
+        };
+        self.report.stopped = stop;
+        true
+    }
+
+    fn run_batch(&mut self, strategy: Strategy, plans: &[Plan]) -> Result<(), WorldError> {
+        let (oracles, reference) = (self.oracles, &self.reference);
+        let examine = |run: Run| Examined::of(&run, oracles, Some(reference), reference.random());
+        for examined in self.executor.run_all(plans, &examine)? {
+            self.accept(strategy, examined)?;
+        }
+        self.observer.progress(strategy, self.report.runs);
+        Ok(())
+    }
+
+    fn examine(&self, run: &Run) -> Examined {
+        Examined::of(run, self.oracles, Some(&self.reference), self.reference.random())
+    }
+
+    /// Counts a run and reports its errors that are new.
+    fn accept(&mut self, strategy: Strategy, examined: Examined) -> Result<(), WorldError> {
+        self.report.runs += 1;
+        match self.report.strategies.last_mut() {
+            Some((last, runs)) if *last == strategy => *runs += 1,
+            _ => self.report.strategies.push((strategy, 1)),
+        }
+        for byte in examined.hash.to_le_bytes() {
+            self.report.hash = (self.report.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.report.coverage.merge(examined.coverage);
+        if !self.seen.insert(examined.hash) {
+            return Ok(());
+        }
+        self.report.distinct_runs += 1;
+        for violation in examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations) {
+            if self.report.findings.len() >= self.options.max_findings {
+                break;
+            }
+            if self.reported.insert(identity(&violation)) {
+                self.report_finding(strategy, &examined.plan, violation)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn report_finding(
+        &mut self,
+        strategy: Strategy,
+        plan: &Plan,
+        violation: Violation,
+    ) -> Result<(), WorldError> {
+        let original = self.executor.run(plan)?;
+        let is_reference = plan.deviations.is_empty() && strategy == Strategy::Reference;
+        let steps_before = self.tell(&original, &violation, is_reference).len();
+        let (plan, run, violation) = if self.options.shrinks && !plan.deviations.is_empty() {
+            let (plan, run, violation) = self.shrunk(plan, original, violation)?;
+            self.reported.insert(identity(&violation));
+            (plan, run, violation)
+        } else {
+            (plan.clone(), original, violation)
+        };
+        let finding = Finding {
+            number: self.report.findings.len() + 1,
+            strategy,
+            runs: self.report.runs,
+            steps_before,
+            steps: self.tell(&run, &violation, is_reference),
+            rules: plan.deviations.iter().map(|deviation| deviation.fault.rule()).collect(),
+            plan,
+            violation,
+            hash: run.hash,
+        };
+        self.observer.found(&finding, &run);
+        self.report.findings.push(finding);
+        Ok(())
+    }
+
+    fn tell(&self, run: &Run, violation: &Violation, is_reference: bool) -> Vec<story::Step> {
+        let none = RandomPrefixes::default();
+        let random = if is_reference { &none } else { self.reference.random() };
+        story::tell(&RunView::new(run, random), violation)
+    }
+
+    /// Returns the smallest plan found with the same error.
+    fn shrunk(
+        &mut self,
+        plan: &Plan,
+        run: Run,
+        violation: Violation,
+    ) -> Result<(Plan, Run, Violation), WorldError> {
+        let mut failed: Result<(), WorldError> = Ok(());
+        let mut attempts = 0;
+        let seeds =
+            if plan.seed == self.options.seed { vec![plan.seed] } else { vec![self.options.seed, plan.seed] };
+        for seed in seeds {
+            let mut try_plan = |deviations: &[Deviation]| {
+                attempts += 1;
+                match self.violation_of(&Plan { seed, deviations: deviations.to_vec() }, &violation) {
+                    Ok(result) => result.is_some(),
+                    Err(error) => {
+                        failed = Err(error);
+                        false
+                    }
+                }
+            };
+            // The master seed only helps if the error happens with it, too.
+            if seed != plan.seed && !try_plan(&plan.deviations) {
+                continue;
+            }
+            let deviations = shrink(plan.deviations.clone(), MAX_ATTEMPTS, &mut try_plan);
+            failed?;
+            self.report.shrinking_runs += attempts;
+            let smaller = Plan { seed, deviations };
+            return Ok(match self.violation_of(&smaller, &violation)? {
+                Some((run, violation)) => (smaller, run, violation),
+                None => (plan.clone(), run, violation),
+            });
+        }
+        failed?;
+        Ok((plan.clone(), run, violation))
+    }
+
+    /// Runs a plan. Returns the run and its violation if it shows the same error.
+    fn violation_of(
+        &self,
+        plan: &Plan,
+        violation: &Violation,
+    ) -> Result<Option<(Run, Violation)>, WorldError> {
+        let run = self.executor.run(plan)?;
+        let judgements = self.examine(&run).judgements;
+        let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
+        Ok(violations.find(|found| found.is_same_error(violation)).map(|found| (run, found)))
+    }
+}
+
+/// What is reported once.
+fn identity(violation: &Violation) -> (String, String, String) {
+    (violation.oracle.clone(), violation.resource.clone(), violation.object.clone())
+}

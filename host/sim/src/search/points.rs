@@ -1,0 +1,206 @@
+//! The points of a run at which a deviation can take effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::plan::Moment;
+use crate::run::{Author, EventKind, ReconcileResult, Run};
+
+/// How many occurrences of one request, or of one resource's events, are used.
+const MAX_OCCURRENCES: usize = 24;
+
+/// A request of the plugin.
+#[derive(Clone, Debug)]
+pub struct RequestPoint {
+    /// When.
+    pub moment: Moment,
+    /// The resource, without the subresource.
+    pub resource: String,
+    /// Whether it writes.
+    pub is_write: bool,
+    /// Whether the object existed before.
+    pub has_object: bool,
+    /// The index of the event.
+    pub index: usize,
+}
+
+/// An event of a watch.
+#[derive(Clone, Debug)]
+pub struct EventPoint {
+    /// The resource.
+    pub resource: String,
+    /// Which of the resource's events.
+    pub occurrence: u32,
+    /// The index of the event.
+    pub index: usize,
+}
+
+impl EventPoint {
+    /// Returns when.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment::Event { resource: self.resource.clone(), occurrence: self.occurrence }
+    }
+}
+
+/// A rest.
+#[derive(Clone, Debug)]
+pub struct RestPoint {
+    /// Which rest.
+    pub occurrence: u32,
+    /// How many changes each watched resource had had.
+    pub changes: BTreeMap<String, u32>,
+}
+
+/// All points of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Points {
+    /// The plugin's requests.
+    pub requests: Vec<RequestPoint>,
+    /// The events of its watches.
+    pub events: Vec<EventPoint>,
+    /// The rests.
+    pub rests: Vec<RestPoint>,
+    /// The watched resources.
+    pub watched: Vec<String>,
+    /// The actors that write.
+    pub actors: Vec<String>,
+    /// The delays after which the plugin wanted a key again, in milliseconds.
+    pub timers: Vec<u64>,
+}
+
+impl Points {
+    /// Finds the points of a run without faults.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        let mut points = Self::default();
+        let mut requests: BTreeMap<(String, String), u32> = BTreeMap::new();
+        let mut delivered: BTreeMap<String, u32> = BTreeMap::new();
+        let mut changes: BTreeMap<String, u32> = BTreeMap::new();
+        let (mut watched, mut actors, mut timers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (index, event) in run.events.iter().enumerate() {
+            match &event.kind {
+                EventKind::Request(request) => {
+                    if request.changed {
+                        *changes.entry(request.resource.clone()).or_default() += 1;
+                    }
+                    match &request.author {
+                        Author::Actor(name) => {
+                            actors.insert(name.clone());
+                        }
+                        Author::Controller | Author::Host => {}
+                        Author::Plugin(_) => {
+                            let key = (request.verb.clone(), request.resource_path());
+                            let occurrence = requests.entry(key.clone()).or_default();
+                            *occurrence += 1;
+                            points.requests.push(RequestPoint {
+                                moment: Moment::Request {
+                                    verb: key.0,
+                                    resource: key.1,
+                                    occurrence: *occurrence,
+                                },
+                                resource: request.resource.clone(),
+                                is_write: request.is_write(),
+                                has_object: request.before.is_some(),
+                                index,
+                            });
+                        }
+                    }
+                }
+                EventKind::Delivered { resource, change, .. } => {
+                    watched.insert(resource.clone());
+                    if change != "LISTED" {
+                        let occurrence = delivered.entry(resource.clone()).or_default();
+                        *occurrence += 1;
+                        points.events.push(EventPoint {
+                            resource: resource.clone(),
+                            occurrence: *occurrence,
+                            index,
+                        });
+                    }
+                }
+                EventKind::Rest { occurrence } => {
+                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() })
+                }
+                EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
+                    timers.insert(*delay);
+                }
+                _ => {}
+            }
+        }
+        points.watched = watched.into_iter().collect();
+        points.actors = actors.into_iter().collect();
+        points.timers = timers.into_iter().take(16).collect();
+        points.thin_out();
+        points
+    }
+
+    /// Keeps a bounded number of occurrences of each kind, the first and the last among them.
+    fn thin_out(&mut self) {
+        self.requests = thinned(std::mem::take(&mut self.requests), |point| match &point.moment {
+            Moment::Request { verb, resource, .. } => (verb.clone(), resource.clone()),
+            _ => Default::default(),
+        });
+        self.events = thinned(std::mem::take(&mut self.events), |point| point.resource.clone());
+        self.rests = thinned(std::mem::take(&mut self.rests), |_| ());
+    }
+
+    /// Returns the first event of the resource after an index.
+    #[must_use]
+    pub fn event_after(&self, resource: &str, index: usize) -> Option<&EventPoint> {
+        self.events.iter().find(|event| event.resource == resource && event.index > index)
+    }
+}
+
+fn thinned<T, K: Ord>(items: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut totals: BTreeMap<K, usize> = BTreeMap::new();
+    for item in &items {
+        *totals.entry(key(item)).or_default() += 1;
+    }
+    let mut positions: BTreeMap<K, usize> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for item in items {
+        let (key, total) = (key(&item), totals[&key(&item)]);
+        let position = positions.entry(key).or_default();
+        let (here, next) = (*position * MAX_OCCURRENCES / total, (*position + 1) * MAX_OCCURRENCES / total);
+        if total <= MAX_OCCURRENCES || here != next {
+            kept.push(item);
+        }
+        *position += 1;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::RunBuilder;
+
+    #[test]
+    fn points_are_counted_as_moments_are() {
+        let mut run = RunBuilder::new();
+        run.rest();
+        run.actor("user", "create", "foos.example.com", "a/x", Some(json!({})));
+        run.deliver("foos.example.com", "a/x", "ADDED");
+        run.start("a/x");
+        run.write("create", "configmaps", "a/x", Some(json!({})));
+        run.write("create", "configmaps", "a/y", Some(json!({})));
+        run.end(ReconcileResult::Requeue(500));
+        run.rest();
+        let points = Points::of(&run.finish());
+        let second =
+            Moment::Request { verb: "create".to_owned(), resource: "configmaps".to_owned(), occurrence: 2 };
+        assert_eq!(points.requests[1].moment, second);
+        assert_eq!((points.events.len(), points.actors.len(), points.timers), (1, 1, vec![500]));
+        assert_eq!(points.rests[1].changes["foos.example.com"], 1);
+        assert_eq!(points.rests[0].changes.len(), 0);
+    }
+
+    #[test]
+    fn many_occurrences_are_thinned_out_evenly() {
+        let kept = thinned((0..1000).collect(), |_| ());
+        assert_eq!(kept.len(), MAX_OCCURRENCES);
+        assert_eq!(kept.last(), Some(&999));
+    }
+}

@@ -1,0 +1,222 @@
+//! Searches with a scripted world: a controller that makes a ConfigMap for each Foo and then records it in the status.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::plans::plans;
+use super::points::Points;
+use super::random::RandomPlans;
+use super::*;
+use crate::finding::{Finding, Report, Stop};
+use crate::oracle::Oracles;
+use crate::plan::{Deviation, Fault, Moment, Plan};
+use crate::run::{EventKind, ReconcileResult, Run};
+use crate::testing::RunBuilder;
+use crate::{Simulator, WorldError};
+
+const FOOS: &str = "foos.example.com";
+
+/// The world. The wrong controller believes that a Foo whose ConfigMap exists is done.
+#[derive(Clone, Copy)]
+struct Script {
+    is_wrong: bool,
+}
+
+impl Simulator for Script {
+    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        let mut run = RunBuilder::new();
+        run.seed(plan.seed % 1000);
+        run.rest();
+        run.actor("user", "create", FOOS, "a/foo", Some(json!({})));
+        run.deliver(FOOS, "a/foo", "ADDED");
+        let mut used = BTreeSet::new();
+        let mut deviate = |run: &mut RunBuilder, at: &Moment| -> Vec<Fault> {
+            let mut faults = Vec::new();
+            for (index, deviation) in plan.deviations.iter().enumerate() {
+                if deviation.at == *at && used.insert(index) {
+                    run.push(EventKind::Deviated { index, deviation: deviation.clone() });
+                    faults.push(deviation.fault.clone());
+                }
+            }
+            faults
+        };
+        let create = request("create", "configmaps", 1);
+        run.start("a/foo");
+        let faults = deviate(&mut run, &create);
+        run.write("create", "configmaps", "a/foo", Some(json!({})));
+        let crashes = faults.contains(&Fault::CrashAfter);
+        if crashes {
+            run.restart(&[]);
+            run.start_for("a/foo", "startup");
+        }
+        if !crashes || !self.is_wrong {
+            deviate(&mut run, &request("update", FOOS, 1));
+            run.write("update", FOOS, "a/foo", Some(json!({"status": {"ready": true}})));
+        }
+        run.end(ReconcileResult::Ok);
+        run.rest();
+        deviate(&mut run, &Moment::Rest { occurrence: 2 });
+        run.faults_over();
+        let mut run = run.finish();
+        run.plan = plan.clone();
+        run.skipped = (0..plan.deviations.len()).filter(|index| !used.contains(index)).collect();
+        Ok(run)
+    }
+}
+
+fn request(verb: &str, resource: &str, occurrence: u32) -> Moment {
+    Moment::Request { verb: verb.to_owned(), resource: resource.to_owned(), occurrence }
+}
+
+/// An observer whose clock advances by a millisecond with each look.
+#[derive(Default)]
+struct Recorder {
+    findings: Vec<Finding>,
+    looks: std::cell::Cell<u64>,
+}
+
+impl Observer for Recorder {
+    fn elapsed(&self) -> Duration {
+        self.looks.set(self.looks.get() + 1);
+        Duration::from_millis(self.looks.get())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, _: Strategy, _: u64) {}
+
+    fn found(&mut self, finding: &Finding, run: &Run) {
+        assert_eq!(finding.hash, run.hash);
+        self.findings.push(finding.clone());
+    }
+}
+
+fn options(strategies: &[Strategy], budget: Budget) -> SearchOptions {
+    SearchOptions {
+        seed: 7,
+        strategies: strategies.to_vec(),
+        faults: FaultSelection::default(),
+        budget,
+        shrinks: true,
+        max_findings: 10,
+    }
+}
+
+fn run_search(is_wrong: bool, threads: usize, options: &SearchOptions) -> Report {
+    let executor = Executor::new(vec![Script { is_wrong }; threads]);
+    let mut observer = Recorder::default();
+    let searched = search(options, &Oracles::built_in(), &executor, &mut observer).expect("a world");
+    assert_eq!(observer.findings, searched.report.findings);
+    searched.report
+}
+
+#[test]
+fn a_crash_between_two_writes_is_found_by_the_plans() {
+    let report = run_search(true, 1, &options(&Strategy::ALL, Budget::Runs(500)));
+    let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.violation.oracle.as_str(), finding.strategy), ("same end", Strategy::Plans));
+    let crash = Deviation { at: request("create", "configmaps", 1), fault: Fault::CrashAfter };
+    assert_eq!(finding.plan.deviations, [crash]);
+    assert_eq!(report.coverage.writes["create configmaps"].crashed_after.len(), 1);
+    let text = finding.lines(Some("pilothouse sim x.wasm --replay finding-1.trace")).join("\n");
+    assert!(
+        text.starts_with("FOUND same end on foos.example.com a/foo   seed 0x7, strategy plans"),
+        "{text}"
+    );
+    assert!(text.ends_with("rule H1 (the process may end at any point). Replay: pilothouse sim x.wasm --replay finding-1.trace"), "{text}");
+}
+
+#[test]
+fn random_plans_find_and_shrink_it_too() {
+    let report = run_search(true, 1, &options(&[Strategy::Random], Budget::Runs(500)));
+    let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.plan.deviations.len(), 1);
+    assert_eq!(finding.plan.seed, 7);
+}
+
+#[test]
+fn the_right_controller_is_not_reported() {
+    for strategy in Strategy::ALL {
+        let report = run_search(false, 1, &options(&[strategy], Budget::Runs(300)));
+        assert_eq!(report.findings, []);
+        assert!(report.coverage.oracles["same end"].judged > 0 || strategy == Strategy::Reference);
+    }
+}
+
+#[test]
+fn one_and_two_threads_find_the_same_by_the_same_runs() {
+    let options = options(&Strategy::ALL, Budget::Runs(400));
+    assert_eq!(run_search(true, 1, &options), run_search(true, 2, &options));
+    assert_eq!(run_search(false, 1, &options), run_search(false, 3, &options));
+}
+
+#[test]
+fn budgets_are_kept() {
+    let report = run_search(false, 1, &options(&Strategy::ALL, Budget::Runs(100)));
+    assert_eq!((report.runs, report.stopped), (100, Stop::Budget));
+    let timed = run_search(false, 1, &options(&[Strategy::Random], Budget::Time(Duration::from_millis(20))));
+    assert_eq!(timed.stopped, Stop::Budget);
+    assert!(timed.runs > 2 && timed.runs < 20 * 32);
+    let few = run_search(false, 1, &options(&[Strategy::Plans], Budget::Runs(100_000)));
+    assert_eq!(few.stopped, Stop::Exhausted);
+}
+
+#[test]
+fn a_world_that_cannot_be_built_ends_the_search() {
+    struct Broken;
+    impl Simulator for Broken {
+        fn run(&mut self, _: &Plan) -> Result<Run, WorldError> {
+            Err(WorldError("cannot load zoo.wasm".to_owned()))
+        }
+    }
+    let executor = Executor::new(vec![Broken]);
+    let options = options(&Strategy::ALL, Budget::Runs(10));
+    let result = search(&options, &Oracles::built_in(), &executor, &mut Recorder::default());
+    assert_eq!(result.expect_err("no world").0, "cannot load zoo.wasm");
+}
+
+#[test]
+fn plans_keep_to_the_selected_faults() {
+    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let points = Points::of(&run);
+    for class in FaultClass::ALL {
+        let faults = FaultSelection::of([class]);
+        let only = |deviations: &[Deviation]| {
+            deviations.iter().all(|deviation| FaultClass::of(&deviation.fault) == class)
+        };
+        let plans = plans(&points, &faults);
+        assert!(plans.iter().all(|plan| only(&plan.deviations)), "{}", class.name());
+        let mut random = RandomPlans::new(1, &points, &faults);
+        assert!((0..100).all(|_| only(&random.next_plan().deviations)), "{}", class.name());
+    }
+    let none = FaultSelection::of([]);
+    assert!(plans(&points, &none).is_empty());
+    assert!(RandomPlans::new(1, &points, &none).next_plan().deviations.is_empty());
+}
+
+#[test]
+fn random_plans_follow_from_the_seed() {
+    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let (points, faults) = (Points::of(&run), FaultSelection::default());
+    let draw = |seed| {
+        let mut random = RandomPlans::new(seed, &points, &faults);
+        (0..50).map(|_| random.next_plan()).collect::<Vec<_>>()
+    };
+    assert_eq!(draw(3), draw(3));
+    assert_ne!(draw(3), draw(4));
+}
+
+#[test]
+fn the_plans_for_a_comparison_take_all_strategies_in_turn() {
+    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let (points, faults) = (Points::of(&run), FaultSelection::default());
+    let plans: Vec<_> = all_plans(7, &Strategy::ALL, &points, &faults).take(200).collect();
+    assert!(plans[0].deviations.is_empty());
+    assert_eq!(plans.len(), 200);
+    assert!(plans.iter().any(|plan| plan.seed != 7), "random plans have seeds of their own");
+    assert!(plans.iter().any(|plan| plan.deviations.len() == 2 && plan.seed == 7), "pairs");
+}

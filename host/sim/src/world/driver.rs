@@ -1,0 +1,361 @@
+//! Runs one host of a world, from its start to the end of its process or of the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_apiserver::{ControllerOptions, Controllers};
+use pilothouse_controller::{
+    Clients, Environment, GrantMode, HostOptions, InMemoryPlugin, Metrics, PluginHost, PluginState,
+    Randomness, WallClock,
+};
+use pilothouse_plugin::Engine;
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::actors::Actors;
+use super::gate::{RequestGate, WatchGate};
+use super::http::Services;
+use super::observer::WorldObserver;
+use super::state::{Command, Shared, State};
+use super::{WorldLimits, WorldPlugin};
+use crate::WorldError;
+use crate::actor::PollMoment;
+use crate::run::{End, EventKind};
+
+/// How long the driver sleeps while something is under way that will end by itself.
+const BUSY_PAUSE: u64 = 500;
+
+/// What a host is made of.
+pub(super) struct Setup<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) metrics: &'a Metrics,
+    pub(super) plugins: &'a [WorldPlugin],
+    pub(super) controllers: &'a Controllers,
+    pub(super) http: &'a Services,
+    pub(super) limits: WorldLimits,
+    pub(super) guarantees: bool,
+    pub(super) seed: u64,
+}
+
+/// How a host ended.
+pub(super) enum Outcome {
+    /// Its process ended; the next one starts.
+    Crashed,
+    /// The run has ended.
+    Ended(End),
+}
+
+/// Runs a host until its process or the run ends.
+///
+/// # Errors
+/// If a plugin does not load.
+pub(super) async fn run(
+    setup: &Setup<'_>,
+    shared: &Shared,
+    actors: &mut Actors,
+) -> Result<Outcome, WorldError> {
+    let host_number = shared.lock().host;
+    let plugins = in_memory(setup.plugins, 0)?;
+    let (plugins, receiver) = watch::channel(plugins);
+    let host = start_host(setup, shared, receiver, host_number);
+    let mut driver = Driver {
+        setup,
+        shared,
+        actors,
+        host,
+        plugins,
+        reloads: 0,
+        controllers: None,
+        controllers_resume_at: None,
+        rested_at: None,
+        has_announced_end: false,
+    };
+    driver.start_controllers();
+    driver.run().await
+}
+
+fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin>, WorldError> {
+    let plugin = |plugin: &WorldPlugin| {
+        let upgrade = plugin.upgrade.as_ref().filter(|_| reloads > 0);
+        let mut sidecar = plugin.sidecar.clone();
+        if reloads > 0 {
+            // A version is loaded again only if its files differ.
+            sidecar.push_str(&format!("\n# reload {reloads}\n"));
+        }
+        Ok(InMemoryPlugin {
+            name: plugin.name.clone(),
+            code: upgrade.unwrap_or(&plugin.code).clone(),
+            sidecar: sidecar.into(),
+        })
+    };
+    plugins.iter().map(plugin).collect()
+}
+
+fn start_host(
+    setup: &Setup<'_>,
+    shared: &Shared,
+    plugins: watch::Receiver<Vec<InMemoryPlugin>>,
+    number: u32,
+) -> PluginHost {
+    let seed = setup.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let environment = Environment {
+        clock: WallClock::starting_at(shared.clock().time_of_day()),
+        randomness: Randomness::from_seed(seed),
+    };
+    let options = HostOptions {
+        plugins: "simulation".into(),
+        api_server: "simulation".to_owned(),
+        grant_crds: true,
+        grants: GrantMode::default(),
+        instance: "simulation".to_owned(),
+        namespace: "default".to_owned(),
+        settle: Duration::ZERO,
+        file_events: false,
+        access_review_interval: Duration::from_secs(30),
+        informer_runtime: None,
+        compress_caches: false,
+        streaming_lists: false,
+        requeue_on_reload: true,
+        environment,
+    };
+    let clients = Clients {
+        requests: kube::Client::new(RequestGate::new(shared.clone()), "default"),
+        watches: kube::Client::new(WatchGate::new(shared.clone()), "default"),
+    };
+    let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
+    if !setup.guarantees {
+        host.drop_write_guarantees();
+    }
+    host.set_http_transport(Arc::new(setup.http.clone()));
+    host.set_observer(Arc::new(WorldObserver(shared.clone())));
+    let running = host.clone();
+    // The host is never shut down: its process ends, or the run does.
+    tokio::spawn(async move { running.run_in_memory(plugins, CancellationToken::new()).await });
+    host
+}
+
+struct Driver<'a> {
+    setup: &'a Setup<'a>,
+    shared: &'a Shared,
+    actors: &'a mut Actors,
+    host: PluginHost,
+    plugins: watch::Sender<Vec<InMemoryPlugin>>,
+    reloads: u32,
+    controllers: Option<CancellationToken>,
+    /// When the built-in controllers continue; `None` while they run.
+    controllers_resume_at: Option<u64>,
+    /// The time of the last activity before the last rest.
+    rested_at: Option<u64>,
+    has_announced_end: bool,
+}
+
+impl Driver<'_> {
+    fn start_controllers(&mut self) {
+        let shutdown = CancellationToken::new();
+        let options = ControllerOptions::default().with_controllers(self.setup.controllers.clone());
+        self.shared.server().run_controllers_with(options, shutdown.clone());
+        self.controllers = Some(shutdown);
+        self.controllers_resume_at = None;
+    }
+
+    async fn run(&mut self) -> Result<Outcome, WorldError> {
+        let mut commits = self.shared.server().subscribe();
+        loop {
+            commits.borrow_and_update();
+            if let Some(outcome) = self.apply_what_is_due()? {
+                return Ok(outcome);
+            }
+            if self.take_step(false).await {
+                continue;
+            }
+            let now = self.shared.clock().now_ms();
+            let (rest_at, is_busy) = self.rest_at();
+            if now >= rest_at && !is_busy {
+                if let Some(outcome) = self.rest().await? {
+                    return Ok(outcome);
+                }
+                continue;
+            }
+            let wake_at = self.wake_at(now, rest_at, is_busy);
+            tokio::select! {
+                biased;
+                () = self.shared.woken() => {}
+                _ = commits.changed() => {}
+                () = sleep_until(self.shared.clock().instant(wake_at)) => {}
+            }
+        }
+    }
+
+    /// Applies commands and the deviations whose time has come. Returns how the host ended, if it did.
+    fn apply_what_is_due(&mut self) -> Result<Option<Outcome>, WorldError> {
+        let now = self.shared.clock().now_ms();
+        if self.controllers_resume_at.is_some_and(|at| at <= now) {
+            self.start_controllers();
+        }
+        let commands = {
+            let mut state = self.shared.lock();
+            let due = state.schedule.on_time(now);
+            apply_all(&mut state, &due);
+            if state.crash.is_some() {
+                state.end_host();
+                return Ok(Some(Outcome::Crashed));
+            }
+            if state.is_full() || now >= self.setup.limits.virtual_ms {
+                return Ok(Some(Outcome::Ended(End::NotAtRest)));
+            }
+            std::mem::take(&mut state.commands)
+        };
+        for command in commands {
+            self.carry_out(command)?;
+        }
+        self.announce_end();
+        Ok(None)
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<(), WorldError> {
+        match command {
+            Command::Reload => {
+                self.reloads += 1;
+                self.shared.lock().record(EventKind::Reloaded);
+                self.plugins.send_replace(in_memory(self.setup.plugins, self.reloads)?);
+            }
+            Command::TakeStep(actor) => {
+                self.actors.take_next_step(&actor);
+            }
+            Command::HoldControllers(ms) => {
+                if let Some(controllers) = self.controllers.take() {
+                    controllers.cancel();
+                }
+                self.controllers_resume_at = Some(self.shared.clock().now_ms().saturating_add(ms));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that the steps and the faults are over, once they are.
+    fn announce_end(&mut self) {
+        let mut state = self.shared.lock();
+        let is_over = !self.has_announced_end
+            && state.schedule.is_over()
+            && self.actors.are_finished()
+            && !is_held(&state)
+            && self.controllers_resume_at.is_none();
+        if is_over {
+            self.has_announced_end = true;
+            state.record(EventKind::FaultsOver);
+        }
+    }
+
+    /// Carries out the next write of an actor. Returns whether there was one, or something happened in its place.
+    async fn take_step(&mut self, at_rest: bool) -> bool {
+        {
+            let mut state = self.shared.lock();
+            let moment = PollMoment { now_ms: state.now(), at_rest };
+            let Some((index, step)) = self.actors.next_write(&state.mirror, moment) else { return false };
+            if let Some(actor) = self.actors.begin_step(index, step) {
+                let due = state.schedule.on_step(&actor, step);
+                apply_all(&mut state, &due);
+                if !due.is_empty() {
+                    return true;
+                }
+            }
+        }
+        self.actors.perform(self.shared).await;
+        true
+    }
+
+    /// Returns when the world will be at rest if nothing happens, and whether something is under way that prevents it.
+    fn rest_at(&self) -> (u64, bool) {
+        let state = self.shared.lock();
+        let is_busy = state.in_flight > 0 || is_held(&state) || self.controllers_resume_at.is_some();
+        let has_rested = self.rested_at == Some(state.last_activity);
+        let rest_at = if has_rested { u64::MAX } else { state.last_activity + self.setup.limits.rest_ms };
+        (rest_at, is_busy)
+    }
+
+    fn wake_at(&self, now: u64, rest_at: u64, is_busy: bool) -> u64 {
+        let timers = [
+            self.shared.lock().schedule.next_time(),
+            self.actors.next_time(),
+            self.controllers_resume_at,
+            is_busy.then_some(now + BUSY_PAUSE),
+        ];
+        let next = timers.into_iter().flatten().filter(|time| *time > now).min();
+        next.unwrap_or(u64::MAX).min(rest_at.max(now + 1)).min(self.setup.limits.virtual_ms)
+    }
+
+    /// The world is at rest. Returns the outcome if nothing more is to happen.
+    async fn rest(&mut self) -> Result<Option<Outcome>, WorldError> {
+        let problem = self.problem();
+        {
+            let mut state = self.shared.lock();
+            self.rested_at = Some(state.last_activity);
+            if let Some(Problem::NotLoaded(text)) = &problem
+                && state.host == 1
+                && self.actors.are_finished()
+            {
+                return Err(WorldError(text.clone()));
+            }
+            let (occurrence, due) = state.schedule.on_rest();
+            state.record(EventKind::Rest { occurrence });
+            apply_all(&mut state, &due);
+            if !due.is_empty() {
+                return Ok(None);
+            }
+        }
+        if self.take_step(true).await {
+            return Ok(None);
+        }
+        if let Some(Problem::NotLoaded(text) | Problem::Stopped(text)) = problem {
+            return Ok(Some(Outcome::Ended(End::PluginStopped(text))));
+        }
+        let has_timer =
+            self.actors.next_time().is_some() || self.shared.lock().schedule.next_time().is_some();
+        if has_timer {
+            return Ok(None);
+        }
+        if !self.has_announced_end {
+            self.shared.lock().record(EventKind::FaultsOver);
+        }
+        Ok(Some(Outcome::Ended(End::AtRest)))
+    }
+
+    /// Returns why a plugin does no work.
+    fn problem(&self) -> Option<Problem> {
+        self.host.status().into_iter().find_map(|status| {
+            let text = format!("the plugin {}: {}", status.name, status.error);
+            match status.state {
+                PluginState::Running => None,
+                PluginState::BackingOff => Some(Problem::Stopped(text)),
+                _ if status.generation > 0 => Some(Problem::Stopped(text)),
+                _ => Some(Problem::NotLoaded(format!(
+                    "the plugin {} does not run in the simulation: {}",
+                    status.name, status.error
+                ))),
+            }
+        })
+    }
+}
+
+/// Why a plugin does no work.
+enum Problem {
+    /// It has never run in this process.
+    NotLoaded(String),
+    Stopped(String),
+}
+
+/// Applies faults that do not belong to a request or a watch; the others have no effect at this moment.
+fn apply_all(state: &mut State, due: &[usize]) {
+    for index in due {
+        if !state.apply_to_host(*index) {
+            state.schedule.skip(*index);
+        }
+    }
+}
+
+/// Whether the delivery of events is held back.
+fn is_held(state: &State) -> bool {
+    let now = state.now();
+    state.holds.values().any(|until| *until > now) || !state.relists.is_empty()
+}

@@ -1,0 +1,427 @@
+//! The way between a host and the server. Every request passes a gate, which counts it, records it, and applies the faults of the plan.
+//!
+//! Each host has gates of its own. When its process ends, they answer nothing any more: the requests that are under way have no effect on
+//! the host, and new ones none on the server.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use pilothouse_apiserver::{ApiService, Commit, ResponseBody};
+use pilothouse_controller::RequestOrigin;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tower::{Service, ServiceExt};
+
+use super::request::{ObjectRequest, parameter};
+use super::state::{Answer, SentRequest, Shared};
+use super::watch_body::{ListedObject, WatchBody};
+use crate::plan::Fault;
+use crate::run::Author;
+
+/// How long the watches of a resource whose first list came from the past deliver nothing, in virtual milliseconds: the server that answered
+/// is behind the others for that long.
+const PAST_LAG: u64 = 10_000;
+/// The annotation that another client changes when it interferes.
+const TOUCHED: &str = "simulation.pilothouse.dev/touched";
+/// The name under which the client that interferes is recorded.
+const OTHER_CLIENT: &str = "another client";
+
+/// The gate of the requests of plugins and of the host itself.
+#[derive(Clone)]
+pub(super) struct RequestGate {
+    shared: Shared,
+    server: ApiService,
+}
+
+/// The gate of the lists and watches of the informers.
+#[derive(Clone)]
+pub(super) struct WatchGate {
+    shared: Shared,
+    server: ApiService,
+}
+
+/// What the faults of the plan do to one request.
+#[derive(Default)]
+struct Treatment {
+    delay: Option<Duration>,
+    interfere: bool,
+    refuse: Option<u16>,
+    lose_answer: bool,
+    crash_after: Option<usize>,
+    crashed: bool,
+}
+
+impl RequestGate {
+    pub(super) fn new(shared: Shared) -> Self {
+        let server = shared.server().service();
+        Self { shared, server }
+    }
+
+    async fn exchange(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
+        if self.shared.lock().crash.is_some() {
+            return pending().await;
+        }
+        let origin = request.extensions().get::<RequestOrigin>().cloned();
+        let about = ObjectRequest::parse(request.method(), request.uri());
+        match (origin, about) {
+            (Some(origin), Some(about)) => self.of_plugin(&origin, &about, request).await,
+            _ => self.of_host(request).await,
+        }
+    }
+
+    /// Forwards a request of the host itself, such as discovery.
+    async fn of_host(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
+        let (response, commits) = attributed(&self.shared, self.server, request).await;
+        self.shared.lock().record_own_commits(commits, &Author::Host);
+        if self.shared.lock().crash.is_some() {
+            return pending().await;
+        }
+        Ok(response.map(unchanged))
+    }
+
+    /// Sends a request of a plugin, as far as the plan allows.
+    async fn of_plugin(
+        self,
+        origin: &RequestOrigin,
+        about: &ObjectRequest,
+        request: Request<Body>,
+    ) -> io::Result<Response<AnswerBody>> {
+        let (author, reconcile) = {
+            let state = self.shared.lock();
+            let reconcile = origin.reconcile.as_ref();
+            let reconcile =
+                reconcile.and_then(|(watch, key)| state.reconcile(&origin.plugin, watch, &key.to_string()));
+            (Author::Plugin(origin.plugin.to_string()), reconcile)
+        };
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let sent = serde_json::from_slice::<Value>(&body).ok();
+        let treatment = self.treatment(about);
+        if treatment.crashed {
+            return pending().await;
+        }
+        self.shared.lock().in_flight += 1;
+        if let Some(delay) = treatment.delay {
+            tokio::time::sleep(delay).await;
+            if self.shared.lock().crash.is_some() {
+                return pending().await;
+            }
+        }
+        let record = |answer: Option<Answer>, answered: bool, commits: Vec<Commit>| {
+            let mut state = self.shared.lock();
+            state.in_flight = state.in_flight.saturating_sub(1);
+            let (author, body) = (author.clone(), sent.clone());
+            state.record_request(SentRequest { author, reconcile, about, body, answer, answered }, commits);
+        };
+        if let Some(code) = treatment.refuse {
+            let (response, answer) = refusal(code);
+            record(Some(answer), true, Vec::new());
+            return Ok(response);
+        }
+        if treatment.interfere {
+            interfere(&self.shared, about).await;
+        }
+        let request = Request::from_parts(head, Full::new(body));
+        let (response, commits) = attributed(&self.shared, self.server.clone(), request).await;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let answer = answer(head.status, &body);
+        let is_answered = !treatment.lose_answer && treatment.crash_after.is_none();
+        record(Some(answer), is_answered, commits);
+        if let Some(index) = treatment.crash_after {
+            {
+                let mut state = self.shared.lock();
+                state.record_deviation(index);
+                state.crash(Vec::new());
+            }
+            self.shared.wake_driver();
+            return pending().await;
+        }
+        if treatment.lose_answer {
+            return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the connection ended"));
+        }
+        if self.shared.lock().crash.is_some() {
+            return pending().await;
+        }
+        Ok(Response::from_parts(head, whole(body)))
+    }
+
+    /// Counts a request of a plugin, and returns what the plan does to it.
+    fn treatment(&self, about: &ObjectRequest) -> Treatment {
+        let mut state = self.shared.lock();
+        let due = state.schedule.on_request(about.verb, &about.resource_with_subresource());
+        let mut treatment = Treatment::default();
+        for index in due {
+            let fault = state.schedule.fault(index).clone();
+            match fault {
+                Fault::Refuse(code) => treatment.refuse = Some(code),
+                Fault::LoseAnswer => treatment.lose_answer = true,
+                Fault::DelayRequest(ms) => treatment.delay = Some(Duration::from_millis(ms)),
+                Fault::CrashAfter => {
+                    treatment.crash_after = Some(index);
+                    continue;
+                }
+                Fault::Interfere => {
+                    let object = state.mirror.object(&about.resource(), &about.namespace, &about.name);
+                    if object.is_none() {
+                        state.schedule.skip(index);
+                        continue;
+                    }
+                    treatment.interfere = true;
+                }
+                _ => {
+                    match state.apply_to_host(index) {
+                        true => self.shared.wake_driver(),
+                        // A fault of watches.
+                        false => state.schedule.skip(index),
+                    }
+                    continue;
+                }
+            }
+            state.record_deviation(index);
+        }
+        treatment.crashed = state.crash.is_some();
+        treatment
+    }
+}
+
+impl WatchGate {
+    pub(super) fn new(shared: Shared) -> Self {
+        let server = shared.server().service();
+        Self { shared, server }
+    }
+
+    async fn exchange(self, mut request: Request<Body>) -> io::Result<Response<AnswerBody>> {
+        if self.shared.lock().crash.is_some() {
+            return pending().await;
+        }
+        let about = ObjectRequest::parse(request.method(), request.uri());
+        let Some(about) = about.filter(|about| matches!(about.verb, "list" | "watch")) else {
+            let response = forward(self.server, request).await;
+            return Ok(response.map(unchanged));
+        };
+        let resource = about.resource();
+        if about.verb == "watch" {
+            let relist = self.shared.lock().relists.get(&resource).copied();
+            if let Some(at) = relist {
+                tokio::time::sleep_until(self.shared.clock().instant(at)).await;
+                self.shared.lock().relists.remove(&resource);
+                return Ok(expired());
+            }
+            let response = forward(self.server, request).await;
+            if !response.status().is_success() {
+                return Ok(response.map(unchanged));
+            }
+            return Ok(response.map(|body| WatchBody::new(self.shared, resource, body).boxed_unsync()));
+        }
+        self.answer_from_past(&resource, request.uri_mut());
+        let response = forward(self.server, request).await;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        if head.status.is_success() {
+            let list: List = serde_json::from_slice(&body).map_err(io::Error::other)?;
+            let is_delivered = {
+                let mut state = self.shared.lock();
+                let is_delivered = state.crash.is_none();
+                if is_delivered {
+                    state.forget_cached(&resource, &about.namespace);
+                    for object in list.items.unwrap_or_default() {
+                        state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
+                    }
+                }
+                is_delivered
+            };
+            if !is_delivered {
+                return pending().await;
+            }
+        }
+        Ok(Response::from_parts(head, whole(body)))
+    }
+
+    /// Changes a list so that it is answered from the past, if the plan wants that for the resource.
+    fn answer_from_past(&self, resource: &str, uri: &mut Uri) {
+        let mut state = self.shared.lock();
+        let Some(changes) = state.past.remove(resource) else { return };
+        let Some(version) = state.mirror.version_before(resource, changes) else { return };
+        let until = state.now().saturating_add(PAST_LAG);
+        state.holds.insert(resource.to_owned(), until);
+        drop(state);
+        let kept = ["labelSelector", "fieldSelector"];
+        let kept =
+            kept.iter().filter_map(|name| parameter(uri, name).map(|value| format!("&{name}={value}")));
+        let path = uri.path();
+        let text = format!(
+            "{path}?resourceVersion={version}&resourceVersionMatch=Exact{}",
+            kept.collect::<String>()
+        );
+        if let Ok(changed) = text.parse() {
+            *uri = changed;
+        }
+    }
+}
+
+macro_rules! serve_by_exchange {
+    ($gate:ty) => {
+        impl Service<Request<Body>> for $gate {
+            type Response = Response<AnswerBody>;
+            type Error = io::Error;
+            type Future = BoxFuture<'static, io::Result<Response<AnswerBody>>>;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: Request<Body>) -> Self::Future {
+                self.clone().exchange(request).boxed()
+            }
+        }
+    };
+}
+
+serve_by_exchange!(RequestGate);
+serve_by_exchange!(WatchGate);
+
+/// The body of an answer.
+type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Returns a body of these bytes.
+fn whole(bytes: Bytes) -> AnswerBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Returns a body of the server as it is.
+fn unchanged(body: ResponseBody) -> AnswerBody {
+    body.map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A list, as far as it is recorded.
+#[derive(Deserialize)]
+struct List {
+    items: Option<Vec<ListedObject>>,
+}
+
+/// Sends a request to the server.
+async fn forward<B>(server: ApiService, request: Request<B>) -> Response<ResponseBody>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match server.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Sends a request to the server. Returns what the server committed while it worked on the request, and nothing that its controllers did.
+pub(super) async fn attributed<B>(
+    shared: &Shared,
+    server: ApiService,
+    request: Request<B>,
+) -> (Response<ResponseBody>, Vec<Commit>)
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut work = pin!(forward(server, request));
+    let mut commits = Vec::new();
+    let response = poll_fn(|context| {
+        // Records what the controllers have done.
+        drop(shared.lock());
+        let polled = work.as_mut().poll(context);
+        commits.extend(shared.take_commits());
+        polled
+    })
+    .await;
+    (response, commits)
+}
+
+/// Changes an annotation of the object as another client.
+async fn interfere(shared: &Shared, about: &ObjectRequest) {
+    let value = shared.clock().now_ms().to_string();
+    let patch = json!({"metadata": {"annotations": {TOUCHED: value}}});
+    let (group, plural) = (&about.group, &about.plural);
+    let Some(version) = ({
+        let state = shared.lock();
+        let object = state.mirror.object(&about.resource(), &about.namespace, &about.name);
+        object.and_then(|object| object["apiVersion"].as_str().map(str::to_owned))
+    }) else {
+        return;
+    };
+    let version = version.rsplit('/').next().unwrap_or_default();
+    let prefix =
+        if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let namespace =
+        if about.namespace.is_empty() { String::new() } else { format!("/namespaces/{}", about.namespace) };
+    let request = Request::patch(format!("{prefix}{namespace}/{plural}/{}", about.name))
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .body(Full::new(Bytes::from(patch.to_string())));
+    let Ok(request) = request else { return };
+    let (response, commits) = attributed(shared, shared.server().service(), request).await;
+    let answer = Answer { status: response.status().as_u16(), ..Answer::default() };
+    let interference = ObjectRequest { verb: "patch", subresource: String::new(), ..about.clone() };
+    let sent = SentRequest {
+        author: Author::Actor(OTHER_CLIENT.to_owned()),
+        reconcile: None,
+        about: &interference,
+        body: Some(patch),
+        answer: Some(answer),
+        answered: true,
+    };
+    shared.lock().record_request(sent, commits);
+}
+
+/// Reads an answer of the server.
+pub(super) fn answer(status: StatusCode, body: &Bytes) -> Answer {
+    let mut answer = Answer { status: status.as_u16(), ..Answer::default() };
+    if !status.is_success()
+        && let Ok(body) = serde_json::from_slice::<Value>(body)
+    {
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        (answer.reason, answer.message) = (text("reason"), text("message"));
+    }
+    answer
+}
+
+/// Returns the answer to a request that is refused with this code.
+fn refusal(code: u16) -> (Response<AnswerBody>, Answer) {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    };
+    let message = format!("refused with {code} by the simulation");
+    let answer = Answer { status: code, reason: reason.to_owned(), message: message.clone() };
+    (status_response(code, reason, &message), answer)
+}
+
+/// Returns the answer to a watch whose history is gone, so that the host lists again.
+fn expired() -> Response<AnswerBody> {
+    status_response(410, "Expired", "too old resource version")
+}
+
+fn status_response(code: u16, reason: &str, message: &str) -> Response<AnswerBody> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
+    });
+    let mut response = Response::new(whole(body.to_string().into()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
+}

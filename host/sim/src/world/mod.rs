@@ -1,0 +1,319 @@
+//! The real world: the embedded API server, the real informers and the real controller, on one thread, in virtual time.
+//!
+//! Each run has a server of its own, and each incarnation of the host a tokio runtime of its own with paused time. When the plan ends the
+//! host's process, its runtime is dropped with all tasks in it, and the next one starts; the server and the time continue. Between host and
+//! server are gates ([`gate`]), where the faults of the plan happen and where everything is recorded.
+
+mod actors;
+mod clock;
+mod driver;
+mod from_scenario;
+mod gate;
+mod hash;
+mod http;
+mod mirror;
+mod observer;
+mod request;
+mod schedule;
+mod state;
+mod watch_body;
+
+#[cfg(test)]
+mod tests;
+
+use pilothouse_apiserver::{ApiServer, Controllers};
+use pilothouse_controller::{Metrics, PluginName};
+use pilothouse_model::ResourceType;
+use pilothouse_plugin::blocking::run_inline;
+use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions};
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+
+use crate::actor::{Actor, ActorWrite, Operation};
+use crate::http::HttpServices;
+use crate::plan::Plan;
+use crate::run::{Author, End, Run};
+use crate::{Simulator, WorldError};
+use actors::Actors;
+use clock::VirtualClock;
+use driver::{Outcome, Setup};
+use http::Services;
+use schedule::Schedule;
+use state::Shared;
+
+/// The controllers that run by default: those that every cluster has, whatever its nodes do.
+const DEFAULT_CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
+/// How many instructions one call of a guest may execute.
+const CALL_FUEL: u64 = 200_000_000;
+/// The author of the objects that exist from the start.
+const SETUP: &str = "setup";
+/// The seed of the order of hash maps.
+const HASH_SEED: u64 = 33;
+/// The resource version before the first write of a run.
+const FIRST_REVISION: u64 = 1_000;
+
+/// Fixes the order of hash maps in this process, so that equal plans give equal runs in all processes. Must be called before anything else
+/// that uses the host's crates; [`CompiledPlugins::compile`] calls it, too, and goes on if it is too late.
+///
+/// # Errors
+/// If a hash map was created before.
+pub fn fix_hash_order() -> Result<(), WorldError> {
+    pilothouse_model::hash::set_seed(HASH_SEED).map_err(|error| WorldError(error.to_string()))
+}
+
+/// A plugin file that is to be simulated.
+#[derive(Clone, Debug)]
+pub struct PluginFile {
+    /// The plugin's name.
+    pub name: PluginName,
+    /// The content of the .wasm file.
+    pub wasm: Vec<u8>,
+    /// The content of the file that replaces it at a reload; `None` to reload the same file.
+    pub upgrade: Option<Vec<u8>>,
+    /// The text of the sidecar, "" for none.
+    pub sidecar: String,
+}
+
+/// Bounds of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorldLimits {
+    /// How long nothing may happen before the world counts as at rest, in virtual milliseconds.
+    pub rest_ms: u64,
+    /// How long a run may take, in virtual milliseconds.
+    pub virtual_ms: u64,
+    /// How many events a run may have.
+    pub events: usize,
+}
+
+impl Default for WorldLimits {
+    fn default() -> Self {
+        Self { rest_ms: 30_000, virtual_ms: 2 * 60 * 60 * 1_000, events: 5_000 }
+    }
+}
+
+/// Creates the actors of a run with this seed.
+pub type ActorFactory = Box<dyn Fn(u64) -> Vec<Box<dyn Actor>> + Send>;
+
+/// Creates the HTTP services of a run; `None` if there are none.
+pub type HttpFactory = Box<dyn Fn() -> Option<Box<dyn HttpServices>> + Send>;
+
+/// What a world consists of, beside the plugins.
+pub struct WorldOptions {
+    /// CRDs that exist from the start.
+    pub crds: Vec<Value>,
+    /// Objects that exist from the start.
+    pub objects: Vec<(ResourceType, Value)>,
+    /// Creates the actors.
+    pub actors: ActorFactory,
+    /// Creates the HTTP services.
+    pub http: HttpFactory,
+    /// Whether the host gives its guarantees: plugins' reads show their own writes at once, and a write without an answer holds its key.
+    pub guarantees: bool,
+    /// The built-in controllers that run; `None` for garbage collection and namespaces.
+    pub controllers: Option<Controllers>,
+    /// Bounds.
+    pub limits: WorldLimits,
+}
+
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self {
+            crds: Vec::new(),
+            objects: Vec::new(),
+            actors: Box::new(|_| Vec::new()),
+            http: Box::new(|| None),
+            guarantees: true,
+            controllers: None,
+            limits: WorldLimits::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for WorldOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorldOptions").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// A plugin with its compiled code.
+#[derive(Clone, Debug)]
+pub(crate) struct WorldPlugin {
+    name: PluginName,
+    code: CompiledPlugin,
+    upgrade: Option<CompiledPlugin>,
+    sidecar: String,
+}
+
+/// Plugins that were compiled for simulations. Cheap to clone: worlds in several threads share one.
+#[derive(Clone)]
+pub struct CompiledPlugins {
+    engine: Engine,
+    plugins: Vec<WorldPlugin>,
+}
+
+impl CompiledPlugins {
+    /// Compiles the plugins. Blocks; must not be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// If one of them cannot be compiled.
+    pub fn compile(files: Vec<PluginFile>) -> Result<Self, WorldError> {
+        // Runs are repeatable within this process in any case.
+        let _ = fix_hash_order();
+        let options = EngineOptions { call_fuel: Some(CALL_FUEL), ..EngineOptions::default() };
+        let engine = Engine::new(options).map_err(|error| WorldError(error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(|error| WorldError(format!("cannot start a tokio runtime: {error}")))?;
+        let plugins = runtime.block_on(async {
+            let mut plugins = Vec::new();
+            for PluginFile { name, wasm, upgrade, sidecar } in files {
+                let failed = |error| WorldError(format!("the plugin {name} cannot be loaded: {error}"));
+                let code = engine.load(wasm).await.map_err(failed)?;
+                let upgrade = match upgrade {
+                    Some(wasm) => Some(engine.load(wasm).await.map_err(failed)?),
+                    None => None,
+                };
+                plugins.push(WorldPlugin { name, code, upgrade, sidecar });
+            }
+            Ok(plugins)
+        })?;
+        Ok(Self { engine, plugins })
+    }
+}
+
+impl std::fmt::Debug for CompiledPlugins {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompiledPlugins").field("plugins", &self.plugins).finish_non_exhaustive()
+    }
+}
+
+/// Executes plans with the real host on the embedded API server.
+pub struct World {
+    plugins: CompiledPlugins,
+    options: WorldOptions,
+    controllers: Controllers,
+    metrics: Metrics,
+}
+
+impl World {
+    /// Creates a world for these plugins.
+    ///
+    /// # Errors
+    /// If the default list of controllers is unknown to the server.
+    pub fn new(plugins: CompiledPlugins, options: WorldOptions) -> Result<Self, WorldError> {
+        let controllers = match &options.controllers {
+            Some(controllers) => controllers.clone(),
+            None => DEFAULT_CONTROLLERS
+                .parse()
+                .map_err(|error: pilothouse_apiserver::UnknownController| WorldError(error.to_string()))?,
+        };
+        let metrics = Metrics::register(&mut Registry::default());
+        Ok(Self { plugins, options, controllers, metrics })
+    }
+}
+
+impl Simulator for World {
+    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        let _inline = run_inline();
+        let clock = VirtualClock::new();
+        let server = ApiServer::builder()
+            .clock(clock.clone())
+            .first_revision(FIRST_REVISION)
+            .seed(plan.seed)
+            .webhooks(false)
+            .record_commits(true)
+            .build();
+        let schedule = Schedule::new(plan.deviations.clone());
+        let shared = Shared::new(server, clock, schedule, self.options.limits.events);
+        let mut actors = Actors::new((self.options.actors)(plan.seed));
+        let http = Services::new(shared.clone(), (self.options.http)());
+        let setup = Setup {
+            http: &http,
+            engine: &self.plugins.engine,
+            metrics: &self.metrics,
+            plugins: &self.plugins.plugins,
+            controllers: &self.controllers,
+            limits: self.options.limits,
+            guarantees: self.options.guarantees,
+            seed: plan.seed,
+        };
+        let end = loop {
+            let runtime = runtime()?;
+            let outcome = runtime.block_on(async {
+                shared.clock().resume();
+                let is_first = shared.lock().host == 0;
+                if is_first {
+                    set_up(&shared, &self.options).await?;
+                }
+                shared.lock().begin_host();
+                let outcome = driver::run(&setup, &shared, &mut actors).await;
+                shared.clock().pause();
+                // What the ending tasks still do is no part of the run.
+                shared.lock().crash.get_or_insert_default();
+                outcome
+            });
+            // The host's process ends here, with everything in it.
+            drop(runtime);
+            match outcome? {
+                Outcome::Crashed => {}
+                Outcome::Ended(end) => break end,
+            }
+        };
+        Ok(finish(&shared, plan, end))
+    }
+}
+
+/// Returns the runtime of one host.
+fn runtime() -> Result<tokio::runtime::Runtime, WorldError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(|error| WorldError(format!("cannot start a tokio runtime: {error}")))
+}
+
+/// Creates the objects that exist from the start.
+async fn set_up(shared: &Shared, options: &WorldOptions) -> Result<(), WorldError> {
+    let crd = ResourceType {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+        namespaced: false,
+    };
+    let crds = options.crds.iter().map(|object| (&crd, object));
+    for (resource, object) in crds.chain(options.objects.iter().map(|(resource, object)| (resource, object)))
+    {
+        let metadata = &object["metadata"];
+        let namespace = metadata["namespace"].as_str().unwrap_or("default");
+        let write = ActorWrite {
+            step: 0,
+            resource: resource.clone(),
+            subresource: String::new(),
+            namespace: if resource.namespaced { namespace.to_owned() } else { String::new() },
+            name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+            operation: Operation::Create(object.clone()),
+        };
+        let outcome = actors::send(shared, Author::Actor(SETUP.to_owned()), &write).await;
+        if outcome.status >= 300 {
+            let (kind, name) = (&resource.kind, &write.name);
+            return Err(WorldError(format!("the {kind} {name} cannot be created: {}", outcome.message)));
+        }
+    }
+    Ok(())
+}
+
+fn finish(shared: &Shared, plan: &Plan, end: End) -> Run {
+    let mut state = shared.lock();
+    Run {
+        plan: plan.clone(),
+        events: std::mem::take(&mut state.events),
+        end,
+        objects: std::mem::take(&mut state.mirror).into_objects(),
+        skipped: state.schedule.skipped(),
+        hash: state.hash.value(),
+        hashes: std::mem::take(&mut state.hashes),
+    }
+}

@@ -1,0 +1,122 @@
+//! Records the calls of guests.
+
+use std::sync::Arc;
+
+use pilothouse_controller::{ObservedVersion, PluginObserver};
+use pilothouse_plugin::{
+    CallObserver, Failure, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest,
+    Outcome,
+};
+
+use super::state::Shared;
+use crate::run::{EventKind, ReconcileResult};
+
+/// Observes the plugins of one host.
+pub(super) struct WorldObserver(pub(super) Shared);
+
+impl PluginObserver for WorldObserver {
+    fn observe(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallObserver>> {
+        let plugin = version.plugin.to_string();
+        Some(Arc::new(PluginCalls { shared: self.0.clone(), plugin }))
+    }
+}
+
+struct PluginCalls {
+    shared: Shared,
+    plugin: String,
+}
+
+impl CallObserver for PluginCalls {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+        let mut state = self.shared.lock();
+        if state.crash.is_some() {
+            return None;
+        }
+        let mut running =
+            RunningCall { shared: self.shared.clone(), plugin: self.plugin.clone(), reconcile: None };
+        match call {
+            GuestCall::Reconcile(request) => {
+                let (watch, key) = (request.watch.to_string(), request.key.to_string());
+                let reconcile = state.begin_reconcile(&self.plugin, &watch, &key);
+                running.reconcile = Some(Reconcile { id: reconcile, watch: watch.clone(), key: key.clone() });
+                state.record(EventKind::ReconcileStarted {
+                    reconcile,
+                    plugin: self.plugin.clone(),
+                    watch,
+                    key,
+                    reasons: request.reasons.iter().map(|reason| reason.name().to_owned()).collect(),
+                    attempt: request.attempt,
+                });
+            }
+            other => state.hash.add(other.arguments().to_string().as_bytes()),
+        }
+        Some(Box::new(running))
+    }
+}
+
+/// A call of a guest that runs.
+struct RunningCall {
+    shared: Shared,
+    plugin: String,
+    /// `None` for other calls than reconciles, and once it has ended.
+    reconcile: Option<Reconcile>,
+}
+
+struct Reconcile {
+    id: u64,
+    watch: String,
+    key: String,
+}
+
+impl RunningCall {
+    fn finish(&mut self, result: ReconcileResult) {
+        let Some(Reconcile { id, watch, key }) = self.reconcile.take() else { return };
+        let mut state = self.shared.lock();
+        // Otherwise, the host has ended, and the reconcile with it.
+        if state.crash.is_none() && state.end_reconcile(&self.plugin, &watch, &key) == Some(id) {
+            if matches!(result, ReconcileResult::Error(_) | ReconcileResult::Fault(_)) {
+                state.touch();
+            }
+            state.record(EventKind::ReconcileEnded { reconcile: id, result });
+        }
+    }
+}
+
+impl GuestCallObserver for RunningCall {
+    fn host_call(&mut self, call: HostCall) {
+        let mut state = self.shared.lock();
+        if state.crash.is_some() {
+            return;
+        }
+        state.hash.add_debug(&call);
+        if let HostRequest::HttpSend { method, url, .. } = &call.request {
+            let status = match &call.answer {
+                HostAnswer::HttpStatus(status) => Some(*status),
+                _ => None,
+            };
+            let reconcile = self.reconcile.as_ref().map(|reconcile| reconcile.id);
+            state.touch();
+            state.record(EventKind::Http { reconcile, method: method.clone(), url: url.clone(), status });
+        }
+    }
+
+    fn end(mut self: Box<Self>, result: GuestResult) {
+        match result {
+            GuestResult::Reconcile(result) => self.finish(match result {
+                Ok(Outcome::Done) => ReconcileResult::Ok,
+                Ok(Outcome::RequeueAfter(delay)) => {
+                    ReconcileResult::Requeue(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+                }
+                Err(Failure::Retry(message) | Failure::Terminal(message)) => ReconcileResult::Error(message),
+                Err(Failure::Fault(fault)) => ReconcileResult::Fault(fault.to_string()),
+            }),
+            other => self.shared.lock().hash.add(other.to_json().to_string().as_bytes()),
+        }
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.finish(ReconcileResult::Abandoned);
+    }
+}

@@ -1,0 +1,388 @@
+//! What the parts of one world share: the server, the schedule, and the record of what happened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use pilothouse_apiserver::{ApiServer, Commit};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::clock::VirtualClock;
+use super::hash::RollingHash;
+use super::mirror::Mirror;
+use super::request::{ObjectRequest, resource};
+use super::schedule::Schedule;
+use crate::plan::Fault;
+use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
+
+/// The shared part of a world. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Inner>);
+
+struct Inner {
+    server: ApiServer,
+    clock: VirtualClock,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// What the driver is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Reload,
+    TakeStep(String),
+    HoldControllers(u64),
+}
+
+/// The mutable part.
+pub(super) struct State {
+    clock: VirtualClock,
+    pub(super) schedule: Schedule,
+    pub(super) mirror: Mirror,
+    pub(super) events: Vec<Event>,
+    pub(super) hashes: Vec<u64>,
+    pub(super) hash: RollingHash,
+    max_events: usize,
+    /// Which host runs, from 1.
+    pub(super) host: u32,
+    /// The host's process has ended: nothing that it does has an effect any more. `Some` holds the resources whose first list the next
+    /// host gets from the past.
+    pub(super) crash: Option<Vec<(String, u32)>>,
+    pub(super) commands: Vec<Command>,
+    /// The resources whose first list is still to be answered from the past.
+    pub(super) past: BTreeMap<String, u32>,
+    /// Until when the watches of a resource deliver nothing, in virtual milliseconds.
+    pub(super) holds: BTreeMap<String, u64>,
+    /// The resources whose watch has ended, and when the host may list them again.
+    pub(super) relists: BTreeMap<String, u64>,
+    /// How many requests of plugins have no answer yet.
+    pub(super) in_flight: u32,
+    /// When something happened last that keeps the world from being at rest.
+    pub(super) last_activity: u64,
+    /// The UIDs of the objects in the host's caches, by resource and key.
+    cached_uids: BTreeMap<(String, String), String>,
+    /// The reconciles that run, by plugin, watch and key.
+    reconciles: BTreeMap<(String, String, String), u64>,
+    next_reconcile: u64,
+}
+
+impl Shared {
+    pub(super) fn new(server: ApiServer, clock: VirtualClock, schedule: Schedule, max_events: usize) -> Self {
+        let state = State {
+            clock: clock.clone(),
+            schedule,
+            mirror: Mirror::default(),
+            events: Vec::new(),
+            hashes: Vec::new(),
+            hash: RollingHash::default(),
+            max_events,
+            host: 0,
+            crash: None,
+            commands: Vec::new(),
+            past: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            relists: BTreeMap::new(),
+            in_flight: 0,
+            last_activity: 0,
+            cached_uids: BTreeMap::new(),
+            reconciles: BTreeMap::new(),
+            next_reconcile: 1,
+        };
+        Self(Arc::new(Inner { server, clock, state: Mutex::new(state), changed: Notify::new() }))
+    }
+
+    pub(super) fn server(&self) -> &ApiServer {
+        &self.0.server
+    }
+
+    pub(super) fn clock(&self) -> &VirtualClock {
+        &self.0.clock
+    }
+
+    /// Locks the state. Changes that the server's controllers made meanwhile are recorded first.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.0.state.lock();
+        let commits = self.0.server.take_commits();
+        state.record_commits(commits, &Author::Controller);
+        state
+    }
+
+    /// Returns what the server committed since the last call, as the work of a request that was just processed.
+    pub(super) fn take_commits(&self) -> Vec<Commit> {
+        let commits = self.0.server.take_commits();
+        let mut state = self.0.state.lock();
+        commits.iter().for_each(|commit| state.mirror.apply(commit));
+        commits
+    }
+
+    /// Wakes the driver.
+    pub(super) fn wake_driver(&self) {
+        self.0.changed.notify_one();
+    }
+
+    /// Waits until the driver has something to do.
+    pub(super) async fn woken(&self) {
+        self.0.changed.notified().await;
+    }
+}
+
+impl State {
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Whether the record is as long as it may become.
+    pub(super) fn is_full(&self) -> bool {
+        self.events.len() >= self.max_events
+    }
+
+    /// Records an event.
+    pub(super) fn record(&mut self, kind: EventKind) {
+        if self.is_full() {
+            return;
+        }
+        let event = Event { time: self.now(), host: self.host, kind };
+        self.hash.add_debug(&event);
+        self.events.push(event);
+        self.hashes.push(self.hash.value());
+    }
+
+    /// Notes that something happened that keeps the world from being at rest.
+    pub(super) fn touch(&mut self) {
+        self.last_activity = self.now();
+    }
+
+    /// Records that a deviation took effect.
+    pub(super) fn record_deviation(&mut self, index: usize) {
+        let deviation = self.schedule.deviation(index).clone();
+        self.touch();
+        self.record(EventKind::Deviated { index, deviation });
+    }
+
+    /// Applies a fault that concerns the host or the world as a whole. Returns `false` for one that concerns a request or a watch.
+    pub(super) fn apply_to_host(&mut self, index: usize) -> bool {
+        let fault = self.schedule.fault(index).clone();
+        let command = match fault {
+            Fault::CrashBefore | Fault::CrashAfter => {
+                self.record_deviation(index);
+                self.crash(Vec::new());
+                return true;
+            }
+            Fault::Restart { past } => {
+                self.record_deviation(index);
+                self.crash(past);
+                return true;
+            }
+            Fault::Reload => Command::Reload,
+            Fault::TakeStep { actor } => Command::TakeStep(actor),
+            Fault::HoldControllers(ms) => Command::HoldControllers(ms),
+            Fault::Refuse(_)
+            | Fault::Interfere
+            | Fault::LoseAnswer
+            | Fault::DelayRequest(_)
+            | Fault::HoldWatch(_)
+            | Fault::DropWatch(_) => return false,
+        };
+        self.record_deviation(index);
+        self.commands.push(command);
+        true
+    }
+
+    /// Ends the host's process.
+    pub(super) fn crash(&mut self, past: Vec<(String, u32)>) {
+        if self.crash.is_none() {
+            self.crash = Some(past);
+        }
+    }
+
+    /// Starts the next host.
+    pub(super) fn begin_host(&mut self) {
+        let past = self.crash.take().unwrap_or_default();
+        self.host += 1;
+        self.holds.clear();
+        self.relists.clear();
+        self.cached_uids.clear();
+        self.reconciles.clear();
+        self.in_flight = 0;
+        self.past = past.iter().cloned().collect();
+        self.touch();
+        self.record(EventKind::HostStarted { past });
+    }
+
+    /// Ends the host: reconciles that run are abandoned.
+    pub(super) fn end_host(&mut self) {
+        let abandoned: Vec<_> = std::mem::take(&mut self.reconciles).into_values().collect();
+        self.record(EventKind::HostEnded);
+        for reconcile in abandoned {
+            self.record(EventKind::ReconcileEnded { reconcile, result: ReconcileResult::Abandoned });
+        }
+    }
+
+    /// Returns the identifier of a reconcile that begins.
+    pub(super) fn begin_reconcile(&mut self, plugin: &str, watch: &str, key: &str) -> u64 {
+        let reconcile = self.next_reconcile;
+        self.next_reconcile += 1;
+        self.reconciles.insert((plugin.to_owned(), watch.to_owned(), key.to_owned()), reconcile);
+        reconcile
+    }
+
+    /// Returns the reconcile that runs for a key.
+    pub(super) fn reconcile(&self, plugin: &str, watch: &str, key: &str) -> Option<u64> {
+        self.reconciles.get(&(plugin.to_owned(), watch.to_owned(), key.to_owned())).copied()
+    }
+
+    /// Ends the reconcile of a key, and returns it.
+    pub(super) fn end_reconcile(&mut self, plugin: &str, watch: &str, key: &str) -> Option<u64> {
+        self.reconciles.remove(&(plugin.to_owned(), watch.to_owned(), key.to_owned()))
+    }
+
+    /// Records that an object of a list or of a watch reached the host.
+    pub(super) fn record_delivery(&mut self, resource: &str, delivery: Delivery) {
+        let Delivery { change, key, uid, version } = delivery;
+        let cached = (resource.to_owned(), key.clone());
+        match change.as_str() {
+            "DELETED" => drop(self.cached_uids.remove(&cached)),
+            _ => drop(self.cached_uids.insert(cached, uid.clone())),
+        }
+        self.touch();
+        let resource = resource.to_owned();
+        self.record(EventKind::Delivered { resource, change, key, uid, version });
+    }
+
+    /// Forgets what the host had in its cache, because a list replaces it.
+    pub(super) fn forget_cached(&mut self, resource: &str, namespace: &str) {
+        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        self.cached_uids.retain(|(of, key), _| of != resource || !key.starts_with(&prefix));
+    }
+
+    /// Records commits that no request of a plugin or an actor caused.
+    pub(super) fn record_commits(&mut self, commits: Vec<Commit>, author: &Author) {
+        for commit in commits {
+            self.mirror.apply(&commit);
+            self.record_commit(commit, author);
+        }
+    }
+
+    /// Records commits that were applied to the mirror already.
+    pub(super) fn record_own_commits(&mut self, commits: Vec<Commit>, author: &Author) {
+        commits.into_iter().for_each(|commit| self.record_commit(commit, author));
+    }
+
+    /// Records a commit that was applied to the mirror already.
+    fn record_commit(&mut self, commit: Commit, author: &Author) {
+        let verb = match (&commit.before, &commit.after) {
+            (None, _) => "create",
+            (_, None) => "delete",
+            _ => "update",
+        };
+        if *author != Author::Host {
+            self.touch();
+        }
+        self.record(EventKind::Request(Box::new(RequestEvent {
+            author: author.clone(),
+            reconcile: None,
+            verb: verb.to_owned(),
+            resource: resource(&commit.group, &commit.plural),
+            subresource: String::new(),
+            namespace: commit.namespace,
+            name: commit.name,
+            body: None,
+            status: Some(200),
+            reason: String::new(),
+            answered: true,
+            before: commit.before,
+            after: commit.after,
+            changed: true,
+            cached_uid: None,
+        })));
+    }
+
+    /// Records a request with the commits that it caused. The first one of the object itself is the request's own.
+    pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Commit>) {
+        let SentRequest { author, reconcile, about, body, answer, answered } = request;
+        let of = about.resource();
+        let (mut own, mut others) = (None, Vec::new());
+        for commit in commits {
+            let is_own = resource(&commit.group, &commit.plural) == of
+                && commit.namespace == about.namespace
+                && (about.name.is_empty() || commit.name == about.name);
+            if is_own && own.is_none() { own = Some(commit) } else { others.push(commit) }
+        }
+        let name = own.as_ref().map_or_else(|| about.name.clone(), |commit| commit.name.clone());
+        let key = key(&about.namespace, &name);
+        let is_plugin = matches!(author, Author::Plugin(_));
+        let cached_uid = self.cached_uids.get(&(of.clone(), key.clone())).cloned();
+        let cached_uid = cached_uid.filter(|_| is_plugin && about.is_write());
+        let current = || self.mirror.object(&of, &about.namespace, &name).map(|object| Value::clone(object));
+        let (before, after, changed) = match own {
+            Some(commit) => (commit.before, commit.after, true),
+            None if about.is_write() => (None, current(), false),
+            None => (None, None, false),
+        };
+        if let Some(uid) = after.as_ref().and_then(|object| object["metadata"]["uid"].as_str())
+            && is_plugin
+            && answered
+            && self.cached_uids.contains_key(&(of.clone(), key.clone()))
+        {
+            // The plugin reads its own writes.
+            self.cached_uids.insert((of.clone(), key), uid.to_owned());
+        }
+        if about.is_write() {
+            self.touch();
+        }
+        self.record(EventKind::Request(Box::new(RequestEvent {
+            author,
+            reconcile,
+            verb: about.verb.to_owned(),
+            resource: of,
+            subresource: about.subresource.clone(),
+            namespace: about.namespace.clone(),
+            name,
+            body,
+            status: answer.as_ref().map(|answer| answer.status),
+            reason: answer.map(|answer| answer.reason).unwrap_or_default(),
+            answered,
+            before,
+            after,
+            changed,
+            cached_uid,
+        })));
+        for commit in others {
+            self.record_commit(commit, &Author::Controller);
+        }
+    }
+}
+
+/// A request that was sent to the server, or refused on the way.
+pub(super) struct SentRequest<'a> {
+    pub(super) author: Author,
+    pub(super) reconcile: Option<u64>,
+    pub(super) about: &'a ObjectRequest,
+    pub(super) body: Option<Value>,
+    /// `None` if it did not reach the server.
+    pub(super) answer: Option<Answer>,
+    /// Whether the sender received the answer.
+    pub(super) answered: bool,
+}
+
+/// The server's answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// An object of a list or of a watch.
+pub(super) struct Delivery {
+    pub(super) change: String,
+    pub(super) key: String,
+    pub(super) uid: String,
+    pub(super) version: u64,
+}
+
+/// Returns a key, `namespace/name` or `name`.
+pub(super) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}

@@ -1,0 +1,187 @@
+//! Each kind of fault has an effect.
+
+use super::stage::{Stage, change_map, create_map, creates, deliveries, lease, requests};
+use crate::plan::{Deviation, Fault, Moment};
+use crate::run::{End, EventKind, ReconcileResult, Run};
+
+fn at_create(occurrence: u32, fault: Fault) -> Deviation {
+    let resource = "leases.coordination.k8s.io".to_owned();
+    Deviation { at: Moment::Request { verb: "create".to_owned(), resource, occurrence }, fault }
+}
+
+fn at_event(occurrence: u32, fault: Fault) -> Deviation {
+    Deviation { at: Moment::Event { resource: "configmaps".to_owned(), occurrence }, fault }
+}
+
+fn at_rest(occurrence: u32, fault: Fault) -> Deviation {
+    Deviation { at: Moment::Rest { occurrence }, fault }
+}
+
+const BOTH: [&str; 2] = ["leases.coordination.k8s.io/first-a", "leases.coordination.k8s.io/second-a"];
+
+fn hosts(run: &Run) -> usize {
+    run.events.iter().filter(|event| matches!(event.kind, EventKind::HostStarted { .. })).count()
+}
+
+fn statuses(run: &Run) -> Vec<(Option<u16>, bool)> {
+    requests(run).iter().map(|request| (request.status, request.answered)).collect()
+}
+
+#[test]
+fn a_crash_between_two_writes_abandons_the_reconcile_and_the_next_host_completes_it() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(2, Fault::CrashBefore)]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 2));
+    assert_eq!(creates(&run), BOTH);
+    let abandoned = run.events.iter().filter(|event| {
+        matches!(&event.kind, EventKind::ReconcileEnded { result: ReconcileResult::Abandoned, .. })
+    });
+    assert_eq!(abandoned.count(), 1);
+    // The first Lease is created again in vain.
+    assert_eq!(statuses(&run), [(Some(201), true), (Some(409), true), (Some(201), true)]);
+    assert!(run.skipped.is_empty());
+}
+
+#[test]
+fn a_crash_after_a_write_keeps_the_write_and_its_answer_is_lost() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::CrashAfter)]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 2));
+    assert_eq!(creates(&run), BOTH);
+    assert_eq!(statuses(&run), [(Some(201), false), (Some(409), true), (Some(201), true)]);
+}
+
+#[test]
+fn a_refused_request_is_retried_by_the_host() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::Refuse(500))]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 1));
+    assert_eq!(statuses(&run)[0], (Some(500), true));
+    assert_eq!(creates(&run), BOTH);
+}
+
+#[test]
+fn a_lost_answer_leaves_the_write_carried_out() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::LoseAnswer)]);
+    assert_eq!(run.end, End::AtRest);
+    assert_eq!(statuses(&run)[0], (Some(201), false));
+    assert_eq!(creates(&run), BOTH);
+    assert!(statuses(&run).len() > 2, "the reconcile is repeated");
+}
+
+#[test]
+fn a_delayed_request_arrives_later() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::DelayRequest(5_000))]);
+    assert_eq!(creates(&run), BOTH);
+    let time = |kind: &dyn Fn(&EventKind) -> bool| {
+        run.events.iter().find(|event| kind(&event.kind)).map(|event| event.time).expect("an event")
+    };
+    let deviated = time(&|kind| matches!(kind, EventKind::Deviated { .. }));
+    let written = time(&|kind| matches!(kind, EventKind::Request(request) if request.name == "first-a"));
+    assert_eq!(written - deviated, 5_000);
+}
+
+#[test]
+fn a_held_watch_delivers_later_and_in_order() {
+    let steps = || vec![create_map("a"), create_map("b")];
+    let run = Stage::new(steps()).run(vec![at_event(1, Fault::HoldWatch(60_000))]);
+    assert_eq!(run.end, End::AtRest);
+    let keys: Vec<_> = deliveries(&run).into_iter().filter(|(_, change, _)| change == "ADDED").collect();
+    assert_eq!(keys.iter().map(|(_, _, key)| key.as_str()).collect::<Vec<_>>(), ["default/a", "default/b"]);
+    let reference = Stage::new(steps()).run(vec![]);
+    let expected = deliveries(&reference).into_iter().find(|(_, change, _)| change == "ADDED");
+    assert_eq!(keys[0].0, expected.expect("a delivery").0 + 60_000);
+}
+
+#[test]
+fn a_dropped_watch_merges_what_came_between() {
+    let steps = vec![create_map("a"), change_map("a", "x", "1"), change_map("a", "x", "2")];
+    let take_last =
+        Deviation { at: Moment::Time(200_000), fault: Fault::TakeStep { actor: "user".to_owned() } };
+    let run = Stage::new(steps).run(vec![at_event(2, Fault::DropWatch(150_000)), take_last]);
+    assert_eq!(run.end, End::AtRest);
+    assert!(run.skipped.is_empty());
+    let changes: Vec<_> = deliveries(&run).into_iter().map(|(_, change, _)| change).collect();
+    let modified = changes.iter().filter(|change| *change == "MODIFIED").count();
+    assert!(modified < 2, "{changes:?}");
+    assert!(changes.iter().filter(|change| *change == "LISTED").count() >= 1, "{changes:?}");
+}
+
+#[test]
+fn a_restart_into_the_past_shows_old_objects_first() {
+    let steps = vec![create_map("a"), change_map("a", "first", &lease("new-a"))];
+    let past = vec![("configmaps".to_owned(), 1)];
+    let run = Stage::new(steps).run(vec![at_rest(3, Fault::Restart { past })]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 2));
+    let of_second: Vec<_> = run.events.iter().filter(|event| event.host == 2).collect();
+    let versions: Vec<_> = of_second
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Delivered { key, version, change, .. } if key == "default/a" => {
+                Some((change.as_str(), *version, event.time))
+            }
+            _ => None,
+        })
+        .collect();
+    let [("LISTED", old, listed_at), ("MODIFIED", new, modified_at)] = versions[..] else {
+        panic!("{versions:?}");
+    };
+    assert!(old < new && modified_at - listed_at >= 10_000, "{versions:?}");
+}
+
+#[test]
+fn a_restart_at_rest_lists_the_current_objects() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_rest(2, Fault::Restart { past: vec![] })]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 2));
+    assert_eq!(creates(&run), BOTH);
+}
+
+#[test]
+fn a_reload_reconciles_again_with_the_same_host() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_rest(2, Fault::Reload)]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 1));
+    assert!(run.events.iter().any(|event| event.kind == EventKind::Reloaded));
+    let started =
+        run.events.iter().filter(|event| matches!(event.kind, EventKind::ReconcileStarted { .. })).count();
+    assert_eq!(started, 2);
+}
+
+#[test]
+fn a_step_is_taken_early_and_a_crash_can_precede_a_step() {
+    let early =
+        Deviation { at: at_create(1, Fault::Reload).at, fault: Fault::TakeStep { actor: "user".to_owned() } };
+    let steps = || vec![create_map("a"), create_map("b")];
+    let run = Stage::new(steps()).run(vec![early]);
+    let reference = Stage::new(steps()).run(vec![]);
+    let created_at = |run: &Run| {
+        let of_b = |event: &&crate::run::Event| matches!(&event.kind, EventKind::Request(request) if request.resource == "configmaps" && request.name == "b");
+        run.events.iter().find(of_b).map(|event| event.time).expect("b is created")
+    };
+    assert!(created_at(&run) < created_at(&reference));
+    let at = Moment::Step { actor: "user".to_owned(), step: 2 };
+    let run = Stage::new(steps()).run(vec![Deviation { at, fault: Fault::CrashBefore }]);
+    assert_eq!((run.end.clone(), hosts(&run), run.skipped.len()), (End::AtRest, 2, 0));
+    assert_eq!(creates(&run).len(), 4);
+}
+
+#[test]
+fn a_moment_that_never_comes_is_skipped() {
+    let run = Stage::new(vec![create_map("a")])
+        .run(vec![at_create(9, Fault::CrashBefore), at_create(1, Fault::HoldWatch(5))]);
+    assert_eq!(run.skipped, [0, 1]);
+    assert_eq!(run.end, End::AtRest);
+}
+
+#[test]
+fn without_guarantees_a_write_without_an_answer_is_repeated_at_once() {
+    let retried_after = |stage: Stage| {
+        let mut stage = stage;
+        let run = stage.run(vec![at_create(1, Fault::LoseAnswer)]);
+        assert_eq!((run.end.clone(), creates(&run).len()), (End::AtRest, 2));
+        let started = run.events.iter().filter_map(|event| {
+            matches!(event.kind, EventKind::ReconcileStarted { .. }).then_some(event.time)
+        });
+        let started: Vec<_> = started.collect();
+        started[1] - started[0]
+    };
+    let steps = || vec![create_map("a")];
+    assert!(retried_after(Stage::new(steps())) >= 1_000, "the host looks first whether it was carried out");
+    assert!(retried_after(Stage::new(steps()).without_guarantees()) < 1_000);
+}

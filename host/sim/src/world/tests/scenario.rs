@@ -1,0 +1,58 @@
+//! A world that is made from a scenario file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::stage::plugins;
+use crate::plan::{Deviation, Fault, Moment, Plan};
+use crate::run::End;
+use crate::scenario::invariant::Verdict;
+use crate::scenario::{Kinds, Scenario};
+use crate::world::{World, WorldOptions};
+use crate::{Run, Simulator};
+
+const SCENARIO: &str = r#"
+apiVersion: pilothouse.dev/v1alpha1
+kind: Simulation
+objects:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default}}
+actors:
+- name: user
+  steps:
+  - create:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: a, namespace: default}
+      data:
+        first: '{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"generateName": "any-", "namespace": "default"}}'
+  - wait: "size(objects('Lease')) > 0"
+invariants:
+- name: at most one lease
+  always: "size(objects('Lease')) <= 1"
+- name: the settings stay
+  atRest: "exists('ConfigMap', 'settings')"
+"#;
+
+fn run(deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
+    let read = |_: &Path| Err("no such file".to_owned());
+    let scenario = Scenario::parse(Path::new("leases.yaml"), SCENARIO, &Kinds::built_in(), &read);
+    let scenario = Arc::new(scenario.expect("a scenario"));
+    let options = WorldOptions::of_scenario(&scenario).expect("options");
+    let mut world = World::new(plugins(super::stage::DESCRIPTOR), options).expect("a world");
+    let run = world.run(&Plan { seed: 3, deviations }).expect("a run");
+    let verdicts = scenario.judge(&run).into_iter().map(|judgement| judgement.verdict).collect();
+    (run, verdicts)
+}
+
+#[test]
+fn a_scenario_runs_and_a_crash_after_a_generated_name_violates_its_invariant() {
+    let (reference, verdicts) = run(vec![]);
+    assert_eq!(reference.end, End::AtRest);
+    assert_eq!(verdicts, [Verdict::Holds, Verdict::Holds]);
+    let resource = "leases.coordination.k8s.io".to_owned();
+    let at = Moment::Request { verb: "create".to_owned(), resource, occurrence: 1 };
+    let (crashed, verdicts) = run(vec![Deviation { at, fault: Fault::CrashAfter }]);
+    assert_eq!(crashed.end, End::AtRest);
+    assert!(matches!(&verdicts[0], Verdict::Violated { .. }), "{verdicts:?}");
+    assert_eq!(verdicts[1], Verdict::Holds);
+}
