@@ -23,7 +23,9 @@ fn each_language_has_a_complete_template() {
         let readme = fs::read_to_string(project.join("README.md")).expect("a README");
         assert!(readme.starts_with("# greeter\n"), "{language}: {readme}");
         let simulation = "simulations/recreation.yaml";
-        for file in [".gitignore", "manifests/foo.yaml", "scenarios/deployment.yaml", simulation, "sdk/README.md"] {
+        for file in
+            [".gitignore", "manifests/foo.yaml", "scenarios/deployment.yaml", simulation, "sdk/README.md"]
+        {
             assert!(project.join(file).is_file(), "{language}: no {file}");
         }
         let example = fs::read_to_string(project.join("manifests/foo.yaml")).expect("an example");

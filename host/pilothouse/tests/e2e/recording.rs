@@ -9,7 +9,7 @@ use pilothouse_controller::recording::{RecordedReconcile, RecordingReader, Repla
 use pilothouse_plugin::{Engine, EngineOptions};
 use serde_json::json;
 
-use crate::harness::{Guest, Host, Options};
+use crate::harness::{Guest, Host, Options, binary, wat};
 
 /// Starts a host that records in this folder.
 async fn start(folder: &Path, options: &str) -> Host {
@@ -83,6 +83,49 @@ async fn a_recording_has_no_secrets_and_replays_without_a_difference() {
         }
     }
     assert!(with_writes > 0, "no reconcile with a write was recorded");
+}
+
+/// Runs `sim --recording` with a plugin's file. Returns the exit code, standard output and standard error.
+fn sim(plugin: &Path, recording: &Path) -> (Option<i32>, String, String) {
+    let output =
+        binary().arg("sim").arg(plugin).arg("--recording").arg(recording).output().expect("the command runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sim_replays_a_recording_and_shows_the_first_difference() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = start(folder.path(), "").await;
+    if host.server.skip_if_external("the test creates namespaces") {
+        return;
+    }
+    replicate(host).await;
+    let recording = folder.path().join("secret-replicator");
+    let write = |name: &str, wasm: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, wasm).expect("written");
+        path
+    };
+    let same = write("same.wasm", &Guest::SecretReplicator.wasm());
+    let (code, output, errors) = sim(&same, &recording);
+    assert_eq!(code, Some(0), "{output}{errors}");
+    assert!(
+        output.contains("recorded with the same version") && output.contains("reconciles are equal"),
+        "{output}"
+    );
+
+    let other = write("other.wasm", &wat("done"));
+    let (code, output, errors) = sim(&other, &recording);
+    assert_eq!(code, Some(1), "{output}{errors}");
+    for expected in ["DIFFERS", "  recorded  cache.get", "  replayed  returns \"done\""] {
+        assert!(output.contains(expected), "{expected}: {output}");
+    }
+
+    let (code, _, errors) = sim(&other, &folder.path().join("none"));
+    assert!(code == Some(2) && errors.contains("--recording"), "{errors}");
+    let (code, _, errors) = sim(&other, &other);
+    assert!(code == Some(2) && errors.contains("pilothouse.dev/recording/v1"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
