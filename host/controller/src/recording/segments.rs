@@ -46,30 +46,28 @@ impl Ring {
         Self { segments: existing.into(), last: last.max(1) }
     }
 
-    /// Places a reconcile of this many bytes. `continues` says whether the newest file may be continued: it is of this run of the host and of
-    /// the same version. A new file begins with a head of `head` bytes.
-    pub(super) fn place(&mut self, bytes: u64, head: u64, continues: bool) -> Placement {
-        let is_full = |segment: &Segment| {
-            segment.reconciles >= self.last.div_ceil(SEGMENTS)
-                || segment.bytes.saturating_add(bytes) > MAX_SEGMENT_BYTES
-        };
-        let newest = self.segments.back().copied();
-        let is_new = !continues || newest.as_ref().is_none_or(is_full);
-        if is_new {
-            let number = newest.map_or(1, |segment| segment.number + 1);
-            self.segments.push_back(Segment { number, reconciles: 0, bytes: head });
+    /// Places a reconcile of this many bytes. `current` is the file of this run of the host and of the same version, if there is one; it is
+    /// continued unless it is full or deleted. A new file begins with a head of `head` bytes.
+    pub(super) fn place(&mut self, bytes: u64, head: u64, current: Option<u64>) -> Placement {
+        let capacity = self.last.div_ceil(SEGMENTS);
+        let continued = self.segments.iter_mut().find(|segment| {
+            Some(segment.number) == current
+                && segment.reconciles < capacity
+                && segment.bytes.saturating_add(bytes) <= MAX_SEGMENT_BYTES
+        });
+        if let Some(segment) = continued {
+            segment.reconciles += 1;
+            segment.bytes += bytes;
+            let segment = segment.number;
+            return Placement { segment, is_new: false, expired: self.expire(segment) };
         }
-        let mut number = 1;
-        if let Some(newest) = self.segments.back_mut() {
-            newest.reconciles += 1;
-            newest.bytes += bytes;
-            number = newest.number;
-        }
-        Placement { segment: number, is_new, expired: self.expire() }
+        let number = self.segments.back().map_or(1, |newest| newest.number + 1);
+        self.segments.push_back(Segment { number, reconciles: 1, bytes: head.saturating_add(bytes) });
+        Placement { segment: number, is_new: true, expired: self.expire(number) }
     }
 
-    /// Removes the oldest files that are not needed.
-    fn expire(&mut self) -> Vec<u64> {
+    /// Removes the oldest files that are not needed, up to the one that is written to.
+    fn expire(&mut self, written: u64) -> Vec<u64> {
         let (mut reconciles, mut bytes) = self
             .segments
             .iter()
@@ -77,7 +75,8 @@ impl Ring {
         let mut expired = Vec::new();
         while self.segments.len() > 1 {
             let oldest = self.segments[0];
-            if reconciles - oldest.reconciles < self.last && bytes <= MAX_TOTAL_BYTES {
+            let is_needed = reconciles - oldest.reconciles < self.last && bytes <= MAX_TOTAL_BYTES;
+            if is_needed || oldest.number == written {
                 break;
             }
             reconciles -= oldest.reconciles;
@@ -99,10 +98,28 @@ mod tests {
         Placement { segment, is_new, expired: expired.to_vec() }
     }
 
+    /// Places reconciles of one version, which continues its own file.
+    struct Version {
+        current: Option<u64>,
+        bytes: u64,
+    }
+
+    impl Version {
+        fn new() -> Self {
+            Self { current: None, bytes: 10 }
+        }
+
+        fn place(&mut self, ring: &mut Ring) -> Placement {
+            let placement = ring.place(self.bytes, 1, self.current);
+            self.current = Some(placement.segment);
+            placement
+        }
+    }
+
     #[test]
     fn a_file_is_continued_until_it_is_full() {
-        let mut ring = Ring::new(8, Vec::new());
-        let placements: Vec<_> = (0..5).map(|_| ring.place(10, 1, true)).collect();
+        let (mut ring, mut version) = (Ring::new(8, Vec::new()), Version::new());
+        let placements: Vec<_> = (0..5).map(|_| version.place(&mut ring)).collect();
         let expected = [
             placed(1, true, &[]),
             placed(1, false, &[]),
@@ -114,11 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_begins_a_new_file() {
+    fn each_version_has_a_file_of_its_own() {
         let mut ring = Ring::new(100, Vec::new());
-        assert_eq!(ring.place(10, 1, true), placed(1, true, &[]));
-        assert_eq!(ring.place(10, 1, false), placed(2, true, &[]));
-        assert_eq!(ring.place(10, 1, true), placed(2, false, &[]));
+        let (mut stable, mut canary) = (Version::new(), Version::new());
+        assert_eq!(stable.place(&mut ring), placed(1, true, &[]));
+        assert_eq!(canary.place(&mut ring), placed(2, true, &[]));
+        assert_eq!(stable.place(&mut ring), placed(1, false, &[]));
+        assert_eq!(canary.place(&mut ring), placed(2, false, &[]));
     }
 
     #[test]
@@ -128,14 +147,35 @@ mod tests {
             Segment { number: 5, reconciles: 3, bytes: 30 },
         ];
         let mut ring = Ring::new(3, existing);
-        assert_eq!(ring.place(10, 1, false), placed(8, true, &[5]));
+        assert_eq!(ring.place(10, 1, None), placed(8, true, &[5]));
+    }
+
+    #[test]
+    fn a_deleted_file_is_not_continued() {
+        let mut ring = Ring::new(1, Vec::new());
+        let (mut stable, mut canary) = (Version::new(), Version::new());
+        assert_eq!(stable.place(&mut ring), placed(1, true, &[]));
+        assert_eq!(canary.place(&mut ring), placed(2, true, &[1]));
+        assert_eq!(stable.place(&mut ring), placed(3, true, &[2]));
+    }
+
+    #[test]
+    fn the_file_that_is_written_to_is_not_deleted() {
+        let mut ring = Ring::new(8, Vec::new());
+        let (mut stable, mut canary) = (Version::new(), Version::new());
+        assert_eq!(stable.place(&mut ring), placed(1, true, &[]));
+        for _ in 0..7 {
+            canary.place(&mut ring);
+        }
+        assert_eq!(stable.place(&mut ring), placed(1, false, &[]));
+        assert_eq!(canary.place(&mut ring), placed(5, false, &[1]));
     }
 
     #[test]
     fn a_large_recording_loses_its_oldest_files() {
         let mut ring = Ring::new(1_000_000, Vec::new());
-        let large = MAX_SEGMENT_BYTES;
-        let expired: Vec<u64> = (0..10).flat_map(|_| ring.place(large, 1, true).expired).collect();
+        let mut version = Version { current: None, bytes: MAX_SEGMENT_BYTES };
+        let expired: Vec<u64> = (0..10).flat_map(|_| version.place(&mut ring).expired).collect();
         // Ten files with their heads are more than eight times the size of one.
         assert_eq!(expired, [1, 2, 3]);
     }
@@ -143,10 +183,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_last_reconciles_are_kept_and_not_many_more(last in 1u64..50, count in 1u64..300) {
-            let mut ring = Ring::new(last, Vec::new());
+            let (mut ring, mut version) = (Ring::new(last, Vec::new()), Version::new());
             let mut kept = std::collections::BTreeMap::new();
             for _ in 0..count {
-                let placement = ring.place(10, 1, true);
+                let placement = version.place(&mut ring);
                 *kept.entry(placement.segment).or_insert(0) += 1;
                 for number in placement.expired {
                     prop_assert!(kept.remove(&number).is_some());

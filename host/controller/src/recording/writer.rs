@@ -32,9 +32,12 @@ pub(super) struct Writer {
 struct PluginRecording {
     directory: PathBuf,
     ring: Ring,
-    /// The version of the newest file; `None` if that file must not be continued.
-    version: Option<Arc<RecordedVersion>>,
+    /// The files that may be continued, with their versions: the running one, and its canary.
+    open: Vec<(Arc<RecordedVersion>, u64)>,
 }
+
+/// The maximum number of a plugin's files that are continued at the same time.
+const MAX_OPEN: usize = 2;
 
 /// What became of a reconcile.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,14 +94,16 @@ impl PluginRecording {
                 existing.push(measure(&entry.path(), number)?);
             }
         }
-        Ok(Self { directory, ring: Ring::new(last, existing), version: None })
+        Ok(Self { directory, ring: Ring::new(last, existing), open: Vec::new() })
     }
 
-    /// Appends a line to the newest file, or to a new one. Returns the number of bytes written.
+    /// Appends a line to the file of the version, or to a new one. Returns the number of bytes written.
     fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<u64> {
         let head = json_line(&version.head())?;
-        let continues = self.version.take().is_some_and(|current| current == *version);
-        let placement = self.ring.place(line.len() as u64, head.len() as u64, continues);
+        // Removed until the line is complete: after an error, the file may end in the middle of one.
+        let position = self.open.iter().position(|(open, _)| open == version);
+        let current = position.map(|position| self.open.remove(position).1);
+        let placement = self.ring.place(line.len() as u64, head.len() as u64, current);
         for number in placement.expired {
             remove(&self.directory.join(name_of(number)))?;
         }
@@ -111,8 +116,10 @@ impl PluginRecording {
             bytes += head.len();
         }
         file.write_all(line)?;
-        // Set last: after an error, the file may end in the middle of a line.
-        self.version = Some(Arc::clone(version));
+        if self.open.len() == MAX_OPEN {
+            self.open.remove(0);
+        }
+        self.open.push((Arc::clone(version), placement.segment));
         Ok(bytes as u64)
     }
 }
