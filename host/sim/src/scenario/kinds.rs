@@ -134,6 +134,12 @@ impl Kinds {
         self.0.iter()
     }
 
+    /// Finds a kind by its API group, "" for core, and its name.
+    #[must_use]
+    pub fn find(&self, group: &str, kind: &str) -> Option<&KindInfo> {
+        self.0.iter().find(|info| info.resource.group == group && info.resource.kind == kind)
+    }
+
     /// Finds a kind by `Kind`, if only one group has it, or by `Kind.group`.
     ///
     /// # Errors
@@ -174,8 +180,7 @@ impl Kinds {
         };
         let (api_version, kind) = (field("apiVersion")?, field("kind")?);
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let found = self.0.iter().find(|info| info.resource.kind == kind && info.resource.group == group);
-        found.ok_or_else(|| {
+        self.find(group, kind).ok_or_else(|| {
             let groups = self.0.iter().filter(|info| info.resource.kind == kind);
             let known: Vec<_> = groups.map(|info| info.resource.api_version()).collect();
             if known.is_empty() {

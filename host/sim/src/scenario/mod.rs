@@ -36,6 +36,7 @@ use actor::{ActorDefinition, ActorState, actor_of};
 pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
 use document::{Document, PluginDocument, check_count, check_header, check_name, parse_yaml};
 pub use faults::{DelayBounds, FaultBounds};
+use generate::{Generated, WatchedKind, generate};
 use http::{HttpDefinitions, HttpState};
 use invariant::{Invariant, Judgement, judge};
 pub use kinds::{KindInfo, Kinds, MAX_CRDS, run_name};
@@ -184,6 +185,33 @@ impl Scenario {
             controllers: document.controllers,
             guarantees: guarantees(document.guarantees.as_deref())?,
         })
+    }
+
+    /// Returns a scenario with generated objects and steps, and a line for each kind for which there are none. `kinds` are the
+    /// built-in kinds and those of the plugins' CRDs.
+    #[must_use]
+    pub fn generated(
+        watched: &[WatchedKind],
+        examples: &[Manifest],
+        kinds: Kinds,
+        seed: u64,
+    ) -> (Self, Vec<String>) {
+        let Generated { objects, user, problems } = generate(watched, examples, seed);
+        let scenario = Self {
+            name: "generated".to_owned(),
+            plugins: Vec::new(),
+            kinds: Arc::new(kinds),
+            crds: Vec::new(),
+            objects,
+            actors: user.into_iter().collect(),
+            faults: None,
+            invariants: Vec::new(),
+            oracles_off: BTreeMap::new(),
+            http: Arc::default(),
+            controllers: None,
+            guarantees: true,
+        };
+        (scenario, problems)
     }
 
     /// Checks that the oracles that are switched off exist.

@@ -174,6 +174,20 @@ fn each_error_is_one_line_with_file_line_and_remedy() {
 }
 
 #[test]
+fn a_scenario_is_generated_from_watched_kinds() {
+    let kinds = Kinds::built_in();
+    let watched = ["ConfigMap", "Event"].map(|kind| WatchedKind {
+        kind: kinds.find("", kind).expect("built in").clone(),
+        role: generate::Role::Reconciled,
+        label_selector: String::new(),
+        namespaces: vec!["shop".to_owned()],
+    });
+    let (scenario, problems) = Scenario::generated(&watched, &[], kinds, 1);
+    assert_eq!((scenario.actors(1).len(), scenario.objects.len(), problems.len()), (1, 1, 1));
+    assert!(problems[0].contains("Event"), "{problems:?}");
+}
+
+#[test]
 fn too_many_entries_are_refused() {
     for (member, entry, count) in [
         ("objects", "{apiVersion: v1, kind: Pod, metadata: {name: a}}", 1001),

@@ -28,9 +28,9 @@ struct Pending {
     attempts: u32,
 }
 
-/// A write that the world has carried out.
+/// A write that the world carries out.
 #[derive(Debug)]
-struct Written {
+struct InFlightWrite {
     key: Key,
     /// The write, and the version of the object that it changes. The same write for the same version has no effect.
     write: ActorWrite,
@@ -44,7 +44,7 @@ pub(super) struct ForEachState {
     pending: BTreeMap<Key, Pending>,
     /// The last write for each key.
     last: BTreeMap<Key, (ActorWrite, Value)>,
-    in_flight: Option<Written>,
+    in_flight: Option<InFlightWrite>,
     writes: u32,
     is_hurried: bool,
     /// The revision that was evaluated last, and what the actor waits for since then.
@@ -88,7 +88,7 @@ impl ForEachState {
         let needed = needed(for_each, &ViewValues { view, cache: &self.cache }, moment.now_ms);
         self.pending.retain(|key, _| needed.iter().any(|(known, ..)| known == key));
         self.last.retain(|key, _| needed.iter().any(|(known, ..)| known == key));
-        let mut next: Option<(u64, Written)> = None;
+        let mut next: Option<(u64, InFlightWrite)> = None;
         for (key, write, version) in needed {
             let is_known = |(last, seen): &(ActorWrite, Value)| *last == write && *seen == version;
             let is_repeated = self.last.get(&key).is_some_and(is_known);
@@ -101,7 +101,7 @@ impl ForEachState {
                 attempts: 0,
             });
             if next.as_ref().is_none_or(|(due, _)| pending.due < *due) {
-                next = Some((pending.due, Written { key, write, version }));
+                next = Some((pending.due, InFlightWrite { key, write, version }));
             }
         }
         match next {
@@ -115,7 +115,7 @@ impl ForEachState {
         }
     }
 
-    fn send(&mut self, mut written: Written) -> ActorPoll {
+    fn send(&mut self, mut written: InFlightWrite) -> ActorPoll {
         self.is_hurried = false;
         self.evaluated = None;
         if self.writes == MAX_WRITES {
