@@ -19,6 +19,8 @@ const NODES: WatchRef<Object> = WatchRef::new("nodes");
 const PODS: WatchRef<Object> = WatchRef::new("pods");
 /// The label of the nodes that are deleted when they are empty.
 const REMOVE: &str = "catalogue.pilothouse.dev/remove-when-empty";
+/// The label of a Pod with the name of its node. It stands for `spec.nodeName`, which nobody but the scheduler can set.
+const NODE: &str = "node";
 /// The annotation with the time since which nothing is scheduled to the node.
 const CORDONED_AT: &str = "catalogue.pilothouse.dev/cordoned-at";
 /// How long the right twin leaves the scheduler for decisions that it made before.
@@ -36,7 +38,7 @@ impl Case for EmptyNode {
             Watch::untyped(PODS, kit::core("Pod")).index(Index::by_field("byNode", "{.spec.nodeName}"));
         plugin
             .watch(Watch::untyped(NODES, kit::core("Node")).label_selector(REMOVE).triggers_itself())
-            .watch(pods.triggers_field("{.spec.nodeName}", NODES))
+            .watch(pods.triggers_label(NODE, NODES))
             .writes(WriteRule::untyped("", "nodes", &[Verb::Patch, Verb::Delete]))
             .writes(WriteRule::untyped("", "pods", &[Verb::List]))
     }
@@ -64,8 +66,8 @@ impl Case for EmptyNode {
         if age < DRAIN {
             return Ok(Outcome::RequeueAfter(DRAIN - age));
         }
-        let pods = kit::list_live(ctx, &kit::core("Pod"), "", "")?;
-        if !pods.iter().any(|pod| pod.text("/spec/nodeName").as_deref() == Some(&*request.key.name)) {
+        let selector = format!("{NODE}={}", request.key.name);
+        if kit::list_live(ctx, &kit::core("Pod"), "", &selector)?.is_empty() {
             // The version is a precondition too: nobody has made the node schedulable since.
             kit::delete_unchanged(ctx, &node)?;
         }
