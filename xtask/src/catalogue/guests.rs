@@ -15,7 +15,7 @@ const PACKAGE: &str = "catalogue";
 /// The SDK's build tool, in the folder of the cases in JavaScript.
 const JS_BUILDER: &str = "node_modules/@pilothouse/sdk/build/cli.js";
 
-/// Builds both twins of the cases. Returns the folder with the files, whose names are those of the table.
+/// Builds both twins of the cases. Returns the folder with the files, whose names are those of the table, and with their sidecars.
 ///
 /// # Errors
 /// Errors if a toolchain is missing or a plugin does not build.
@@ -46,7 +46,22 @@ pub(super) fn build(root: &Path, cases: &[&Case]) -> Result<PathBuf> {
             run(command.current_dir(&folder))?;
         }
     }
+    copy_sidecars(root, cases, &output)?;
     Ok(output)
+}
+
+/// Copies the sidecars of the cases to where `pilothouse sim` finds them: beside the plugins.
+fn copy_sidecars(root: &Path, cases: &[&Case], output: &Path) -> Result<()> {
+    for case in cases {
+        let Some(sidecar) = &case.sidecar else { continue };
+        let source = root.join(FOLDER).join(sidecar);
+        for twin in [Twin::Wrong, Twin::Right] {
+            let target = output.join(case.plugin(twin)).with_extension("yaml");
+            fs::copy(&source, &target)
+                .with_context(|| format!("copy {} to {}", source.display(), target.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the names of both twins of the cases in a language, without the extension.

@@ -6,9 +6,9 @@ mod report;
 mod table;
 mod verdict;
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -50,9 +50,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let mut problems = Vec::new();
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
-            let (report, seconds) = simulate(root, &binary, &plugins.join(case.plugin(twin)), case)?;
+            let plugin = plugins.join(case.plugin(twin));
+            let report = simulate(root, &binary, &plugin, &plugin.with_extension("traces"), case)?;
             let verdict = Verdict::of(case, twin, &report, catalogue.gap(case, twin));
-            println!("{}", verdict::line(case, twin, &report, seconds, &verdict));
+            println!("{}", verdict::line(case, twin, &report, &verdict));
             if let Verdict::Problem(problem) = verdict {
                 problems.push(format!("{}: {problem}", case.plugin(twin)));
             }
@@ -99,40 +100,33 @@ fn build_host(root: &Path) -> Result<PathBuf> {
     host::find_executable(&messages, "pilothouse")
 }
 
-/// Runs `pilothouse sim` with default settings. Returns its report and how many seconds it took.
-#[expect(clippy::disallowed_methods, reason = "it measures another process, in real time")]
-fn simulate(root: &Path, host: &Path, plugin: &Path, case: &Case) -> Result<(Report, f64)> {
-    let started = Instant::now();
+/// Runs `pilothouse sim` with default settings, which saves the traces of its findings in `traces`.
+fn simulate(root: &Path, host: &Path, plugin: &Path, traces: &Path, case: &Case) -> Result<Report> {
+    fs::create_dir_all(traces).with_context(|| format!("create {}", traces.display()))?;
     let output = Command::new(host)
         .arg("sim")
         .arg(plugin)
         .arg("--scenario")
         .arg(root.join(FOLDER).join(&case.scenario))
-        .args(["--output", "json"])
-        .stderr(Stdio::piped())
+        .arg("--traces")
+        .arg(traces)
+        .args(["-o", "json"])
         .output()
         .with_context(|| format!("start {}", host.display()))?;
-    let seconds = started.elapsed().as_secs_f64();
     let errors = String::from_utf8_lossy(&output.stderr);
+    let (plugin, status) = (plugin.display(), output.status);
     // 0: nothing was found. 1: something was found. 2: the simulation could not run.
-    ensure!(
-        matches!(output.status.code(), Some(0 | 1)),
-        "`pilothouse sim {}` ended with {}:\n{errors}",
-        plugin.display(),
-        output.status
-    );
+    ensure!(matches!(status.code(), Some(0 | 1)), "`pilothouse sim {plugin}` ended with {status}:\n{errors}");
     let text = String::from_utf8(output.stdout).context("the output of `pilothouse sim` is not UTF-8")?;
-    let report = Report::parse(&text)
-        .with_context(|| format!("the output of `pilothouse sim {}`:\n{errors}", plugin.display()))?;
-    let is_found = !report.findings.is_empty();
+    let report = Report::parse(&text).with_context(|| {
+        format!("the output of `pilothouse sim {plugin}`, which ended with {status}:\n{errors}")
+    })?;
+    let count = report.findings.len();
     ensure!(
-        is_found == (output.status.code() == Some(1)),
-        "`pilothouse sim {}` has {} findings, but ended with {}",
-        plugin.display(),
-        report.findings.len(),
-        output.status
+        (count > 0) == (status.code() == Some(1)),
+        "`pilothouse sim {plugin}` has {count} findings, but ended with {status}"
     );
-    Ok((report, seconds))
+    Ok(report)
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The report of one search.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Report {
+    /// How long the whole search took.
+    pub(super) seconds: f64,
     /// How many schedules were run in the whole search, without those for shrinking.
     pub(super) runs: u64,
     pub(super) findings: Vec<Finding>,
@@ -35,6 +37,7 @@ impl Report {
         let report: Value = serde_json::from_str(text).context("it is not JSON")?;
         let findings = report["findings"].as_array().context("it has no list `findings`")?;
         Ok(Self {
+            seconds: report["seconds"].as_f64().context("it has no number `seconds`")?,
             runs: report["runs"].as_u64().context("it has no number `runs`")?,
             findings: findings.iter().map(Finding::parse).collect::<Result<_>>()?,
         })
@@ -66,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_report_is_parsed_from_the_output() {
-        let text = r#"{"seed": "51f2", "runs": 40, "findings": [{"number": 1, "runs": 12, "violation": {"oracle": "same end",
+        let text = r#"{"name": "01-a", "seconds": 1.5, "seed": "51f2", "runs": 40, "findings": [{"number": 1, "runs": 12, "violation": {"oracle": "same end",
             "explanation": "it differs"}, "steps": [{}, {}, {}], "plan": {"seed": 1, "deviations": [{}]}}]}"#;
         let finding = Finding {
             oracle: "same end".to_owned(),
@@ -83,9 +86,13 @@ mod tests {
         for (text, expected) in [
             ("", "not JSON"),
             ("{}", "findings"),
-            (r#"{"findings": []}"#, "runs"),
-            (r#"{"runs": 1, "findings": [{}]}"#, "violation.oracle"),
-            (r#"{"runs": 1, "findings": [{"violation": {"oracle": "x"}, "runs": 1}]}"#, "steps"),
+            (r#"{"findings": []}"#, "seconds"),
+            (r#"{"seconds": 1, "findings": []}"#, "runs"),
+            (r#"{"seconds": 1, "runs": 1, "findings": [{}]}"#, "violation.oracle"),
+            (
+                r#"{"seconds": 1, "runs": 1, "findings": [{"violation": {"oracle": "x"}, "runs": 1}]}"#,
+                "steps",
+            ),
         ] {
             let error = format!("{:#}", Report::parse(text).expect_err(expected));
             assert!(error.contains(expected), "{text}: {error}");

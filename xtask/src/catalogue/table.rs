@@ -33,6 +33,8 @@ pub(super) struct Case {
     pub(super) scenario: String,
     pub(super) wrong: String,
     pub(super) right: String,
+    /// The sidecar of both plugins.
+    pub(super) sidecar: Option<String>,
     pub(super) guarantees: String,
     pub(super) classes: Vec<String>,
     pub(super) oracles: Vec<String>,
@@ -130,7 +132,9 @@ impl Catalogue {
         }
         for case in &self.cases {
             let name = &case.name;
-            for path in [&case.source, &case.scenario] {
+            for path in
+                [Some(&case.source), Some(&case.scenario), case.sidecar.as_ref()].into_iter().flatten()
+            {
                 if !is_file(path) {
                     found.push(format!("{path} of {name} does not exist"));
                 }

@@ -1,4 +1,4 @@
-// Package shrink is case 21: the path decides the end.
+// Package shrink is case 21: the end depends on the path.
 //
 // A Queue cannot shrink, and the plugin refuses to do so: the wrong twin compares the wanted replicas with those that run. When a user goes from
 // 1 to 3 and on to 2, the end is 3 if the plugin saw the 3, and 2 if the watch merged the two changes. A reconciler cannot refuse what it may

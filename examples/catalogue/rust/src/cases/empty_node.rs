@@ -1,7 +1,7 @@
 //! Case 10: deletes a node on which a Pod was just placed.
 //!
 //! The plugin deletes a labelled node when its cache shows no Pod on it. The scheduler may place a Pod there between the read and the
-//! deletion. (The project considers that an acceptable trade-off. Whether it is one, an invariant of the scenario says.)
+//! deletion. The project accepts that as a trade-off, so no built-in oracle reports it; an invariant of the scenario does.
 //!
 //! Source: <https://github.com/kubernetes-sigs/karpenter/issues/2916>
 

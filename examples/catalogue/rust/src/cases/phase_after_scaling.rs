@@ -1,4 +1,4 @@
-//! Case 12: writes the phase after the deed.
+//! Case 12: records the phase after the write that it belongs to.
 //!
 //! The plugin scales a StatefulSet down, and then records in the status that volumes have to be deleted. After a crash between the two
 //! writes nothing is left to do for it, and the volumes stay.
