@@ -57,7 +57,7 @@ fn table(catalogue: &Catalogue) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             table,
-            "| {number} | [{title}]({source}) | {language} | [{scenario}]({scenario}) | {oracles} | {guarantees} | {classes} | {links} |"
+            "| {number} | [{title}]({source}) | {language} | [scenario]({scenario}) | {oracles} | {guarantees} | {classes} | {links} |"
         );
     }
     table
@@ -78,7 +78,7 @@ mod tests {
     fn the_table_replaces_what_is_between_the_comments() {
         let catalogue = catalogue("gaps: []\n");
         let text = format!("before\n{BEGIN}old\n{END}\nafter\n");
-        let row = "| 1 | [Deletes too much](js/a.js) | JavaScript | [scenarios/01-a.yaml](scenarios/01-a.yaml) | summary | on | T \
+        let row = "| 1 | [Deletes too much](js/a.js) | JavaScript | [scenario](scenarios/01-a.yaml) | summary | on | T \
                    | [o/r#7](https://github.com/o/r/issues/7) |\n";
         let expected = format!("before\n{BEGIN}{HEADER}{row}{END}\nafter\n");
         assert_eq!(with_table(&text, &catalogue).expect("comments"), expected);
