@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
 use super::FOLDER;
@@ -109,7 +109,7 @@ impl Catalogue {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        Ok(serde_saphyr::from_str(text)?)
+        serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))
     }
 
     /// Returns the reason if the simulation is known not to judge this twin as it should.
