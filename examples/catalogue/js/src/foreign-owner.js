@@ -6,14 +6,13 @@
 // Sources: https://github.com/kubernetes/kubernetes/issues/65200, https://github.com/elastic/cloud-on-k8s/issues/3986,
 // https://github.com/crossplane/crossplane/issues/895
 
-import { client, definePlugin, owner } from "@pilothouse/sdk";
+import { client, definePlugin, NotFound, owner } from "@pilothouse/sdk";
 
 import definition from "../../crds/export.json" with { type: "json" };
-import { API_VERSION, describeTwins, getLive, GROUP, setFinalizers } from "./kit.js";
+import { API_VERSION, describeTwins, getLive, GROUP } from "./kit.js";
 
 const EXPORTS = "exports";
 const COPIES = "copies";
-const FINALIZER = `${GROUP}/export`;
 const CONFIG_MAP = { apiVersion: "v1", kind: "ConfigMap" };
 
 const describe = describeTwins("foreign-owner", {
@@ -34,8 +33,8 @@ const describe = describeTwins("foreign-owner", {
     },
   ],
   writes: [
-    { apiGroups: [GROUP], resources: ["exports"], verbs: ["get", "patch"] },
-    { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "patch", "delete"] },
+    { apiGroups: [GROUP], resources: ["exports"], verbs: ["get"] },
+    { apiGroups: [""], resources: ["configmaps"], verbs: ["patch", "delete"] },
   ],
 });
 
@@ -53,19 +52,25 @@ export const right = definePlugin({
   describe: describe.right,
 
   reconcile(ctx, { key }) {
-    // The cached Export may be one that was deleted since.
+    // The cached Export may be one that was deleted since. Annotations take the place of the owner reference, and this loop takes that of the
+    // garbage collector.
     const source = getLive({ apiVersion: API_VERSION, kind: "Export" }, key);
-    if (source === undefined) return;
-    if (!source.deletionTimestamp) {
-      setFinalizers(source, [FINALIZER]);
-      publish(ctx, source, {});
-      return;
+    for (const copy of ctx.cache(COPIES).list()) {
+      const isOfKey = copy.annotation("exportName") === key.name && copy.annotation("exportNamespace") === key.namespace;
+      if (isOfKey && copy.annotation("exportUid") !== source?.uid) remove(copy);
     }
-    const copy = getLive(CONFIG_MAP, copyOf(source));
-    if (copy?.annotation("exportUid") === source.uid) client.delete(copy, copy.key, { uid: copy.uid });
-    setFinalizers(source, []);
+    if (source !== undefined && !source.deletionTimestamp) publish(ctx, source, {});
   },
 });
+
+/** Deletes a ConfigMap, but no later one of the same name. */
+function remove(copy) {
+  try {
+    client.delete(copy, copy.key, { uid: copy.uid });
+  } catch (error) {
+    if (!(error instanceof NotFound)) throw error;
+  }
+}
 
 /** Returns the key of the ConfigMap of an Export. */
 function copyOf(source) {

@@ -70,12 +70,11 @@ test("only the wrong twin makes an object of another namespace its dependent", (
   }
 });
 
-test("the right twin deletes the copy of an Export that is being deleted", () => {
+test("the right twin deletes the copy of an Export that was deleted", () => {
   const source = own("Export", { namespace: "kube-public", text: "hello" });
   const host = fakeHost(foreignOwner.right, { objects: [source] });
   host.reconcile("exports", KEY);
   host.remove(source, KEY);
   host.reconcile("exports", KEY);
   assert.equal(host.get({ apiVersion: "v1", kind: "ConfigMap" }, { namespace: "kube-public", name: "default-a" }), undefined);
-  assert.equal(host.get(source, KEY), undefined);
 });
