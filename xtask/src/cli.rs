@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, chart, delivery, demo, fuzz, guests, host, hostile, languages, monitoring, mutants,
-    page_test, prometheus, registries, release, soak, test, tidy, wit,
+    api, bench, bindings, catalogue, chart, delivery, demo, fuzz, guests, host, hostile, languages,
+    monitoring, mutants, page_test, prometheus, registries, release, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -62,6 +62,8 @@ enum Command {
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },
+    /// Simulate both twins of every bug in examples/catalogue: each wrong one must be found, and no right one reported.
+    Catalogue(catalogue::Arguments),
     /// Benchmark Pilothouse against its peers, and write bench/REPORT.md, bench/results and the figures of README.md.
     Bench {
         /// Run small workloads without writing a report: checks that everything runs and that the ratios point the right way.
@@ -150,6 +152,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Hostile { seconds } => hostile::run(root, seconds),
+        Command::Catalogue(arguments) => catalogue::run(root, &arguments),
         Command::Bench { readme: true, .. } => bench::documents::update(root),
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),

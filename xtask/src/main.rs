@@ -12,6 +12,8 @@ mod bench;
 mod bindings;
 mod cargo;
 #[cfg(feature = "full")]
+mod catalogue;
+#[cfg(feature = "full")]
 mod chart;
 #[cfg(feature = "full")]
 mod cli;

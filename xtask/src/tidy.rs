@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    bench, bindings, cargo, chart, determinism, documented_paths, documented_tests, excerpts, features,
-    monitoring, vocabulary, wit,
+    bench, bindings, cargo, catalogue, chart, determinism, documented_paths, documented_tests, excerpts,
+    features, monitoring, vocabulary, wit,
 };
 
 /// The crates of this repository that each crate may depend on (see docs/architecture.md).
@@ -81,6 +81,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(documented_tests::missing_tests(root, &files)?);
     found.extend(documented_paths::missing_paths(root, &files)?);
     found.extend(bench::documents::problems(root)?);
+    found.extend(catalogue::problems(root)?);
     found.extend(chart::problems(root)?);
     found.extend(monitoring::problems(root)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;

@@ -13,7 +13,9 @@ use anyhow::{Context, Result, ensure};
 
 pub(crate) use copy::copy_example;
 use project::{Kind, Project};
-pub(crate) use rust::{build as build_rust, require_toolchain as require_rust_toolchain};
+pub(crate) use rust::{
+    build as build_rust, build_examples as build_rust_examples, require_toolchain as require_rust_toolchain,
+};
 pub(crate) use sdks::test;
 
 /// The folder in which the tests expect every guest as `NAME.wasm`.

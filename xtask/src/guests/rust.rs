@@ -83,6 +83,27 @@ pub(super) fn build_with_profile(
     if workspace == root.join("examples") { Ok(guests) } else { move_to(workspace, &folder, guests) }
 }
 
+/// Builds examples of a package of the examples' workspace, each of which is a plugin. Their feature is `plugins`.
+///
+/// # Errors
+/// Errors if no toolchain can be found or installed (the text says what to do), or an example does not compile.
+pub(crate) fn build_examples(root: &Path, package: &str, names: &[String]) -> Result<Vec<Guest>> {
+    let toolchain = toolchain(root)?;
+    println!("guests: building {} with {}", names.join(", "), toolchain.describe());
+    let target_directory = root.join("examples/target");
+    let mut command = toolchain.cargo(&root.join("examples"));
+    command.args(["build", "--locked", "--profile", Profile::Release.name(), "--target", TARGET]);
+    command.arg("--target-dir").arg(&target_directory);
+    command.args(["--package", package, "--features", "plugins"]);
+    for name in names {
+        command.args(["--example", name]);
+    }
+    let status = command.status().context("start cargo to build the guests")?;
+    ensure!(status.success(), "cargo could not build {package} (see above): {status}");
+    let folder = target_directory.join(TARGET).join(Profile::Release.name()).join("examples");
+    names.iter().map(|name| find_built(&folder, name)).collect()
+}
+
 /// Moves the guests of a copied example out of the shared target directory. Cargo names a wasm file after its package only, so it would
 /// otherwise take the file of the copy for that of the example, and not build the example again.
 fn move_to(workspace: &Path, folder: &Path, guests: Vec<Guest>) -> Result<Vec<Guest>> {

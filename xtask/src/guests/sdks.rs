@@ -11,12 +11,14 @@ const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
     ("examples/sample-controller-js", NODE),
     ("examples/label-propagator", NODE),
+    ("examples/catalogue/js", NODE),
     ("guest-sdk/python", PYTHON_SDK),
     ("examples/sample-controller-python", PYTHON),
     ("examples/configmap-rollout", PYTHON),
     ("guest-sdk/go", &["go", "test", "./..."]),
     ("examples/sample-controller-go", &["go", "test", "./..."]),
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
+    ("examples/catalogue/go", &["go", "test", "./..."]),
     ("examples/sample-controller-zig", ZIG),
 ];
 

@@ -1,0 +1,8 @@
+// The wrong twin of case 14.
+package main
+
+import "pilothouse.dev/examples/catalogue/applied"
+
+func init() { applied.Case.ExportWrong() }
+
+func main() {}

@@ -1,0 +1,8 @@
+// The right twin of case 3.
+package main
+
+import "pilothouse.dev/examples/catalogue/storage"
+
+func init() { storage.Case.ExportRight() }
+
+func main() {}

@@ -1,0 +1,1 @@
+export { right as default } from "../../src/foreign-owner.js";

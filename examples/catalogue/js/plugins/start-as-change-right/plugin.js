@@ -1,0 +1,1 @@
+export { right as default } from "../../src/start-as-change.js";

@@ -1,0 +1,1 @@
+export { wrong as default } from "../../src/start-as-change.js";

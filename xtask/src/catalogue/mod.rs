@@ -1,0 +1,145 @@
+//! `cargo xtask catalogue`: simulates both twins of every bug in examples/catalogue, and prints which were found.
+
+mod guests;
+mod readme;
+mod report;
+mod table;
+mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::{cargo, host};
+use report::Report;
+use table::{Case, Catalogue, Twin};
+use verdict::Verdict;
+
+/// The folder of the catalogue, in the repository.
+const FOLDER: &str = "examples/catalogue";
+
+/// The options of the command.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Names of the cases; all by default.
+    names: Vec<String>,
+    /// Use this `pilothouse` instead of building one in release mode.
+    #[arg(long, value_name = "FILE")]
+    host: Option<PathBuf>,
+    /// Simulate nothing, and only write the table of examples/catalogue/README.md.
+    #[arg(long, conflicts_with_all = ["names", "host"])]
+    readme: bool,
+}
+
+/// Builds the plugins of the cases, simulates each, and prints a line for each.
+///
+/// # Errors
+/// Errors if something does not build or run, a wrong twin is not found, a right one is reported, or a known gap is closed.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
+    let catalogue = Catalogue::read(root)?;
+    if arguments.readme {
+        return readme::update(root, &catalogue);
+    }
+    let cases = selected(&catalogue, &arguments.names)?;
+    let binary = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
+    let plugins = guests::build(root, &cases)?;
+    println!("{}", verdict::HEADER);
+    let mut problems = Vec::new();
+    for case in cases {
+        for twin in [Twin::Wrong, Twin::Right] {
+            let plugin = plugins.join(case.plugin(twin));
+            let report = simulate(root, &binary, &plugin, &plugin.with_extension("traces"), case)?;
+            let verdict = Verdict::of(case, twin, &report, catalogue.gap(case, twin));
+            println!("{}", verdict::line(case, twin, &report, &verdict));
+            if let Verdict::Problem(problem) = verdict {
+                problems.push(format!("{}: {problem}", case.plugin(twin)));
+            }
+        }
+    }
+    ensure!(problems.is_empty(), "catalogue:\n  {}", problems.join("\n  "));
+    Ok(())
+}
+
+/// Returns a line for each mistake in the catalogue: a missing file, a gap of an unknown case, a table in the README that is not up to date.
+///
+/// # Errors
+/// Errors if a file cannot be read.
+pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
+    let catalogue = Catalogue::read(root)?;
+    let mut found = catalogue.problems(&|path| root.join(FOLDER).join(path).is_file());
+    found.extend(readme::problem(root, &catalogue)?);
+    Ok(found)
+}
+
+/// Returns the cases with these names, or all of them.
+fn selected<'c>(catalogue: &'c Catalogue, names: &[String]) -> Result<Vec<&'c Case>> {
+    if names.is_empty() {
+        return Ok(catalogue.cases.iter().collect());
+    }
+    let mut found = Vec::new();
+    for name in names {
+        match catalogue.cases.iter().find(|case| case.name == *name) {
+            Some(case) => found.push(case),
+            None => {
+                let known: Vec<_> = catalogue.cases.iter().map(|case| case.name.as_str()).collect();
+                bail!("unknown case {name:?}; the cases are {}", known.join(", "));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn build_host(root: &Path) -> Result<PathBuf> {
+    host::require_make()?;
+    println!("host: building pilothouse in release mode (takes several minutes the first time)");
+    let arguments = ["build", "--locked", "--release", "--package", "pilothouse", "--bin", "pilothouse"];
+    let messages = host::run_cargo_json(cargo::cargo().current_dir(root).args(arguments))?;
+    host::find_executable(&messages, "pilothouse")
+}
+
+/// Runs `pilothouse sim` with default settings, which saves the traces of its findings in `traces`.
+fn simulate(root: &Path, host: &Path, plugin: &Path, traces: &Path, case: &Case) -> Result<Report> {
+    fs::create_dir_all(traces).with_context(|| format!("create {}", traces.display()))?;
+    let output = Command::new(host)
+        .arg("sim")
+        .arg(plugin)
+        .arg("--scenario")
+        .arg(root.join(FOLDER).join(&case.scenario))
+        .arg("--traces")
+        .arg(traces)
+        .args(["-o", "json"])
+        .output()
+        .with_context(|| format!("start {}", host.display()))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let (plugin, status) = (plugin.display(), output.status);
+    // 0: nothing was found. 1: something was found. 2: the simulation could not run.
+    ensure!(matches!(status.code(), Some(0 | 1)), "`pilothouse sim {plugin}` ended with {status}:\n{errors}");
+    let text = String::from_utf8(output.stdout).context("the output of `pilothouse sim` is not UTF-8")?;
+    let report = Report::parse(&text).with_context(|| {
+        format!("the output of `pilothouse sim {plugin}`, which ended with {status}:\n{errors}")
+    })?;
+    let count = report.findings.len();
+    ensure!(
+        (count > 0) == (status.code() == Some(1)),
+        "`pilothouse sim {plugin}` has {count} findings, but ended with {status}"
+    );
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_an_unknown_case_lists_the_cases() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let catalogue = Catalogue::read(&root).expect("the catalogue");
+        assert_eq!(selected(&catalogue, &[]).expect("all").len(), catalogue.cases.len());
+        assert_eq!(selected(&catalogue, &["fresh-time".to_owned()]).expect("one").len(), 1);
+        let error = selected(&catalogue, &["fresh".to_owned()]).expect_err("unknown").to_string();
+        assert!(error.contains("unknown case \"fresh\"") && error.contains("fresh-time"), "{error}");
+    }
+}
