@@ -270,26 +270,35 @@ impl WatchGate {
     }
 }
 
-macro_rules! serve_by_exchange {
-    ($gate:ty) => {
-        impl Service<Request<Body>> for $gate {
-            type Response = Response<AnswerBody>;
-            type Error = io::Error;
-            type Future = BoxFuture<'static, io::Result<Response<AnswerBody>>>;
+impl Service<Request<Body>> for RequestGate {
+    type Response = Response<AnswerBody>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Response<AnswerBody>>>;
 
-            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
 
-            fn call(&mut self, request: Request<Body>) -> Self::Future {
-                self.clone().exchange(request).boxed()
-            }
-        }
-    };
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // A request that was sent cannot be recalled: it goes on if its sender gives up waiting.
+        let exchange = tokio::spawn(self.clone().exchange(request));
+        async move { exchange.await.map_err(io::Error::other)? }.boxed()
+    }
 }
 
-serve_by_exchange!(RequestGate);
-serve_by_exchange!(WatchGate);
+impl Service<Request<Body>> for WatchGate {
+    type Response = Response<AnswerBody>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Response<AnswerBody>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().exchange(request).boxed()
+    }
+}
 
 /// The body of an answer.
 type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;

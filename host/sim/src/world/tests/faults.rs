@@ -185,3 +185,14 @@ fn without_guarantees_a_write_without_an_answer_is_repeated_at_once() {
     assert!(retried_after(Stage::new(steps())) >= 1_000, "the host looks first whether it was carried out");
     assert!(retried_after(Stage::new(steps()).without_guarantees()) < 1_000);
 }
+
+#[test]
+fn a_request_that_is_delayed_beyond_the_sender_s_patience_is_carried_out() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::DelayRequest(100_000))]);
+    assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0));
+    let mut created = creates(&run);
+    created.sort_unstable();
+    assert_eq!(created, BOTH);
+    // The host repeats the reconcile before the first request arrives.
+    assert!(requests(&run).iter().any(|request| request.status == Some(409)), "{:?}", statuses(&run));
+}
