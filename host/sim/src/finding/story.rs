@@ -112,11 +112,9 @@ impl Teller {
     fn request(&mut self, view: &RunView<'_>, time: u64, request: &RequestEvent) {
         let is_told = match &request.author {
             Author::Plugin(_) => {
-                !is_record(&request.resource)
-                    && (request.changed
-                        || !request.answered
-                        || request.status.is_none_or(|status| status >= 400))
-                    && !(request.status == Some(404) && !request.is_write())
+                let has_failed = !request.answered || request.status.is_none_or(|status| status >= 400);
+                let is_absence = request.status == Some(404) && !request.is_write();
+                !is_record(&request.resource) && (request.changed || has_failed) && !is_absence
             }
             Author::Actor(_) => request.changed,
             Author::Controller => request.changed && request.after.is_none(),

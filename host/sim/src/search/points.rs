@@ -120,7 +120,7 @@ impl Points {
                     }
                 }
                 EventKind::Rest { occurrence } => {
-                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() })
+                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() });
                 }
                 EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
                     timers.insert(*delay);
