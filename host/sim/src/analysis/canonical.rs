@@ -265,3 +265,55 @@ pub(crate) fn short_text(value: &Value) -> String {
     }
     text.chars().take(MAX).chain(['…']).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::RunBuilder;
+
+    fn end(object: Value) -> CanonicalEnd {
+        let mut run = RunBuilder::new();
+        run.write("create", "configmaps", "a/x", Some(object));
+        let run = run.finish();
+        CanonicalEnd::of(&run, &Names::of(&run, &crate::analysis::RandomPrefixes::default()))
+    }
+
+    fn pointers(left: Value, right: Value) -> Vec<String> {
+        let differences = end(left).differences(&end(right), &EndMask::default());
+        differences.into_iter().map(|difference| difference.pointer).collect()
+    }
+
+    #[test]
+    fn what_the_server_sets_does_not_count() {
+        let left =
+            json!({"metadata": {"generation": 1, "managedFields": [1]}, "status": {"observedGeneration": 1}});
+        let right = json!({"metadata": {"generation": 4}, "status": {"observedGeneration": 4}});
+        assert_eq!(pointers(left, right), Vec::<String>::new());
+        let touched = json!({"metadata": {"annotations": {INTERFERENCE_ANNOTATION: "7"}}});
+        assert_eq!(pointers(json!({}), touched), Vec::<String>::new());
+    }
+
+    #[test]
+    fn times_and_copied_versions_do_not_count() {
+        let left = json!({"at": "2026-01-01T00:00:00Z", "seconds": 1_767_225_600, "version": "101"});
+        let right = json!({"at": "2026-01-01T00:07:00.5Z", "seconds": 1_767_226_020, "version": "101"});
+        assert_eq!(pointers(left, right), Vec::<String>::new());
+        assert_eq!(pointers(json!({"count": 3}), json!({"count": 4})), ["/count"]);
+    }
+
+    #[test]
+    fn the_order_of_conditions_does_not_count_but_that_of_other_lists_does() {
+        let conditions =
+            |first: &str, second: &str| json!({"conditions": [{"type": first}, {"type": second}]});
+        assert_eq!(pointers(conditions("A", "B"), conditions("B", "A")), Vec::<String>::new());
+        assert_eq!(pointers(json!({"args": [1, 2]}), json!({"args": [2, 1]})), ["/args/0", "/args/1"]);
+    }
+
+    #[test]
+    fn a_member_that_only_one_side_has_is_a_difference() {
+        let differences = end(json!({"a/b": 1})).differences(&end(json!({})), &EndMask::default());
+        assert_eq!((differences[0].pointer.as_str(), differences[0].found.as_str()), ("/a~1b", "nothing"));
+    }
+}

@@ -61,3 +61,76 @@ fn escaped(text: &str) -> String {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::finding::coverage::OracleCoverage;
+    use crate::finding::{Coverage, Finding, Stop};
+    use crate::oracle::Violation;
+    use crate::plan::Plan;
+    use crate::search::Strategy;
+
+    #[test]
+    fn each_oracle_is_a_test_case() {
+        let mut coverage = Coverage::default();
+        let oracle = |judged: u64, disabled: Option<&str>| OracleCoverage {
+            judged,
+            disabled: disabled.map(str::to_owned),
+        };
+        coverage.oracles.insert("orphan".to_owned(), oracle(0, None));
+        coverage.oracles.insert("same end".to_owned(), oracle(7, None));
+        coverage.oracles.insert("summary".to_owned(), oracle(0, Some("not <here>")));
+        coverage.oracles.insert("trap".to_owned(), oracle(7, None));
+        let violation = Violation {
+            oracle: "same end".to_owned(),
+            resource: "services".to_owned(),
+            object: "a/x".to_owned(),
+            event: None,
+            explanation: "no \"object\" & \u{1b}".to_owned(),
+        };
+        let finding = Finding {
+            number: 1,
+            strategy: Strategy::Plans,
+            runs: 7,
+            plan: Plan::default(),
+            violation,
+            steps_before: 1,
+            steps: Vec::new(),
+            rules: BTreeSet::new(),
+            hash: 0,
+        };
+        let report = Report {
+            seed: 1,
+            findings: vec![finding],
+            runs: 7,
+            distinct_runs: 7,
+            shrinking_runs: 0,
+            strategies: Vec::new(),
+            stopped: Stop::Exhausted,
+            coverage,
+            hash: 0,
+        };
+        let text = junit("a&b", &report, 1.5);
+        let counts = "tests=\"4\" failures=\"1\" time=\"1.500\"";
+        let expected = [
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>".to_owned(),
+            format!("<testsuites {counts}>"),
+            format!("  <testsuite name=\"a&amp;b\" {counts}>"),
+            "    <testcase classname=\"a&amp;b\" name=\"orphan\">".to_owned(),
+            "      <skipped message=\"it had nothing to judge\"/>".to_owned(),
+            "    </testcase>".to_owned(),
+            "    <testcase classname=\"a&amp;b\" name=\"same end\">".to_owned(),
+        ];
+        assert_eq!(text.lines().take(expected.len()).collect::<Vec<_>>(), expected);
+        assert!(
+            text.contains("<failure message=\"no &quot;object&quot; &amp; \u{fffd}\">FOUND same end"),
+            "{text}"
+        );
+        assert!(text.contains("<skipped message=\"not &lt;here&gt;\"/>"));
+        assert!(text.contains("name=\"trap\"/>"));
+        assert!(text.ends_with("  </testsuite>\n</testsuites>"));
+    }
+}

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{RunView, is_record};
 use crate::oracle::Violation;
 use crate::plan::{Deviation, Fault, Moment};
-use crate::run::{Author, EventKind, ReconcileResult, RequestEvent};
+use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
 
 /// The longest story. Of a longer one the first and the last steps are told.
 const MAX_STEPS: usize = 40;
@@ -30,8 +30,8 @@ pub struct Step {
 pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
     let last = violation.event.unwrap_or(view.run.events.len());
     let mut teller = Teller { steps: Vec::new(), reconcile: None };
-    for (index, event) in view.run.events.iter().enumerate().take_while(|(index, _)| *index <= last) {
-        teller.tell(view, index, event.time, &event.kind);
+    for event in view.run.events.iter().take(last.saturating_add(1)) {
+        teller.tell(view, event);
     }
     let time = view.run.events.get(last).or(view.run.events.last()).map_or(0, |event| event.time);
     let oracle = Step {
@@ -70,19 +70,22 @@ struct Teller {
 }
 
 impl Teller {
-    fn tell(&mut self, view: &RunView<'_>, index: usize, time: u64, kind: &EventKind) {
-        match kind {
+    fn tell(&mut self, view: &RunView<'_>, event: &Event) {
+        let time = event.time;
+        match &event.kind {
+            // What exists before the first host starts is no step.
+            _ if event.host == 0 => {}
             EventKind::Request(request) => self.request(view, time, request),
             EventKind::Deviated { deviation, .. } => {
                 let text = describe(deviation);
                 self.add(time, "fault", text, fault_text(&deviation.fault));
             }
-            EventKind::HostStarted { past } if index > 0 && !past.is_empty() => {
+            EventKind::HostStarted { past } if event.host > 1 && !past.is_empty() => {
                 let past: Vec<_> =
                     past.iter().map(|(resource, age)| format!("{resource} {age} changes ago")).collect();
                 self.add(time, "host", format!("starts; first lists: {}", past.join(", ")), String::new());
             }
-            EventKind::HostStarted { .. } if index > 0 => {
+            EventKind::HostStarted { .. } if event.host > 1 => {
                 self.add(time, "host", "starts".to_owned(), String::new());
             }
             EventKind::Reloaded => self.add(time, "host", "reloads the plugin".to_owned(), String::new()),
@@ -109,11 +112,9 @@ impl Teller {
     fn request(&mut self, view: &RunView<'_>, time: u64, request: &RequestEvent) {
         let is_told = match &request.author {
             Author::Plugin(_) => {
-                !is_record(&request.resource)
-                    && (request.changed
-                        || !request.answered
-                        || request.status.is_none_or(|status| status >= 400))
-                    && !(request.status == Some(404) && !request.is_write())
+                let has_failed = !request.answered || request.status.is_none_or(|status| status >= 400);
+                let is_absence = request.status == Some(404) && !request.is_write();
+                !is_record(&request.resource) && (request.changed || has_failed) && !is_absence
             }
             Author::Actor(_) => request.changed,
             Author::Controller => request.changed && request.after.is_none(),

@@ -14,6 +14,8 @@ const FORMAT: &str = "pilothouse.dev/simulation-trace/v1";
 pub const MAX_SIZE: usize = 16 << 20;
 /// The number of events that are stored.
 const MAX_EVENTS: usize = 20_000;
+/// The longest description of an event, in characters.
+const MAX_EVENT_TEXT: usize = 300;
 /// The largest number of deviations that is accepted.
 const MAX_DEVIATIONS: usize = 1_000;
 
@@ -61,7 +63,7 @@ impl Trace {
     pub fn new(finding: &Finding, run: &Run, plugins: Vec<Input>, scenario: Option<Input>) -> Self {
         let events = run.events.iter().zip(&run.hashes).take(MAX_EVENTS).map(|(event, hash)| TracedEvent {
             hash: format!("{hash:016x}"),
-            text: divergence::event_text(event),
+            text: divergence::event_text(event).chars().take(MAX_EVENT_TEXT).collect(),
         });
         Self {
             format: FORMAT.to_owned(),

@@ -22,8 +22,8 @@ pub(super) const DESCRIPTION: Description = Description {
 pub(super) struct ForeignChangeUndone;
 
 /// The finalizers and fields that a plugin changes: resource, and finalizer or JSON pointer.
-#[derive(Default)]
-struct Own {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Own {
     added_finalizers: BTreeSet<(String, String)>,
     removed_finalizers: BTreeSet<(String, String)>,
     fields: BTreeSet<(String, String)>,
@@ -36,7 +36,7 @@ impl Oracle for ForeignChangeUndone {
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
         let Some(reference) = reference else { return Judgement::without_subject() };
-        let expected = Own::of(&RunView::new(reference.run(), reference.random()));
+        let expected = reference.own_changes();
         let added = Own::of(run).added_finalizers;
         let mut judgement = Judgement::without_subject();
         let mut last: BTreeMap<ObjectId, &RequestEvent> = BTreeMap::new();
@@ -46,9 +46,9 @@ impl Oracle for ForeignChangeUndone {
                     last.get(&request.object_id()).copied().filter(|previous| !previous.is_by_plugin());
                 let undone = previous.and_then(|previous| {
                     judgement.had_subject = true;
-                    undone_field(previous, request, &expected)
+                    undone_field(previous, request, expected)
                 });
-                let removed = removed_finalizer(request, &expected, &added);
+                let removed = removed_finalizer(request, expected, &added);
                 judgement.had_subject |= !finalizers(request.before.as_ref()).is_empty();
                 let id = run.names.canonical_id(&request.object_id());
                 let texts = [
@@ -70,7 +70,8 @@ impl Oracle for ForeignChangeUndone {
 }
 
 impl Own {
-    fn of(run: &RunView<'_>) -> Self {
+    /// Finds what the plugins change in a run.
+    pub(super) fn of(run: &RunView<'_>) -> Self {
         let mut own = Self::default();
         for (_, request) in run.effective_writes() {
             let (before, after) = (finalizers(request.before.as_ref()), finalizers(request.after.as_ref()));

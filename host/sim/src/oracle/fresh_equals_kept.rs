@@ -24,9 +24,6 @@ impl Oracle for FreshEqualsKept {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
-            return Judgement::without_subject();
-        };
         let [(_, deviation)] = run.deviations.as_slice() else { return Judgement::without_subject() };
         let is_fresh_start = match &deviation.fault {
             Fault::Restart { past } => past.is_empty(),
@@ -34,15 +31,18 @@ impl Oracle for FreshEqualsKept {
             _ => false,
         };
         let Moment::Rest { occurrence } = deviation.at else { return Judgement::without_subject() };
+        if !is_fresh_start {
+            return Judgement::without_subject();
+        }
+        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+            return Judgement::without_subject();
+        };
         let kept = RunView::new(reference.run(), reference.random());
         let (Some(fresh_writes), Some(kept_writes)) =
             (writes_after_rest(run, occurrence), writes_after_rest(&kept, occurrence))
         else {
             return Judgement::without_subject();
         };
-        if !is_fresh_start {
-            return Judgement::without_subject();
-        }
         let mut violations = Vec::new();
         for ((verb, id), index) in fresh_writes.iter().filter(|(write, _)| !kept_writes.contains_key(*write))
         {

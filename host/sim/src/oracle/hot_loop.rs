@@ -70,7 +70,7 @@ impl Oracle for HotLoop {
                     }
                 }
                 EventKind::Deviated { .. } | EventKind::HostStarted { .. } | EventKind::Reloaded => {
-                    rounds.clear()
+                    rounds.clear();
                 }
                 _ => {}
             }

@@ -18,7 +18,7 @@ pub(super) const DESCRIPTION: Description = Description {
 pub(super) struct Orphan;
 
 /// A watch, and a resource that its reconciles make.
-type Rule = (String, String);
+pub(super) type Rule = (String, String);
 
 /// What was made for a deleted key.
 struct Made {
@@ -38,13 +38,8 @@ impl Oracle for Orphan {
         if run.run.end != End::AtRest || reference.run().end != End::AtRest {
             return Judgement::without_subject();
         }
-        let expected = made_for_deleted_keys(&RunView::new(reference.run(), reference.random()));
-        let left: BTreeSet<_> =
-            expected.iter().filter(|made| made.is_left).map(|made| made.rule.clone()).collect();
-        let cleaned: BTreeSet<_> =
-            expected.iter().map(|made| made.rule.clone()).filter(|rule| !left.contains(rule)).collect();
         let mut judgement = Judgement::without_subject();
-        for made in made_for_deleted_keys(run).into_iter().filter(|made| cleaned.contains(&made.rule)) {
+        for made in made_for_deleted_keys(run).into_iter().filter(|made| reference.cleans_up(&made.rule)) {
             judgement.had_subject = true;
             if made.is_left {
                 let id = run.names.canonical_id(&made.id);
@@ -57,6 +52,13 @@ impl Oracle for Orphan {
         }
         judgement
     }
+}
+
+/// Returns what is always gone at rest once the key's object is.
+pub(super) fn cleaned_up(run: &RunView<'_>) -> BTreeSet<Rule> {
+    let made = made_for_deleted_keys(run);
+    let left: BTreeSet<_> = made.iter().filter(|made| made.is_left).map(|made| &made.rule).collect();
+    made.iter().map(|made| &made.rule).filter(|rule| !left.contains(rule)).cloned().collect()
 }
 
 fn made_for_deleted_keys(run: &RunView<'_>) -> Vec<Made> {

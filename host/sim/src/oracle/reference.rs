@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::foreign_change_undone::Own;
+use super::orphan::{Rule, cleaned_up};
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};
 
@@ -30,6 +32,8 @@ pub struct Reference {
     peaks: BTreeMap<Family, usize>,
     /// The keys whose last reconcile ended without an error: plugin, watch, key.
     succeeded: BTreeSet<(String, String, String)>,
+    own_changes: Own,
+    cleaned_up: BTreeSet<Rule>,
 }
 
 impl Reference {
@@ -58,7 +62,21 @@ impl Reference {
             *known = count.max(*known);
         }
         let succeeded = succeeded_of(&left).intersection(&succeeded_of(&right)).cloned().collect();
-        Self { run: first.clone(), random, actors, mask, ends, task, deletes, peaks, succeeded }
+        let own_changes = Own::of(&left);
+        let cleaned_up = cleaned_up(&left);
+        Self {
+            run: first.clone(),
+            random,
+            actors,
+            mask,
+            ends,
+            task,
+            deletes,
+            peaks,
+            succeeded,
+            own_changes,
+            cleaned_up,
+        }
     }
 
     /// Adds a run without faults in which the actors took their steps in another order.
@@ -96,6 +114,16 @@ impl Reference {
     /// Whether the actors did the same in the same order as in the reference.
     pub(super) fn has_task_of(&self, run: &RunView<'_>) -> bool {
         self.task == run.task(&self.actors)
+    }
+
+    /// Returns the fields and finalizers that plugins change.
+    pub(super) fn own_changes(&self) -> &Own {
+        &self.own_changes
+    }
+
+    /// Whether objects of the rule's resource are gone at rest once the key's object is.
+    pub(super) fn cleans_up(&self, rule: &Rule) -> bool {
+        self.cleaned_up.contains(rule)
     }
 
     pub(super) fn mask(&self) -> &EndMask {

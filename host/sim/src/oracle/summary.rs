@@ -42,7 +42,7 @@ impl Oracle for Summary {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();
-        if run.has_only(|fault| is_about_views(fault)) {
+        if run.has_only(is_about_views) {
             self.judge_deletes(run, reference, &mut judgement);
         }
         let keeps_order = |fault: &Fault| {

@@ -72,3 +72,43 @@ impl<S: Simulator + Send> Executor<S> {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::RunBuilder;
+
+    struct Numbered;
+
+    impl Simulator for Numbered {
+        fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+            if plan.seed % 10 == 9 {
+                return Err(WorldError(format!("no world {}", plan.seed)));
+            }
+            let mut run = RunBuilder::new().finish();
+            run.hash = plan.seed;
+            Ok(run)
+        }
+    }
+
+    fn run_all(threads: usize, seeds: std::ops::Range<u64>) -> Result<Vec<u64>, WorldError> {
+        let executor = Executor::new((0..threads).map(|_| Numbered).collect());
+        let plans: Vec<_> = seeds.map(|seed| Plan { seed, deviations: Vec::new() }).collect();
+        executor.run_all(&plans, &|run| run.hash)
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_the_plans() {
+        for threads in [1, 2, 8] {
+            assert_eq!(run_all(threads, 0..9), Ok((0..9).collect()));
+            assert_eq!(run_all(threads, 0..0), Ok(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn the_first_error_in_that_order_is_returned() {
+        for threads in [1, 4] {
+            assert_eq!(run_all(threads, 0..40), Err(WorldError("no world 9".to_owned())));
+        }
+    }
+}

@@ -84,10 +84,11 @@ impl Points {
                         *changes.entry(request.resource.clone()).or_default() += 1;
                     }
                     match &request.author {
-                        Author::Actor(name) => {
+                        // What exists before the first host starts is no step.
+                        Author::Actor(name) if event.host > 0 => {
                             actors.insert(name.clone());
                         }
-                        Author::Controller | Author::Host => {}
+                        Author::Actor(_) | Author::Controller | Author::Host => {}
                         Author::Plugin(_) => {
                             let key = (request.verb.clone(), request.resource_path());
                             let occurrence = requests.entry(key.clone()).or_default();
@@ -119,7 +120,7 @@ impl Points {
                     }
                 }
                 EventKind::Rest { occurrence } => {
-                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() })
+                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() });
                 }
                 EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
                     timers.insert(*delay);

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::subject::Subject;
-use crate::cli::simulation::{Sim, SimOutput};
+use crate::cli::simulation::{Guarantees, Sim, SimOutput};
 use crate::output;
 
 /// How often the progress is printed.
@@ -34,8 +34,6 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(flags: &Sim, subject: &Subject, stop: &CancellationToken) -> Self {
-        let plugins = flags.plugins.iter().map(|file| file.display().to_string());
-        let scenarios = flags.scenario.iter().map(|file| format!("--scenario {}", file.display()));
         let now = Instant::now();
         Self {
             started: now,
@@ -44,7 +42,7 @@ impl Progress {
             shows_progress: stderr().is_terminal(),
             shows_findings: flags.output == SimOutput::Text,
             folder: flags.traces.clone(),
-            arguments: plugins.chain(scenarios).collect::<Vec<_>>().join(" "),
+            arguments: arguments_of(flags).join(" "),
             plugins: subject.plugin_inputs(),
             scenario: subject.scenario_input(),
         }
@@ -75,14 +73,29 @@ impl Progress {
         match std::fs::write(&path, trace.to_json()) {
             Ok(()) => Some(format!("pilothouse sim {} --replay {}", self.arguments, path.display())),
             Err(error) => {
-                tracing::error!(
-                    "the trace is not saved: {}: {error}; name another folder with --traces",
-                    path.display()
-                );
+                let problem = format!("the trace is not saved: {}: {error}", path.display());
+                eprintln!("warning: {}; name another folder with --traces", output::TerminalSafe(&problem));
                 None
             }
         }
     }
+}
+
+/// Returns the arguments on which a run depends, beside its plan.
+fn arguments_of(flags: &Sim) -> Vec<String> {
+    let mut arguments: Vec<_> = flags.plugins.iter().map(|file| file.display().to_string()).collect();
+    let named = |name: &str, files: &[PathBuf]| -> Vec<String> {
+        files.iter().map(|file| format!("{name} {}", file.display())).collect()
+    };
+    arguments.extend(named("--scenario", &flags.scenario));
+    arguments.extend(named("--objects", flags.objects.as_slice()));
+    arguments.extend(named("--upgrade", flags.upgrade.as_slice()));
+    arguments.push(format!("--seed {:#x}", flags.seed));
+    arguments.extend(flags.guarantees.map(|guarantees| match guarantees {
+        Guarantees::On => "--guarantees on".to_owned(),
+        Guarantees::None => "--guarantees none".to_owned(),
+    }));
+    arguments
 }
 
 impl Observer for Progress {
