@@ -1,116 +1,76 @@
-//! Measures how many schedules of a plugin one thread executes per second, and how much of that is the set-up of a run:
+//! Measures how many schedules of a scenario one thread executes per second, and how much of that is the set-up of a run:
 //!
 //! ```text
-//! cargo run --release -p pilothouse-sim --example schedules -- PLUGIN.wasm OBJECT.json [RUNS]
+//! cargo run --release -p pilothouse-sim --example schedules -- PLUGIN.wasm SCENARIO.yaml RUNS [CRD.json]...
 //! ```
-//!
-//! `OBJECT.json` is the object that a user creates, with the plural name of its resource in the member `plural`. Its resource may be that of
-//! a CRD of the plugin.
 #![allow(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_controller::PluginName;
-use pilothouse_model::ResourceType;
-use pilothouse_sim::actor::{Actor, ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, WriteOutcome};
 use pilothouse_sim::plan::{Deviation, Fault, Moment};
 use pilothouse_sim::run::{Author, EventKind, Run};
-use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
+use pilothouse_sim::scenario::{Kinds, Scenario};
+use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions, fix_hash_order};
 use pilothouse_sim::{Plan, Simulator};
-use serde_json::{Value, json};
-
-/// Creates the object at the first rest and deletes it at the next one.
-struct User {
-    resource: ResourceType,
-    object: Value,
-    step: u32,
-}
-
-impl Actor for User {
-    fn name(&self) -> &str {
-        "user"
-    }
-
-    fn poll(&mut self, _: &dyn ObjectView, moment: PollMoment) -> ActorPoll {
-        if !moment.at_rest {
-            return ActorPoll::Wait { until: None, for_rest: true };
-        }
-        self.step += 1;
-        let operation = match self.step {
-            1 => Operation::Create(self.object.clone()),
-            2 => Operation::MergePatch(json!({"metadata": {"labels": {"changed": "yes"}}})),
-            3 => Operation::Delete { propagation: None, uid: None },
-            _ => return ActorPoll::Done,
-        };
-        ActorPoll::Write(Box::new(ActorWrite {
-            step: self.step,
-            resource: self.resource.clone(),
-            subresource: String::new(),
-            namespace: self.object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned(),
-            name: self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            operation,
-        }))
-    }
-
-    fn written(&mut self, outcome: &WriteOutcome, _: u64) {
-        assert!(outcome.status < 300, "{outcome:?}");
-    }
-
-    fn take_next_step(&mut self) {}
-
-    fn unfinished(&self) -> Option<String> {
-        (self.step < 4).then(|| format!("step {}", self.step + 1))
-    }
-}
+use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    fix_hash_order()?;
     let arguments: Vec<_> = std::env::args().collect();
-    let [_, plugin, object, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: schedules PLUGIN.wasm OBJECT.json [RUNS]".into());
+    let [_, plugin, scenario, runs, crds @ ..] = arguments.as_slice() else {
+        return Err("usage: schedules PLUGIN.wasm SCENARIO.yaml RUNS [CRD.json]...".into());
     };
-    let runs: u32 = rest.first().map_or(Ok(300), |runs| runs.parse())?;
-    let mut object: Value = serde_json::from_slice(&std::fs::read(object)?)?;
-    let api_version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let resource = ResourceType {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: object["kind"].as_str().unwrap_or_default().to_owned(),
-        plural: object["plural"].take().as_str().unwrap_or_default().to_owned(),
-        namespaced: true,
-    };
-    object.as_object_mut().ok_or("the object is no JSON object")?.remove("plural");
+    let runs: u32 = runs.parse()?;
+    let crds = crds.iter().map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?));
+    let crds = crds.collect::<Result<Vec<Value>, Box<dyn Error>>>()?;
     let name = PluginName::of_file(Path::new(plugin))?;
     let file = PluginFile { name, wasm: std::fs::read(plugin)?, upgrade: None, sidecar: String::new() };
+    let started = Instant::now();
     let compiled = CompiledPlugins::compile(vec![file])?;
-    let options = WorldOptions {
-        actors: Box::new(move |_| {
-            let user = User { resource: resource.clone(), object: object.clone(), step: 0 };
-            vec![Box::new(user) as Box<dyn Actor>]
-        }),
-        ..WorldOptions::default()
+    println!("compiled in {:.1?}", started.elapsed());
+    let scenario = parse(scenario, &crds)?;
+    let world = |scenario: &Arc<Scenario>| -> Result<World, Box<dyn Error>> {
+        let mut options = WorldOptions::of_scenario(scenario)?;
+        options.crds.extend(crds.iter().cloned());
+        Ok(World::new(compiled.clone(), options)?)
     };
-    let mut world = World::new(compiled.clone(), options)?;
-    let reference = world.run(&Plan::default())?;
+    let mut simulated = world(&scenario)?;
+    let reference = simulated.run(&Plan::default())?;
     describe(&reference);
+    for judgement in scenario.judge(&reference) {
+        println!("invariant {}: {:?}", judgement.invariant, judgement.verdict);
+    }
+    let mut idle =
+        World::new(compiled.clone(), WorldOptions { crds: crds.clone(), ..WorldOptions::default() })?;
+    let without_faults = |index: usize| Plan { seed: index as u64, deviations: Vec::new() };
     let writes = plugin_writes(&reference);
-    let time = measure(runs, |index| {
-        let (verb, resource) = writes[index % writes.len().max(1)].clone();
-        let fault = if index % 2 == 0 { Fault::CrashBefore } else { Fault::LoseAnswer };
+    let with_fault = |index: usize| {
+        let (verb, resource) = writes.get(index % writes.len().max(1)).cloned().unwrap_or_default();
+        let fault = if index.is_multiple_of(2) { Fault::CrashBefore } else { Fault::LoseAnswer };
         let at = Moment::Request { verb, resource, occurrence: 1 };
-        world.run(&Plan { seed: index as u64, deviations: vec![Deviation { at, fault }] }).map(drop)
-    })?;
-    report("with one fault", runs, time);
-    let time =
-        measure(runs, |index| world.run(&Plan { seed: index as u64, deviations: Vec::new() }).map(drop))?;
-    report("without faults", runs, time);
-    let mut idle = World::new(compiled, WorldOptions::default())?;
-    let time =
-        measure(runs, |index| idle.run(&Plan { seed: index as u64, deviations: Vec::new() }).map(drop))?;
-    report("set-up only", runs, time);
+        Plan { seed: index as u64, deviations: vec![Deviation { at, fault }] }
+    };
+    report("with one fault", runs, measure(runs, |index| simulated.run(&with_fault(index)).map(drop))?);
+    report("without faults", runs, measure(runs, |index| simulated.run(&without_faults(index)).map(drop))?);
+    report("without steps", runs, measure(runs, |index| idle.run(&without_faults(index)).map(drop))?);
     Ok(())
+}
+
+fn parse(file: &str, crds: &[Value]) -> Result<Arc<Scenario>, Box<dyn Error>> {
+    let mut kinds = Kinds::built_in();
+    for crd in crds {
+        kinds.add_crd(crd)?;
+    }
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let read = |path: &Path| {
+        let path = if path.exists() { path.to_owned() } else { folder.join(path) };
+        std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    Ok(Arc::new(Scenario::parse(Path::new(file), &std::fs::read_to_string(file)?, &kinds, &read)?))
 }
 
 fn measure<E>(runs: u32, mut run: impl FnMut(usize) -> Result<(), E>) -> Result<Duration, E> {
@@ -122,14 +82,21 @@ fn measure<E>(runs: u32, mut run: impl FnMut(usize) -> Result<(), E>) -> Result<
 }
 
 fn report(what: &str, runs: u32, time: Duration) {
-    let each = time / runs;
+    let each = time / runs.max(1);
     println!("{what}: {:.0} runs per second, {each:.1?} each", f64::from(runs) / time.as_secs_f64());
 }
 
 fn describe(run: &Run) {
-    println!("the reference run has {} events and ends {:?}", run.events.len(), run.end);
+    println!(
+        "the reference run has {} events, ends {:?}, and has the hash {:016x}",
+        run.events.len(),
+        run.end,
+        run.hash
+    );
     for event in &run.events {
-        if let EventKind::Request(request) = &event.kind {
+        if let EventKind::Request(request) = &event.kind
+            && event.time > 0
+        {
             let (author, verb) = (&request.author, &request.verb);
             println!("{:>8} {author:?} {verb} {} {}", event.time, request.resource, request.name);
         }
