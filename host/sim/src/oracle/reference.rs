@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::foreign_change_undone::Own;
 use super::orphan::{Rule, cleaned_up};
+use super::same_end::late_timer_writes;
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};
 
@@ -34,6 +35,7 @@ pub struct Reference {
     succeeded: BTreeSet<(String, String, String)>,
     own_changes: Own,
     cleaned_up: BTreeSet<Rule>,
+    late_timer_writes: usize,
 }
 
 impl Reference {
@@ -64,6 +66,7 @@ impl Reference {
         let succeeded = succeeded_of(&left).intersection(&succeeded_of(&right)).cloned().collect();
         let own_changes = Own::of(&left);
         let cleaned_up = cleaned_up(&left);
+        let late_timer_writes = late_timer_writes(&left).max(late_timer_writes(&right));
         Self {
             run: first.clone(),
             random,
@@ -76,6 +79,7 @@ impl Reference {
             succeeded,
             own_changes,
             cleaned_up,
+            late_timer_writes,
         }
     }
 
@@ -124,6 +128,11 @@ impl Reference {
     /// Whether objects of the rule's resource are gone at rest once the key's object is.
     pub(super) fn cleans_up(&self, rule: &Rule) -> bool {
         self.cleaned_up.contains(rule)
+    }
+
+    /// Returns how many reconciles wrote because of a timer that is longer than a rest.
+    pub(super) fn late_timer_writes(&self) -> usize {
+        self.late_timer_writes
     }
 
     pub(super) fn mask(&self) -> &EndMask {

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{EndDifference, RunView};
-use crate::run::End;
+use crate::run::{End, ReconcileResult};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "same end",
     reports: "the objects at rest differ from those of a run without faults in which the actors did the same in the same order",
     premise: "A controller is level-triggered: its end follows from the wanted state, not from the path. UIDs, versions, times and generated \
               names do not count, nor does anything that differs between two runs without faults and with different seeds. Not judged: runs \
-              that do not come to rest or in which a key still fails that succeeds in the reference, and tasks for which no run without faults is known.",
+              that do not come to rest or in which a key still fails that succeeds in the reference, runs in which a timer of 30 s or more made the plugin write because the faults took so long, and tasks for which no run without faults is known.",
 };
+
+/// How long nothing happens before a world is at rest, in virtual milliseconds.
+const REST: u64 = 30_000;
 
 /// The oracle.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ impl Oracle for SameEnd {
             return Judgement::without_subject();
         };
         let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
-        if reference.has_unfinished_key(run) {
+        if reference.has_unfinished_key(run) || late_timer_writes(run) > reference.late_timer_writes() {
             return Judgement::without_subject();
         }
         let mut first: BTreeMap<String, EndDifference> = BTreeMap::new();
@@ -37,6 +40,28 @@ impl Oracle for SameEnd {
         }
         Judgement::of(first.into_values().map(|difference| self.violation(&difference)).collect())
     }
+}
+
+/// Returns how many reconciles wrote because a timer was due that is longer than a rest. A longer run has more of them.
+pub(super) fn late_timer_writes(run: &RunView<'_>) -> usize {
+    let mut delays = BTreeMap::new();
+    let mut count = 0;
+    for reconcile in run.reconciles.values() {
+        let key = (reconcile.plugin, reconcile.watch, reconcile.key);
+        let is_by_timer = reconcile.reasons.iter().all(|reason| reason == "requeue");
+        let is_late = delays.get(&key).is_some_and(|delay| *delay >= REST);
+        let writes = reconcile
+            .requests
+            .iter()
+            .any(|index| run.request(*index).is_some_and(crate::run::RequestEvent::is_effective));
+        count += usize::from(is_by_timer && is_late && writes);
+        let delay = match reconcile.end {
+            Some((_, ReconcileResult::Requeue(delay))) => *delay,
+            _ => 0,
+        };
+        delays.insert(key, delay);
+    }
+    count
 }
 
 impl SameEnd {
@@ -127,5 +152,25 @@ mod tests {
         let reference = Reference::new(&named("web-abcde"), &named("web-fghij"));
         let judgement = judge(&SameEnd, &named("web-klmno"), Some(&reference));
         assert!(judgement.had_subject && judgement.violations.is_empty());
+    }
+
+    #[test]
+    fn what_a_timer_does_because_the_run_is_longer_is_not_judged() {
+        let run = |delay: u64, is_longer: bool| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", "configmaps", "a/old", Some(json!({})));
+            run.start("a/old");
+            run.end(ReconcileResult::Requeue(delay));
+            if is_longer {
+                run.start_for("a/old", "requeue");
+                run.write("delete", "configmaps", "a/old", None);
+                run.end(ReconcileResult::Ok);
+            }
+            run.finish()
+        };
+        for (delay, had_subject) in [(60_000, false), (1_000, true)] {
+            let reference = Reference::new(&run(delay, false), &run(delay, false));
+            assert_eq!(judge(&SameEnd, &run(delay, true), Some(&reference)).had_subject, had_subject);
+        }
     }
 }
