@@ -210,6 +210,12 @@ impl Table {
 
     fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
+        if let Some(log) = &contents.log {
+            match event.kind {
+                EventKind::Added | EventKind::Modified => log.stored(&self.name, &event.object),
+                EventKind::Deleted => log.deleted(&self.name, &event.object),
+            }
+        }
         let event = Arc::new(event);
         self.revision.record(&self.name, &event);
         contents.history.push(event);
