@@ -221,7 +221,7 @@ mod tests {
             authorization: Authorization::default(),
             allow_anonymous: false,
             webhooks: false,
-            change_log: None,
+            change_logs: Vec::new(),
         }))
     }
 
