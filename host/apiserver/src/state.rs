@@ -47,8 +47,8 @@ pub(crate) struct StateOptions {
     pub allow_anonymous: bool,
     /// Whether webhooks are called.
     pub webhooks: bool,
-    /// Receives every change of an object; `None` if objects are kept in memory only.
-    pub change_log: Option<Arc<dyn ChangeLog>>,
+    /// Receive every change of an object.
+    pub change_logs: Vec<Arc<dyn ChangeLog>>,
 }
 
 impl State {
@@ -62,9 +62,9 @@ impl State {
             authorization,
             allow_anonymous,
             webhooks,
-            change_log,
+            change_logs,
         } = options;
-        let storage = Storage::new(history, first_revision).logged_to(change_log);
+        let storage = Storage::new(history, first_revision).logged_to(change_logs);
         let registry = Registry::built_in(&storage);
         let client = Arc::new(WebhookClient::new(&storage, webhooks, identifiers.clone()));
         Self {

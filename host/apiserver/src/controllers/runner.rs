@@ -179,6 +179,7 @@ mod tests {
     use super::*;
     use crate::access::Authorization;
     use crate::clock::SystemClock;
+    use crate::identifiers::Identifiers;
     use crate::state::StateOptions;
     use crate::storage::{HistoryLimits, UnstoredObject};
 
@@ -213,13 +214,14 @@ mod tests {
     fn state() -> Arc<State> {
         Arc::new(State::new(StateOptions {
             clock: Arc::new(SystemClock),
+            identifiers: Identifiers::default(),
             history: HistoryLimits { events: 10, bytes: 1 << 20 },
             first_revision: 1,
             bookmark_interval: Duration::from_secs(60),
             authorization: Authorization::default(),
             allow_anonymous: false,
             webhooks: false,
-            change_log: None,
+            change_logs: Vec::new(),
         }))
     }
 

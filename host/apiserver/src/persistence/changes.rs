@@ -43,9 +43,12 @@ impl Changes {
         self.table(table).objects.insert(key(last), None);
     }
 
-    /// Adds the deletion of all objects of a table.
-    pub(super) fn cleared(&mut self, table: &TableName) {
-        *self.table(table) = TableChanges { is_cleared: true, objects: BTreeMap::new() };
+    /// Adds the replacement of all objects of a table by these.
+    pub(super) fn replaced(&mut self, table: &TableName, objects: &[Arc<StoredObject>]) {
+        let highest = objects.iter().map(|object| object.revision).max().unwrap_or_default();
+        self.revision = self.revision.max(highest);
+        let objects = objects.iter().map(|object| (key(object), Some(Arc::clone(object)))).collect();
+        *self.table(table) = TableChanges { is_cleared: true, objects };
     }
 
     fn table(&mut self, name: &TableName) -> &mut TableChanges {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::changes::Changes;
 use super::database::Database;
 use super::error::DataError;
-use crate::storage::{ChangeLog, StoredObject, TableName};
+use crate::storage::{ChangeLog, Event, EventKind, StoredObject, TableName};
 
 /// The changes that a thread commits. All that arrive during one commit share the next one, and so one flush of the disk.
 #[derive(Debug, Default)]
@@ -24,9 +24,18 @@ struct Pending {
     changes: Changes,
     /// The number of changes that were ever recorded.
     recorded: u64,
+    /// The number of [`CommitGroup`]s that exist. Nothing is committed meanwhile.
+    open_groups: usize,
     is_closing: bool,
     /// Whether a commit failed. No further changes are collected.
     has_failed: bool,
+}
+
+impl Pending {
+    /// Whether there is something to commit, or the log ends.
+    fn is_ready(&self) -> bool {
+        self.open_groups == 0 && (!self.changes.is_empty() || self.is_closing)
+    }
 }
 
 /// What was committed.
@@ -61,7 +70,7 @@ impl CommitLog {
     /// closed and empty.
     fn take(&self) -> Option<(Changes, u64)> {
         let mut pending = self.pending.lock();
-        while pending.changes.is_empty() && !pending.is_closing {
+        while !pending.is_ready() {
             self.wake.wait(&mut pending);
         }
         let changes = std::mem::take(&mut pending.changes);
@@ -75,6 +84,12 @@ impl CommitLog {
             pending.changes = Changes::default();
         }
         self.progress.send_modify(|progress| progress.failure = Some(problem.into()));
+    }
+
+    /// Returns a guard that keeps changes from being committed while it lives, so that they are committed together.
+    pub(super) fn begin_group(self: &Arc<Self>) -> CommitGroup {
+        self.pending.lock().open_groups += 1;
+        CommitGroup { log: Arc::clone(self) }
     }
 
     /// Lets [`Self::run`] return when nothing is pending any more.
@@ -119,15 +134,49 @@ impl CommitLog {
 }
 
 impl ChangeLog for CommitLog {
-    fn stored(&self, table: &TableName, object: &Arc<StoredObject>) {
-        self.record(|changes| changes.stored(table, object));
+    fn written(&self, table: &Arc<TableName>, event: &Arc<Event>) {
+        self.record(|changes| match event.kind {
+            EventKind::Added | EventKind::Modified => changes.stored(table, &event.object),
+            EventKind::Deleted => changes.deleted(table, &event.object),
+        });
     }
 
-    fn deleted(&self, table: &TableName, last: &StoredObject) {
-        self.record(|changes| changes.deleted(table, last));
+    fn replaced(&self, table: &Arc<TableName>, objects: &[Arc<StoredObject>]) {
+        self.record(|changes| changes.replaced(table, objects));
     }
+}
 
-    fn cleared(&self, table: &TableName) {
-        self.record(|changes| changes.cleared(table));
+/// Changes that are committed in one transaction, or not at all if the process ends before.
+#[derive(Debug)]
+#[must_use = "the group ends when it is dropped"]
+pub(crate) struct CommitGroup {
+    log: Arc<CommitLog>,
+}
+
+impl Drop for CommitGroup {
+    fn drop(&mut self) {
+        self.log.pending.lock().open_groups -= 1;
+        self.log.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_committed_while_a_group_is_open() {
+        let log = Arc::new(CommitLog::default());
+        let table = |plural: &str| Arc::new((String::new(), plural.to_owned()));
+        let (first, second) = (log.begin_group(), log.begin_group());
+        log.replaced(&table("pods"), &[]);
+        log.close();
+        drop(first);
+        log.replaced(&table("nodes"), &[]);
+        assert!(!log.pending.lock().is_ready());
+        drop(second);
+        let (changes, recorded) = log.take().expect("changes");
+        assert_eq!((changes.tables.len(), recorded), (2, 2));
+        assert!(log.take().is_none(), "the log is closed");
     }
 }

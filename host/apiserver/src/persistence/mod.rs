@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use commit_log::CommitLog;
+use commit_log::{CommitGroup, CommitLog};
 use database::Database;
 pub use error::DataError;
 pub(crate) use record::LoadedObject;
@@ -78,6 +78,11 @@ impl DataDirectory {
     /// The reason why they cannot be written.
     pub(crate) async fn flush(&self) -> Result<(), Arc<str>> {
         self.log.flush().await
+    }
+
+    /// Returns a guard. The changes that are made while it lives become durable together.
+    pub(crate) fn begin_group(&self) -> CommitGroup {
+        self.log.begin_group()
     }
 
     /// Returns why nothing more can be written; `None` if it can.

@@ -23,7 +23,7 @@ fn draft(name: &str, data: u32) -> UnstoredObject {
 /// Opens a directory and fills tables from it.
 fn open(directory: &Path) -> Result<(DataDirectory, Storage), DataError> {
     let data = DataDirectory::open(directory)?;
-    let storage = Storage::new(LIMITS, data.first_revision()?).logged_to(Some(data.log()));
+    let storage = Storage::new(LIMITS, data.first_revision()?).logged_to(vec![data.log()]);
     data.load(&mut |loaded| {
         let object = StoredObject::new(loaded.object, loaded.revision);
         storage.table(&loaded.table.0, &loaded.table.1).load(object);
@@ -90,7 +90,7 @@ async fn replaced_tables_and_named_states_survive() {
     }
     data.remove_state("s".into()).await.expect("removed");
     pods.create(draft("b", 1)).expect("created");
-    pods.replace(state.objects(pods.name()));
+    storage.replace_all(&state, None);
     let before = contents(&storage, "pods");
     assert_eq!(before.len(), 1);
     drop((data, storage));
@@ -225,7 +225,7 @@ proptest! {
                     }
                 }
                 Step::Remember => remembered = opened.1.state().expect("a state"),
-                Step::Restore => table.replace(remembered.objects(table.name())),
+                Step::Restore => opened.1.replace_all(&remembered, None),
                 Step::Clear => opened.1.drop_table("", "pods"),
                 Step::Reopen => {
                     let before = contents(&opened.1, "pods");

@@ -39,7 +39,10 @@ pub(crate) fn load(state: &State, data: &DataDirectory) -> Result<(), DataError>
         }
     }
     let names = names(&crds);
-    sync_crds(state, &names);
+    {
+        let _changes = state.crd_changes.lock();
+        sync_crds(state, &names);
+    }
     finalize_crds(state, &names);
     Ok(())
 }
@@ -47,28 +50,22 @@ pub(crate) fn load(state: &State, data: &DataDirectory) -> Result<(), DataError>
 /// Replaces all objects by those of a snapshot. Open watches end: with 410 as an ERROR event, or without an event if
 /// `as_restart`, like those of a server that restarts.
 ///
-/// Objects keep their UIDs and resourceVersions. The resourceVersion of lists goes on, and the history begins anew. Requests at the same
-/// time may see some tables before and others after the change.
+/// Objects keep their UIDs and resourceVersions. The resourceVersion of lists goes on, and the history begins anew. All objects change in one
+/// step: a write at the same time comes before it and is undone, or comes after it and is checked against the restored objects.
 pub(crate) fn restore(state: &State, snapshot: &StoredState, as_restart: bool) {
     let crds = crds(state);
-    let mut crd_names = names(&crds);
-    crds.replace(snapshot.objects(crds.name()));
-    crd_names.extend(names(&crds));
-    // Creates the tables of CRDs that come back, and drops those of CRDs that go.
-    sync_crds(state, &crd_names);
-    for name in snapshot.tables.keys() {
-        // An object of a CRD without a served version has a table, too.
-        state.storage.table(&name.0, &name.1);
-    }
-    let tables = state.storage.tables();
-    for table in tables.iter().filter(|table| table.name() != crds.name()) {
-        table.replace(snapshot.objects(table.name()));
-    }
-    for table in tables {
+    let crd_names = {
+        // Tables are dropped under this lock only.
+        let _changes = state.crd_changes.lock();
+        let mut crd_names = names(&crds);
         let error =
             Status::expired("The resourceVersion for the provided watch is too old: a snapshot was restored");
-        table.cut_watches((!as_restart).then_some(error));
-    }
+        state.storage.replace_all(snapshot, (!as_restart).then_some(&error));
+        crd_names.extend(names(&crds));
+        // Serves the CRDs that came back, and drops the tables of those that are gone.
+        sync_crds(state, &crd_names);
+        crd_names
+    };
     finalize_crds(state, &crd_names);
 }
 
@@ -80,10 +77,9 @@ fn names(table: &Table) -> BTreeSet<Box<str>> {
     table.list(None).0.iter().map(|object| object.name.clone()).collect()
 }
 
-/// Brings the registry in step with the current state of these CRDs, which may be gone.
+/// Brings the registry in step with the current state of these CRDs, which may be gone. The caller holds `crd_changes`.
 fn sync_crds(state: &State, names: &BTreeSet<Box<str>>) {
     let crds = crds(state);
-    let _changes = state.crd_changes.lock();
     for name in names {
         let crd = crds.get("", name).map(|crd| crd.value());
         crd_sync::sync_registry(state, name, crd.as_ref());

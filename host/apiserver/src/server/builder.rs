@@ -16,7 +16,7 @@ use crate::openapi::DocumentCache;
 use crate::persistence::{DataDirectory, DataError};
 use crate::rest::restore;
 use crate::state::{State, StateOptions};
-use crate::storage::HistoryLimits;
+use crate::storage::{ChangeLog, HistoryLimits, Journal};
 
 /// The minor version of Kubernetes 1.x that is reported by default.
 const DEFAULT_KUBERNETES_MINOR: u16 = 36;
@@ -169,12 +169,10 @@ impl ApiServerBuilder {
     #[must_use]
     pub fn build(self) -> ApiServer {
         let first_revision = self.initial_revision();
-        let state = self.state(first_revision, None);
-        if self.record_commits {
-            state.storage.start_journal();
-        }
+        let journal = self.journal();
+        let state = self.state(first_revision, None, journal.as_ref());
         bootstrap::create_initial_objects(&state);
-        self.server(state, None, Snapshots::default())
+        self.server(state, None, Snapshots::default(), journal)
     }
 
     /// Builds the server as [`Self::build`] does, with objects and snapshots that are kept in a directory. Creates the directory if it
@@ -188,11 +186,12 @@ impl ApiServerBuilder {
     pub fn build_with_data(self, directory: &Path) -> Result<ApiServer, DataError> {
         let data = DataDirectory::open(directory)?;
         let first_revision = self.initial_revision().max(data.first_revision()?);
-        let state = self.state(first_revision, Some(&data));
+        let journal = self.journal();
+        let state = self.state(first_revision, Some(&data), journal.as_ref());
         restore::load(&state, &data)?;
         let snapshots = Snapshots::load(&data)?;
         bootstrap::create_initial_objects(&state);
-        Ok(self.server(state, Some(data), snapshots))
+        Ok(self.server(state, Some(data), snapshots, journal))
     }
 
     fn initial_revision(&self) -> u64 {
@@ -200,7 +199,17 @@ impl ApiServerBuilder {
         self.first_revision.unwrap_or_else(clock)
     }
 
-    fn state(&self, first_revision: u64, data: Option<&DataDirectory>) -> State {
+    fn journal(&self) -> Option<Arc<Journal>> {
+        self.record_commits.then(Arc::default)
+    }
+
+    fn state(
+        &self,
+        first_revision: u64,
+        data: Option<&DataDirectory>,
+        journal: Option<&Arc<Journal>>,
+    ) -> State {
+        let journal = journal.map(|journal| Arc::clone(journal) as Arc<dyn ChangeLog>);
         State::new(StateOptions {
             clock: Arc::clone(&self.clock),
             identifiers: self.seed.map_or_else(Identifiers::default, Identifiers::from_seed),
@@ -210,11 +219,17 @@ impl ApiServerBuilder {
             authorization: self.authorization,
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
-            change_log: data.map(DataDirectory::log),
+            change_logs: data.map(DataDirectory::log).into_iter().chain(journal).collect(),
         })
     }
 
-    fn server(self, state: State, data: Option<DataDirectory>, snapshots: Snapshots) -> ApiServer {
+    fn server(
+        self,
+        state: State,
+        data: Option<DataDirectory>,
+        snapshots: Snapshots,
+        journal: Option<Arc<Journal>>,
+    ) -> ApiServer {
         let inner = ServerInner {
             state: Arc::new(state),
             transport: Transport::new(!self.plain_http, self.allowed_hosts),
@@ -222,6 +237,7 @@ impl ApiServerBuilder {
             faults: Faults::default(),
             log: RequestLog::default(),
             data,
+            journal,
             snapshots,
             snapshots_over_http: self.snapshots_over_http,
             faults_over_http: self.faults_over_http,

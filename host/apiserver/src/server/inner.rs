@@ -9,6 +9,7 @@ use crate::openapi::DocumentCache;
 use crate::persistence::DataDirectory;
 use crate::state::State;
 use crate::status::Status;
+use crate::storage::Journal;
 
 /// What all clones of an [`super::ApiServer`] and its services share.
 pub(super) struct ServerInner {
@@ -21,6 +22,8 @@ pub(super) struct ServerInner {
     pub kubernetes_minor: u16,
     /// Where objects are kept on disk; `None` if they are kept in memory only.
     pub data: Option<DataDirectory>,
+    /// The writes that were not taken yet; `None` if they are not recorded.
+    pub journal: Option<Arc<Journal>>,
     pub snapshots: Snapshots,
     /// Whether `/debug/faults` is served.
     pub faults_over_http: bool,

@@ -167,10 +167,10 @@ impl ApiServer {
     }
 
     /// Takes the writes since the last call, in order. There are none unless the server was built with
-    /// [`ApiServerBuilder::record_commits`].
+    /// [`ApiServerBuilder::record_commits`]. The restore of a snapshot is not among them.
     #[must_use]
     pub fn take_commits(&self) -> Vec<Commit> {
-        let entries = self.inner.state.storage.take_journal();
+        let entries = self.inner.journal.as_ref().map(|journal| journal.take()).unwrap_or_default();
         if entries.is_empty() {
             return Vec::new();
         }

@@ -117,7 +117,11 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
                 if request.body.is_empty() { RestoreRequest::default() } else { parse(&request.body)? };
             let snapshot = server.snapshots.get(name)?;
             server.check_data()?;
-            restore(&server.state, &snapshot.state, body.as_restart);
+            {
+                // A crash leaves either all objects from before or all of the snapshot.
+                let _group = server.data.as_ref().map(DataDirectory::begin_group);
+                restore(&server.state, &snapshot.state, body.as_restart);
+            }
             server.flush().await?;
             Ok(respond::json_value(StatusCode::OK, &snapshot.describe(name)))
         }

@@ -5,12 +5,14 @@
 //! 1. A write gets its revision while its table is locked for writing. A read of a table at revision `r` therefore sees
 //!    every write to the table up to `r`, and the history is ordered by revision.
 //! 2. Stored objects and events are immutable and shared.
-//! 3. A [`ChangeLog`] receives each change while its table is locked for writing. Whatever a write depends on is therefore
-//!    recorded before the write.
+//! 3. Each [`ChangeLog`] receives a change while the change's table is locked for writing. Whatever a write depends on is
+//!    therefore recorded before the write.
+//! 4. Whoever locks several tables locks that of Namespaces first.
 
 mod change_log;
 mod event;
 mod history;
+mod journal;
 mod object;
 mod stored_state;
 mod table;
@@ -19,15 +21,16 @@ mod table;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub(crate) use change_log::ChangeLog;
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
+pub(crate) use journal::{Journal, JournalEntry};
 pub(crate) use object::{Owner, StoredObject, UnstoredObject};
 pub(crate) use stored_state::StoredState;
 pub(crate) use table::{Table, WatchCut, WriteError};
@@ -40,18 +43,13 @@ pub(crate) type TableName = (String, String);
 pub(crate) struct Revision {
     counter: AtomicU64,
     changed: watch::Sender<u64>,
-    /// The writes that nobody has taken yet; unset if writes are not recorded.
-    journal: OnceLock<Mutex<Vec<JournalEntry>>>,
 }
-
-/// A write, with the resource it was to.
-pub(crate) type JournalEntry = (Arc<TableName>, Arc<Event>);
 
 impl Revision {
     fn starting_at(first: u64) -> Self {
         // Never 0: a resourceVersion of 0 means "any version" in requests.
         let first = first.max(1);
-        Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first), journal: OnceLock::new() }
+        Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first) }
     }
 
     /// Returns the revision of the last write.
@@ -66,12 +64,6 @@ impl Revision {
     fn announce(&self, revision: u64) {
         self.changed.send_replace(revision);
     }
-
-    fn record(&self, table: &Arc<TableName>, event: &Arc<Event>) {
-        if let Some(journal) = self.journal.get() {
-            journal.lock().push((Arc::clone(table), Arc::clone(event)));
-        }
-    }
 }
 
 /// All tables.
@@ -79,8 +71,8 @@ impl Revision {
 pub(crate) struct Storage {
     revision: Arc<Revision>,
     limits: HistoryLimits,
-    /// Receives every change; `None` if objects are kept in memory only.
-    log: Option<Arc<dyn ChangeLog>>,
+    /// Receive every change; usually none.
+    logs: Vec<Arc<dyn ChangeLog>>,
     tables: RwLock<BTreeMap<TableName, Arc<Table>>>,
 }
 
@@ -88,12 +80,12 @@ impl Storage {
     /// Creates empty storage whose revision is `first`.
     pub(crate) fn new(limits: HistoryLimits, first: u64) -> Self {
         let revision = Arc::new(Revision::starting_at(first));
-        Self { revision, limits, log: None, tables: RwLock::default() }
+        Self { revision, limits, logs: Vec::new(), tables: RwLock::default() }
     }
 
-    /// Sends every change to `log`. Called before the first table is created.
-    pub(crate) fn logged_to(self, log: Option<Arc<dyn ChangeLog>>) -> Self {
-        Self { log, ..self }
+    /// Sends every change to `logs`. Called before the first table is created.
+    pub(crate) fn logged_to(self, logs: Vec<Arc<dyn ChangeLog>>) -> Self {
+        Self { logs, ..self }
     }
 
     /// Returns the table of a resource, which is created on the first call.
@@ -104,7 +96,7 @@ impl Storage {
         }
         let mut tables = self.tables.write();
         let table = tables.entry(name).or_insert_with_key(|name| {
-            Arc::new(Table::new(name.clone(), Arc::clone(&self.revision), self.limits, self.log.clone()))
+            Arc::new(Table::new(name.clone(), Arc::clone(&self.revision), self.limits, self.logs.clone()))
         });
         Arc::clone(table)
     }
@@ -126,16 +118,6 @@ impl Storage {
     /// Returns the revision of the last write to any table.
     pub(crate) fn revision(&self) -> u64 {
         self.revision.current()
-    }
-
-    /// Records every write from now on, until it is [taken](Self::take_journal). The caller bounds the memory by taking them.
-    pub(crate) fn start_journal(&self) {
-        let _ = self.revision.journal.set(Mutex::default());
-    }
-
-    /// Takes the recorded writes, in order; none if they are not recorded.
-    pub(crate) fn take_journal(&self) -> Vec<JournalEntry> {
-        self.revision.journal.get().map(|journal| std::mem::take(&mut *journal.lock())).unwrap_or_default()
     }
 
     /// Returns a receiver that is notified of every write to any table.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Storage, StoredObject, TableName};
+use crate::status::Status;
 
 /// How often a state is read before a history is considered too short.
 const MAX_ATTEMPTS: usize = 100;
@@ -46,5 +47,24 @@ impl Storage {
             }
         }
         Some(state)
+    }
+
+    /// Replaces all objects of all tables by those of `state`, in one step: all tables are locked meanwhile. Objects keep their
+    /// resourceVersions, and the history begins anew. Open watches end, with an ERROR event if there is an error.
+    ///
+    /// The caller ensures that no table is dropped meanwhile.
+    pub(crate) fn replace_all(&self, state: &StoredState, watch_error: Option<&Status>) {
+        for (group, plural) in state.tables.keys() {
+            self.table(group, plural);
+        }
+        let mut tables = self.tables();
+        // A creation locks its Namespace before its own table.
+        tables.sort_by_key(|table| !table.name().0.is_empty() || table.name().1 != "namespaces");
+        let mut locked: Vec<_> = tables.iter().map(|table| (table.name(), table.lock_write())).collect();
+        let revision = self.revision.next();
+        for (name, table) in &mut locked {
+            table.replace(state.objects(name), revision, watch_error.cloned());
+        }
+        self.revision.announce(revision);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +29,8 @@ struct Contents {
     /// The objects by namespace and name; those of cluster-scoped resources are under "".
     namespaces: Namespaces,
     history: History,
-    /// Receives every change; `None` if objects are kept in memory only, or if the table was dropped.
-    log: Option<Arc<dyn ChangeLog>>,
+    /// Receive every change; none if the table was dropped.
+    logs: Vec<Arc<dyn ChangeLog>>,
 }
 
 /// Objects by namespace and name.
@@ -64,7 +64,7 @@ impl Table {
         name: TableName,
         revision: Arc<Revision>,
         limits: HistoryLimits,
-        log: Option<Arc<dyn ChangeLog>>,
+        logs: Vec<Arc<dyn ChangeLog>>,
     ) -> Self {
         Self {
             name: Arc::new(name),
@@ -72,7 +72,7 @@ impl Table {
             contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
                 history: History::new(limits, revision.current()),
-                log,
+                logs,
             }),
             revision,
             changed: watch::Sender::new(0),
@@ -217,7 +217,9 @@ impl Table {
             }
         }
         let event = Arc::new(event);
-        self.revision.record(&self.name, &event);
+        for log in &contents.logs {
+            log.written(&self.name, &event);
+        }
         contents.history.push(event);
         self.changed.send_replace(revision);
         self.revision.announce(revision);
@@ -232,30 +234,11 @@ impl Table {
         self.changed.send_replace(self.revision.current());
     }
 
-    /// Replaces all objects. They keep their resourceVersions. The history begins anew, so that watches and exact lists from
-    /// earlier revisions are answered with 410.
-    pub(crate) fn replace(&self, objects: &[Arc<StoredObject>]) {
-        let mut contents = self.contents.write();
-        let revision = self.revision.next();
-        contents.namespaces.clear();
-        for object in objects {
-            contents.insert(Arc::clone(object));
-        }
-        contents.history.compact(revision);
-        if let Some(log) = &contents.log {
-            log.cleared(&self.name);
-            for object in objects {
-                log.stored(&self.name, object);
-            }
-        }
-        self.changed.send_replace(revision);
-        self.revision.announce(revision);
-    }
-
-    /// Stops sending changes to the log, and records that the table has no objects.
+    /// Stops sending changes to the logs, and records that the table has no objects.
     pub(super) fn detach(&self) {
-        if let Some(log) = self.contents.write().log.take() {
-            log.cleared(&self.name);
+        let mut contents = self.contents.write();
+        for log in std::mem::take(&mut contents.logs) {
+            log.replaced(&self.name, &[]);
         }
     }
 
@@ -330,6 +313,11 @@ impl Table {
     pub(crate) fn lock_read(&self) -> TableReadGuard<'_> {
         TableReadGuard(self.contents.read())
     }
+
+    /// Locks the table for writing while the guard lives. Any other access to this table by the same thread deadlocks.
+    pub(super) fn lock_write(&self) -> TableWriteGuard<'_> {
+        TableWriteGuard { table: self, contents: self.contents.write() }
+    }
 }
 
 /// A signal that ends the watches that hold it.
@@ -347,6 +335,36 @@ impl TableReadGuard<'_> {
     /// Returns the current state of an object.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
         self.0.namespaces.get(namespace)?.get(name)
+    }
+}
+
+/// A table locked for writing.
+pub(super) struct TableWriteGuard<'a> {
+    table: &'a Table,
+    contents: RwLockWriteGuard<'a, Contents>,
+}
+
+impl TableWriteGuard<'_> {
+    /// Replaces all objects at `revision`. They keep their resourceVersions. The history begins anew, so that watches and exact
+    /// lists from earlier revisions are answered with 410. Open watches end, as after [`Table::cut_watches`].
+    pub(super) fn replace(
+        &mut self,
+        objects: &[Arc<StoredObject>],
+        revision: u64,
+        watch_error: Option<Status>,
+    ) {
+        let Self { table, contents } = self;
+        contents.namespaces.clear();
+        for object in objects {
+            contents.insert(Arc::clone(object));
+        }
+        contents.history.compact(revision);
+        for log in &contents.logs {
+            log.replaced(&table.name, objects);
+        }
+        // A watch that finds the history too short learns from its signal why.
+        table.cut_watches(watch_error);
+        table.changed.send_replace(revision);
     }
 }
 

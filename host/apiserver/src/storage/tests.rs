@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::status::Status;
 
 fn draft(name: &str, data: u32) -> UnstoredObject {
     UnstoredObject {
@@ -111,10 +112,49 @@ fn replaced_objects_keep_their_versions_and_the_history_begins_anew() {
     pods.update(&first, draft("a", 2)).expect("updated");
     pods.create(draft("b", 1)).expect("created");
     let before = storage.revision();
-    pods.replace(state.objects(pods.name()));
+    storage.replace_all(&state, None);
     assert!(storage.revision() > before && pods.last_change() == storage.revision());
     assert!(pods.events_after(before, 10).is_err(), "watches from earlier revisions are too old");
     assert_eq!(pods.list(None).0.iter().map(|object| object.revision).collect::<Vec<_>>(), [first.revision]);
+}
+
+#[test]
+fn replaced_state_covers_all_tables_and_ends_their_watches() {
+    let storage = storage(10);
+    let (pods, nodes) = (storage.table("", "pods"), storage.table("", "nodes"));
+    pods.create(draft("a", 1)).expect("created");
+    let state = storage.state().expect("a state");
+    nodes.create(draft("x", 1)).expect("created");
+    storage.drop_table("", "pods");
+    let cut = nodes.cut();
+    let before = storage.revision();
+    storage.replace_all(&state, Some(&Status::expired("replaced")));
+    assert_eq!(storage.table("", "pods").count(None), 1, "the table is created again");
+    assert_eq!(nodes.count(None), 0);
+    assert_eq!(storage.revision(), before + 1, "one step");
+    assert_eq!(cut.error.get().map(|error| error.code), Some(410));
+    assert!(cut.token.is_cancelled() && !nodes.cut().token.is_cancelled());
+}
+
+#[test]
+fn every_log_receives_the_writes_until_the_table_is_dropped() {
+    let journals: [Arc<Journal>; 2] = Default::default();
+    let logs = journals.iter().map(|journal| Arc::clone(journal) as Arc<dyn ChangeLog>).collect();
+    let storage = Storage::new(HistoryLimits { events: 10, bytes: usize::MAX }, 1).logged_to(logs);
+    let pods = storage.table("", "pods");
+    let first = pods.create(draft("a", 1)).expect("created");
+    let second = pods.update(&first, draft("a", 2)).expect("updated");
+    pods.delete(&second, draft("a", 2)).expect("deleted");
+    storage.replace_all(&StoredState::default(), None);
+    storage.drop_table("", "pods");
+    pods.create(draft("b", 1)).expect("created");
+    for journal in journals {
+        let kinds: Vec<_> =
+            journal.take().iter().map(|(table, event)| (table.1.clone(), event.kind)).collect();
+        let expected = [EventKind::Added, EventKind::Modified, EventKind::Deleted];
+        assert_eq!(kinds, expected.map(|kind| ("pods".to_owned(), kind)));
+        assert!(journal.take().is_empty());
+    }
 }
 
 proptest! {

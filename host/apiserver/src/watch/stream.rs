@@ -194,8 +194,13 @@ impl Watch {
             }
             self.check_frozen = true;
             self.changed.borrow_and_update();
-            // An error means that the client fell behind the history, which ends its watch.
-            let batch = self.table.events_after(self.position, BATCH_SIZE).ok()?;
+            let Ok(batch) = self.table.events_after(self.position, BATCH_SIZE) else {
+                if self.cut.token.is_cancelled() {
+                    continue;
+                }
+                // The client fell behind the history, which ends its watch.
+                return None;
+            };
             self.position = batch.complete_to;
             let encoder = &mut self.encoder;
             match &self.converting {
