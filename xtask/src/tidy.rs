@@ -55,7 +55,7 @@ const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
 ];
 
 /// Packages that `pilothouse` must not contain without its default features, which are for development and tests.
-const DEVELOPMENT_PACKAGES: [&str; 2] = ["pilothouse-apiserver", "pilothouse-toolchain"];
+const DEVELOPMENT_PACKAGES: [&str; 3] = ["pilothouse-apiserver", "pilothouse-sim", "pilothouse-toolchain"];
 
 /// Runs all checks. Errors with a list of all problems.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -210,12 +210,6 @@ impl Table {
 
     fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
-        if let Some(log) = &contents.log {
-            match event.kind {
-                EventKind::Added | EventKind::Modified => log.stored(&self.name, &event.object),
-                EventKind::Deleted => log.deleted(&self.name, &event.object),
-            }
-        }
         let event = Arc::new(event);
         for log in &contents.logs {
             log.written(&self.name, &event);

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
 use super::embedded_server::{Authorization, ControllerFlags, DataAndFaults, KubernetesVersion, Webhooks};
+#[cfg(feature = "simulation")]
 use super::simulation::Sim;
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
 
@@ -23,6 +24,7 @@ pub(crate) enum DeveloperCommand {
     /// Run a plugin's scenarios, each against an embedded API server of its own.
     Test(Test),
     /// Search for errors of plugins in simulated clusters, with crashes, late watches and lost answers.
+    #[cfg(feature = "simulation")]
     Sim(Box<Sim>),
     /// Manage a project's copy of the SDK.
     #[command(subcommand)]

@@ -12,7 +12,7 @@ pub(crate) mod record;
 pub(crate) mod registry;
 pub(crate) mod shadow;
 mod shared;
-#[cfg(feature = "developer-tools")]
+#[cfg(feature = "simulation")]
 pub(crate) mod simulation;
 #[cfg(feature = "traces")]
 pub(crate) mod traces;
@@ -61,9 +61,9 @@ impl Cli {
     pub(crate) fn log_filter(&self) -> &str {
         let default = match self.command {
             #[cfg(feature = "developer-tools")]
-            Command::DeveloperTools(
-                developer_tools::DeveloperCommand::Test(_) | developer_tools::DeveloperCommand::Sim(_),
-            ) => "off",
+            Command::DeveloperTools(developer_tools::DeveloperCommand::Test(_)) => "off",
+            #[cfg(feature = "simulation")]
+            Command::DeveloperTools(developer_tools::DeveloperCommand::Sim(_)) => "off",
             _ => "info",
         };
         self.log_level.as_deref().unwrap_or(default)

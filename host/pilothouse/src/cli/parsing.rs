@@ -12,7 +12,7 @@ pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 11] = [
     ("new", "developer-tools"),
     ("build", "developer-tools"),
     ("test", "developer-tools"),
-    ("sim", "developer-tools"),
+    ("sim", "simulation"),
     ("sdk", "developer-tools"),
     ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),
@@ -68,6 +68,7 @@ mod tests {
                 "developer-tools" => cfg!(feature = "developer-tools"),
                 "embedded-server" => cfg!(feature = "embedded-server"),
                 "registry" => cfg!(feature = "registry"),
+                "simulation" => cfg!(feature = "simulation"),
                 _ => panic!("{command} needs {feature}, which is not a feature of this package"),
             };
             assert_eq!(Cli::command().find_subcommand(command).is_some(), is_enabled, "{command}");

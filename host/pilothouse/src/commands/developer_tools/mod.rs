@@ -7,7 +7,9 @@ mod dev;
 mod new;
 mod rebuild;
 mod sdk;
+#[cfg(feature = "simulation")]
 mod sim;
+#[cfg(feature = "simulation")]
 mod sim_recording;
 mod test;
 
@@ -20,6 +22,7 @@ pub(crate) async fn run(command: DeveloperCommand) -> CommandResult {
         DeveloperCommand::New(flags) => new::run(&flags),
         DeveloperCommand::Build(flags) => build::run(flags).await,
         DeveloperCommand::Test(flags) => test::run(flags).await,
+        #[cfg(feature = "simulation")]
         DeveloperCommand::Sim(flags) => sim::run(*flags).await,
         DeveloperCommand::Sdk(command) => sdk::run(&command),
         DeveloperCommand::Abi(flags) => {
