@@ -30,9 +30,12 @@ enum Flag {
     Review,
     OrphansByDefault,
     ReturnsDeleted,
+    ReadOnly,
 }
 
-use Flag::{ConditionalUpdate, CreateOnUpdate, Generation, OrphansByDefault, ReturnsDeleted, Review};
+use Flag::{
+    ConditionalUpdate, CreateOnUpdate, Generation, OrphansByDefault, ReadOnly, ReturnsDeleted, Review,
+};
 
 const fn namespaced(version: (&'static str, &'static str), kind: &'static str, plural: &'static str) -> Row {
     Row {
@@ -63,6 +66,10 @@ impl Row {
         Self { categories: &["all"], ..self }
     }
 
+    const fn categories(self, categories: &'static [&'static str]) -> Self {
+        Self { categories, ..self }
+    }
+
     const fn status(self) -> Self {
         Self { status: true, ..self }
     }
@@ -89,6 +96,8 @@ const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
+const REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
@@ -218,6 +227,15 @@ const ROWS: &[Row] = &[
         .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
         .flags(&[Generation]),
+    cluster(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests")
+        .short(&["csr"])
+        .status()
+        .fields(&["spec.signerName"]),
+    cluster(REGISTRATION, "APIService", "apiservices")
+        .categories(&["api-extensions"])
+        .status()
+        .flags(&[ConditionalUpdate]),
+    cluster(CORE, "ComponentStatus", "componentstatuses").short(&["cs"]).flags(&[ReadOnly]),
     cluster(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews").flags(&[Review]),
     cluster(AUTHENTICATION, "TokenReview", "tokenreviews").flags(&[Review]),
     cluster(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews").flags(&[Review]),
@@ -276,6 +294,7 @@ impl Row {
                 is_review: has(Review),
                 orphans_by_default: has(OrphansByDefault),
                 returns_deleted: has(ReturnsDeleted),
+                is_read_only: has(ReadOnly),
             },
             custom: None,
             table: storage.table(self.version.0, self.plural),
@@ -287,6 +306,9 @@ impl Row {
         let mut endpoint = Endpoint::new(group, version, resource);
         endpoint.schema = Schema::builtin(group, version, self.kind);
         endpoint.has_status = self.status;
+        if self.kind == "ComponentStatus" {
+            endpoint.deprecation = Some("v1 ComponentStatus is deprecated in v1.19+".into());
+        }
         endpoint.scale = self.scale.then(|| ScalePaths {
             spec_replicas: "spec.replicas".into(),
             status_replicas: "status.replicas".into(),

@@ -121,6 +121,8 @@ impl Endpoint {
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         if self.resource.strategy.is_review {
             &["create"]
+        } else if self.resource.strategy.is_read_only {
+            &["get", "list"]
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }
@@ -141,6 +143,7 @@ impl Endpoint {
             "scale" => self.scale.is_some(),
             "finalize" => self.is_core("namespaces"),
             "token" => self.is_core("serviceaccounts"),
+            "approval" => self.group == "certificates.k8s.io" && self.has_status,
             "binding" | "ephemeralcontainers" | "eviction" | "resize" => self.is_core("pods"),
             _ => false,
         };

@@ -48,6 +48,8 @@ pub(crate) struct Strategy {
     pub orphans_by_default: bool,
     /// A deletion returns the deleted object rather than a Status.
     pub returns_deleted: bool,
+    /// Objects can only be read, with `get` and `list`.
+    pub is_read_only: bool,
 }
 
 /// The CRD that defines a custom resource.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, admit, create, patch, pod_actions, pods, review, scale, token};
+use super::{WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -54,6 +54,9 @@ pub(crate) async fn resource(
     let call = Call { state, endpoint, path, request, user, view, admission };
     if endpoint.resource.strategy.is_review {
         return call.review(verb);
+    }
+    if endpoint.resource.strategy.is_read_only && !matches!(verb, Verb::Get | Verb::List) {
+        return Err(Status::method_not_allowed(request.method.as_str()));
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
@@ -120,7 +123,13 @@ impl Call<'_> {
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
         let user_agent = self.request.header(header::USER_AGENT.as_str());
         let options = self.request.query.write_options(kind, user_agent)?;
-        Ok(WriteOptions { author: self.user.cloned(), ..options })
+        let requester = if certificates::is_signing_request(self.endpoint) {
+            let sender = || self.state.access.effective_user(self.request);
+            Some(self.user.map_or_else(sender, |user| Ok(Arc::clone(user)))?)
+        } else {
+            None
+        };
+        Ok(WriteOptions { author: self.user.cloned(), requester, ..options })
     }
 
     async fn get(&self) -> Result<Answer, Status> {

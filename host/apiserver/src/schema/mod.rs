@@ -32,6 +32,7 @@ use builtin::delete_options;
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
 pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
 pub(crate) use defaults::default_of;
+pub(crate) use names::{label_errors, service_name_errors, subdomain_errors};
 pub use node::{
     AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,
 };

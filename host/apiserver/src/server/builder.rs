@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inner::ServerInner;
+use super::metrics::Metrics;
 use super::transport::Transport;
 use super::{ApiServer, Faults, RequestLog};
 use crate::access::Authorization;
@@ -157,6 +158,7 @@ impl ApiServerBuilder {
             documents: DocumentCache::new(),
             faults: Faults::default(),
             log: RequestLog::default(),
+            metrics: Metrics::default(),
             faults_over_http: self.faults_over_http,
             kubernetes_minor: self.kubernetes_minor,
         };

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::debug;
+use super::health;
 use super::inner::ServerInner;
 use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
+use crate::registry::Endpoint;
 use crate::request::{ObjectPath, Request, Target, Verb, accept};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::respond::{self, Answer};
 use crate::rest::dispatch;
 use crate::state::State;
 use crate::status::Status;
@@ -49,8 +51,20 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
         // As in Kubernetes, YAML has no framing of events.
         return Err(Status::not_acceptable(&["application/json"]));
     }
+    let timer = server.metrics.begin(endpoint, verb, path);
+    let answer = with_faults(server, (endpoint, path, verb), request, user.as_ref()).await;
+    server.metrics.end(timer, answer)
+}
+
+/// Executes a request, unless an injected fault prevents that.
+async fn with_faults(
+    server: &ServerInner,
+    (endpoint, path, verb): (&Arc<Endpoint>, &ObjectPath, Verb),
+    request: &Request,
+    user: Option<&Arc<User>>,
+) -> Result<Answer, Status> {
     let injected = server.faults.apply(verb, path).await?;
-    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
+    let answer = dispatch::resource(&server.state, endpoint, path, verb, request, user).await;
     injected.map_or(answer, Err)
 }
 
@@ -82,19 +96,26 @@ fn authorize<'a>(
 
 fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
     let state = &*server.state;
+    if let Some(answer) = health::answer(state, path, request) {
+        return answer;
+    }
     match path {
         "" => Ok(respond::json_value(StatusCode::OK, &discovery::root_paths(&state.registry()))),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version(server.kubernetes_minor))),
-        "/healthz" | "/readyz" | "/livez" => {
-            let ok = ResponseBody::full(&b"ok"[..]);
-            Ok(respond::with_body(StatusCode::OK, "text/plain; charset=utf-8", ok))
-        }
+        "/metrics" => metrics(server, request),
         _ if path.starts_with("/debug/") => debug::answer(server, path, request),
         _ if path.starts_with("/openapi/") => {
             openapi::handler::handle(&server.documents, &state.registry(), path, request)
         }
         _ => Err(Status::no_such_resource()),
     }
+}
+
+fn metrics(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+    if request.method != Method::GET {
+        return Err(Status::method_not_allowed(request.method.as_str()));
+    }
+    server.metrics.answer(&server.state)
 }
 
 /// Returns the answer to `/version`: the Kubernetes release whose behaviour the server follows.
