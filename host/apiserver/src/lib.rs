@@ -13,7 +13,7 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
-//! clock status user meta
+//! clock status user meta cbor
 //! schema storage table
 //! webhooks
 //! patch conversion
@@ -35,6 +35,7 @@
 mod access;
 mod admission;
 mod bootstrap;
+mod cbor;
 mod clock;
 mod controllers;
 mod conversion;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::conversion::{ConversionWebhook, autoscalers, core_events};
-use crate::schema::Schema;
+use crate::schema::{self, Schema};
 use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
 use crate::table::Columns;
@@ -126,6 +126,11 @@ impl Endpoint {
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }
+    }
+
+    /// Returns whether objects can be served in Kubernetes' protobuf encoding.
+    pub(crate) fn has_protobuf(&self) -> bool {
+        self.resource.custom.is_none() && schema::has_protobuf(&self.group, &self.version, self.kind())
     }
 
     /// Returns whether this is an endpoint of the core resource with this plural name.

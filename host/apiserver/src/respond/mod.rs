@@ -1,8 +1,8 @@
 //! Responses, in the representation that the client asked for.
 
 mod body;
+pub(crate) mod encoding;
 mod listing;
-pub(crate) mod yaml;
 
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::request::{ObjectPath, Request, Selection, Verb, View, body};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::request::{ObjectPath, Offer, Request, Selection, Verb, View, body};
+use crate::respond::{self, Answer};
 use crate::state::State;
 use crate::status::Status;
 use crate::user::User;
@@ -49,7 +49,8 @@ pub(crate) async fn resource(
     if path.namespace.is_some() && !endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
-    let view = View::parse(request.header("accept"), &request.query)?;
+    let offer = Offer { protobuf: endpoint.has_protobuf(), watch: verb == Verb::Watch };
+    let view = View::parse(request.header("accept"), &request.query, offer)?;
     let admission = begin_admission(state, verb, request, user)?;
     let call = Call { state, endpoint, path, request, user, view, admission };
     if endpoint.resource.strategy.is_review {
@@ -156,8 +157,8 @@ impl Call<'_> {
         let options = WatchOptions::parse(&self.request.query)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
-        let content_type = "application/json;stream=watch";
-        Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
+        let (content_type, body) = respond::encoding::watch(stream, self.view.encoding);
+        Ok(respond::with_body(StatusCode::OK, content_type, body))
     }
 
     async fn create(&self) -> Result<Answer, Status> {

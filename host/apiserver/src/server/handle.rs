@@ -12,7 +12,7 @@ use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
 use crate::registry::Endpoint;
-use crate::request::{ObjectPath, Request, Target, Verb, accept};
+use crate::request::{Encoding, ObjectPath, Offer, Request, Target, Verb, accept};
 use crate::respond::{self, Answer};
 use crate::rest::dispatch;
 use crate::state::State;
@@ -26,10 +26,24 @@ pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
         _ => non_resource(server, request),
     };
     let answer = answer.unwrap_or_else(|status| respond::failure(&status));
-    if accept::prefers_yaml(request.header("accept")) {
-        return respond::yaml::from_json(answer).await.unwrap_or_else(|status| respond::failure(&status));
-    }
-    answer
+    let encoding = encoding(server, request);
+    respond::encoding::from_json(answer, encoding).await.unwrap_or_else(|status| respond::failure(&status))
+}
+
+/// Returns the encoding of the response: the one that the client prefers, or JSON if it accepts none.
+fn encoding(server: &ServerInner, request: &Request) -> Encoding {
+    let accepted = request.header("accept");
+    let protobuf = match &request.target {
+        Target::Object(path) if accepted.contains("protobuf") => {
+            let registry = server.state.registry();
+            let endpoint = registry.endpoint(&path.group, &path.version, &path.plural);
+            endpoint.is_some_and(|endpoint| endpoint.has_protobuf())
+        }
+        _ => false,
+    };
+    // An error of a watch is one document.
+    let offer = Offer { protobuf, watch: true };
+    accept::negotiate(accepted, offer).map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
 async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {

@@ -1,11 +1,11 @@
-//! Decodes Kubernetes' protobuf encoding of built-in kinds to JSON.
+//! Kubernetes' protobuf encoding of built-in kinds, decoded to JSON and encoded from it.
 //!
-//! kubectl's `create` subcommands and typed Go clients send protobuf. They also accept JSON, so responses are never
-//! encoded as protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
+//! kubectl's `create` subcommands and typed Go clients use protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
 
+mod encode;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
@@ -14,8 +14,11 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use wire::{WireValue, fields};
 
+pub use encode::encode_protobuf;
+pub(crate) use encode::encode_protobuf_event;
+
 use super::node::{SchemaRef, Type};
-use super::{Schema, delete_options};
+use super::{Schema, delete_options, list_meta, object_meta, status};
 
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
@@ -41,6 +44,14 @@ pub enum ProtobufError {
         api_version: String,
         /// The `kind` of the object.
         kind: String,
+    },
+    /// The value of a field has no protobuf encoding.
+    #[error("the field {field} of {message} has no protobuf encoding: request JSON instead")]
+    Unencodable {
+        /// The message that contains the field.
+        message: String,
+        /// The name of the field.
+        field: String,
     },
 }
 
@@ -94,7 +105,7 @@ enum Field {
 }
 
 /// The fields of each message, by number.
-type FieldTable = HashMap<&'static str, HashMap<u64, Field>>;
+type FieldTable = HashMap<&'static str, BTreeMap<u64, Field>>;
 
 fn field_table() -> &'static FieldTable {
     static TABLE: OnceLock<FieldTable> = OnceLock::new();
@@ -106,6 +117,14 @@ fn field_table() -> &'static FieldTable {
                 Some((message, fields.split(' ').filter_map(parse_field).collect()))
             })
             .collect()
+    })
+}
+
+/// Returns whether objects of a built-in kind can be encoded.
+pub(crate) fn has_protobuf(group: &str, version: &str, kind: &str) -> bool {
+    let schema = Schema::builtin(group, version, kind);
+    schema.is_some_and(|schema| {
+        schema.root().node().definition.as_deref().is_some_and(|name| field_table().contains_key(name))
     })
 }
 
