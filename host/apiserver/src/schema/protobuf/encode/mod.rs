@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 
 use super::wire::{put_bytes, put_fixed, put_varint};
-use super::{Field, MAGIC, ProtobufError, SchemaRef, Type, field_table};
+use super::{Field, MAGIC, ProtobufError, SchemaRef, Type, field_table, has_protobuf};
 use super::{Schema, list_meta, object_meta, status};
 
 /// The members that are encoded outside the message of an object.
@@ -79,11 +79,8 @@ fn encode_kind(api_version: &str, kind: &str, value: &Value, out: &mut Vec<u8>) 
         _ => {}
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let schema = |kind: &str| {
-        Schema::builtin(group, version, kind).filter(|schema| {
-            schema.root().node().definition.as_deref().is_some_and(|name| field_table().contains_key(name))
-        })
-    };
+    let schema =
+        |kind: &str| Schema::builtin(group, version, kind).filter(|_| has_protobuf(group, version, kind));
     if let Some(schema) = schema(kind) {
         return encode_message(schema.root(), object, out);
     }
