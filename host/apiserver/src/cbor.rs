@@ -13,6 +13,11 @@ use thiserror::Error;
 const SELF_DESCRIBED: u64 = 55_799;
 /// The tag of byte strings that stand for their base64 text.
 const BASE64: u64 = 22;
+/// The encoding of the tag for self-described CBOR.
+const TAG_BYTES: [u8; 3] = [0xd9, 0xd9, 0xf7];
+/// The major types of arrays and maps, in the first three bits of a data item.
+const ARRAY: u8 = 4 << 5;
+const MAP: u8 = 5 << 5;
 /// The deepest nesting that is decoded, as in Kubernetes.
 const MAX_DEPTH: usize = 64;
 
@@ -34,8 +39,43 @@ pub(crate) enum CborError {
 pub(crate) fn encode(value: &Value) -> Vec<u8> {
     let item = Cbor::Tag(SELF_DESCRIBED, Box::new(to_cbor(value)));
     let mut bytes = Vec::new();
-    ciborium::into_writer(&item, &mut bytes).expect("writing to memory");
+    put_item(&mut bytes, &item);
     bytes
+}
+
+/// Encodes an object of `members` and `items`, one item at a time, because all items together may be large.
+pub(crate) fn encode_list(
+    members: &Map<String, Value>,
+    items: impl ExactSizeIterator<Item = Value>,
+) -> Vec<u8> {
+    let mut bytes = TAG_BYTES.to_vec();
+    put_head(&mut bytes, MAP, members.len() + 1);
+    for (name, value) in members {
+        put_item(&mut bytes, &text_to_cbor(name));
+        put_item(&mut bytes, &to_cbor(value));
+    }
+    put_item(&mut bytes, &text_to_cbor("items"));
+    put_head(&mut bytes, ARRAY, items.len());
+    for item in items {
+        put_item(&mut bytes, &to_cbor(&item));
+    }
+    bytes
+}
+
+fn put_item(bytes: &mut Vec<u8>, item: &Cbor) {
+    ciborium::into_writer(item, bytes).expect("writing to memory");
+}
+
+/// Appends the head of an array or a map with this number of items.
+fn put_head(bytes: &mut Vec<u8>, major: u8, length: usize) {
+    match (u8::try_from(length), u64::try_from(length)) {
+        (Ok(small), _) if small < 24 => bytes.push(major | small),
+        (_, length) => {
+            // 27: the number follows in eight bytes.
+            bytes.push(major | 27);
+            bytes.extend_from_slice(&length.unwrap_or(u64::MAX).to_be_bytes());
+        }
+    }
 }
 
 /// Decodes one data item.
@@ -158,6 +198,17 @@ mod tests {
     fn objects_begin_with_the_self_described_tag() {
         // A map with one entry, whose key and value are byte strings.
         assert_eq!(encode(&json!({"a": "b"})), b"\xd9\xd9\xf7\xa1\x41a\x41b");
+    }
+
+    #[test]
+    fn list_is_encoded_like_an_object() {
+        let items: Vec<Value> = (0..300).map(|index| json!({"name": index.to_string()})).collect();
+        for count in [0, 3, 300] {
+            let list = json!({"kind": "List", "metadata": {"a": 1}, "items": items[..count]});
+            let mut members = list.as_object().expect("an object").clone();
+            members.remove("items");
+            assert_eq!(decode(&encode_list(&members, items[..count].iter().cloned())), Ok(list));
+        }
     }
 
     #[test]

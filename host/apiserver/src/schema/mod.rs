@@ -38,7 +38,7 @@ pub use node::{
 };
 pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
-pub(crate) use protobuf::{encode_protobuf_event, has_protobuf};
+pub(crate) use protobuf::{encode_protobuf_event, encode_protobuf_list, has_protobuf};
 pub(crate) use semantic::labels_and_annotations_causes;
 use serde_json::Value;
 

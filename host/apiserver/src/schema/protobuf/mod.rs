@@ -15,7 +15,7 @@ use thiserror::Error;
 use wire::{WireValue, fields};
 
 pub use encode::encode_protobuf;
-pub(crate) use encode::encode_protobuf_event;
+pub(crate) use encode::{encode_protobuf_event, encode_protobuf_list};
 
 use super::node::{SchemaRef, Type};
 use super::{Schema, delete_options, list_meta, object_meta, status};

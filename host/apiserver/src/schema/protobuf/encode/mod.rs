@@ -29,17 +29,44 @@ pub fn encode_protobuf(value: &Value) -> Result<Vec<u8>, ProtobufError> {
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let mut raw = Vec::new();
     encode_kind(api_version, kind, value, &mut raw)?;
+    Ok(envelope(api_version, kind, &raw))
+}
+
+/// Encodes a list, one item at a time, because all items together may be large. `head` is the list without its items.
+///
+/// # Errors
+/// As [`encode_protobuf`].
+pub(crate) fn encode_protobuf_list(
+    head: &Value,
+    items: impl Iterator<Item = Value>,
+) -> Result<Vec<u8>, ProtobufError> {
+    let text = |name: &str| head[name].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let item_kind = kind.strip_suffix("List").unwrap_or_default();
+    let mut raw = Vec::new();
+    encode_list(head, &mut raw, |_, _| Ok(()))?;
+    let mut message = Vec::new();
+    for item in items {
+        message.clear();
+        encode_kind(api_version, item_kind, &item, &mut message)?;
+        put_bytes(&mut raw, ITEMS, &message);
+    }
+    Ok(envelope(api_version, kind, &raw))
+}
+
+/// Returns an encoded object: the magic bytes and the message `Unknown`, with the type and the message of the object.
+fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut type_meta = Vec::new();
     put_bytes(&mut type_meta, 1, api_version.as_bytes());
     put_bytes(&mut type_meta, 2, kind.as_bytes());
     let mut out = Vec::with_capacity(MAGIC.len() + type_meta.len() + raw.len() + 16);
     out.extend_from_slice(MAGIC);
     put_bytes(&mut out, 1, &type_meta);
-    put_bytes(&mut out, 2, &raw);
+    put_bytes(&mut out, 2, raw);
     // `contentEncoding` and `contentType`, which Kubernetes sends although they are empty.
     put_bytes(&mut out, 3, b"");
     put_bytes(&mut out, 4, b"");
-    Ok(out)
+    out
 }
 
 /// Encodes a watch event as a frame: the length in four bytes, and a `WatchEvent` that contains the encoded object.

@@ -122,6 +122,17 @@ fn items_of_a_list_are_repeated_messages() {
 }
 
 #[test]
+fn list_is_the_same_if_its_items_are_encoded_one_by_one() {
+    let items = [json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "b"}})];
+    let head = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}});
+    let mut list = head.clone();
+    list["items"] = json!(items);
+    assert_eq!(encode_protobuf_list(&head, items.into_iter()), encode_protobuf(&list));
+    let custom = json!({"apiVersion": "example.com/v1", "kind": "FooList"});
+    assert!(encode_protobuf_list(&custom, std::iter::once(json!({}))).is_err());
+}
+
+#[test]
 fn event_is_a_frame_with_its_length() {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "creationTimestamp": null}});
     let frame = encode_protobuf_event(&json!({"type": "ADDED", "object": object})).expect("an event");
