@@ -236,6 +236,7 @@ const ROWS: &[Row] = &[
         .status()
         .flags(&[ConditionalUpdate]),
     cluster(CORE, "ComponentStatus", "componentstatuses").short(&["cs"]).flags(&[ReadOnly]),
+    namespaced(CORE, "Binding", "bindings").flags(&[Review]),
     cluster(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews").flags(&[Review]),
     cluster(AUTHENTICATION, "TokenReview", "tokenreviews").flags(&[Review]),
     cluster(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews").flags(&[Review]),

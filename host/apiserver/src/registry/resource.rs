@@ -42,7 +42,7 @@ pub(crate) struct Strategy {
     pub conditional_update: bool,
     /// `metadata.generation` counts changes of the spec.
     pub tracks_generation: bool,
-    /// The kind is a review, such as SubjectAccessReview: objects can only be created and are not stored.
+    /// The kind is a review, such as SubjectAccessReview, or a Binding: objects can only be created and are not stored.
     pub is_review: bool,
     /// A deletion without a propagation policy orphans the dependents.
     pub orphans_by_default: bool,

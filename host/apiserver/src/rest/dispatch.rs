@@ -53,6 +53,9 @@ pub(crate) async fn resource(
     let view = View::parse(request.header("accept"), &request.query, offer)?;
     let admission = begin_admission(state, verb, request, user)?;
     let call = Call { state, endpoint, path, request, user, view, admission };
+    if endpoint.is_core("bindings") {
+        return call.bind(verb).await;
+    }
     if endpoint.resource.strategy.is_review {
         return call.review(verb);
     }
@@ -303,6 +306,21 @@ impl Call<'_> {
         let token_request = self.admit_posted(body::decode(self.request)?).await?;
         let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
+    }
+
+    /// Binds the Pod that a Binding names, through the collection `bindings`.
+    async fn bind(&self, verb: Verb) -> Result<Answer, Status> {
+        if verb != Verb::Create || self.path.name.is_some() {
+            return Err(Status::method_not_allowed(self.request.method.as_str()));
+        }
+        let namespace = self.namespace().ok_or_else(Status::no_such_resource)?;
+        let options = self.write_options("CreateOptions")?;
+        let binding = self.admit_posted(body::decode_object(self.request, self.endpoint)?).await?;
+        let name = meta::text(&binding, "name").to_owned();
+        let registry = self.state.registry();
+        let pods = registry.endpoint("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
+        pod_actions::bind(self.state, pods, (namespace, &name), binding, &options)?;
+        Ok(respond::success(StatusCode::CREATED))
     }
 
     /// Binds a Pod to a Node, or evicts it.

@@ -37,7 +37,7 @@ pub enum ProtobufError {
         /// The message that contains the field.
         message: String,
     },
-    /// The kind has no built-in schema, so its field numbers are not known.
+    /// The kind is not built in, or its field numbers are not known.
     #[error("{kind} of {api_version} cannot be decoded from protobuf: send JSON instead")]
     UnknownKind {
         /// The `apiVersion` of the object.
@@ -88,7 +88,8 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
         return Ok(Value::Object(object));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let Some(schema) = Schema::builtin(group, version, &kind) else {
+    let schema = Schema::builtin(group, version, &kind).filter(|_| has_protobuf(group, version, &kind));
+    let Some(schema) = schema else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
     decode_message(schema.root(), raw, &mut object)?;
@@ -402,6 +403,9 @@ mod tests {
         assert_eq!(decode_protobuf(b"{}"), Err(ProtobufError::NoMagic));
         let unknown = decode_protobuf(&object("example.com/v1", "Foo", b""));
         assert!(matches!(unknown, Err(ProtobufError::UnknownKind { ref kind, .. }) if kind == "Foo"));
+        // The field numbers of CRDs are not known, so that decoding would lose all fields.
+        let crd = decode_protobuf(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition", b""));
+        assert!(matches!(crd, Err(ProtobufError::UnknownKind { .. })));
         let cut = object("v1", "ConfigMap", &[10, 200]);
         assert!(matches!(decode_protobuf(&cut), Err(ProtobufError::Malformed { .. })));
     }
