@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum CborError {
     /// The bytes are not CBOR, or are nested too deeply.
-    #[error("the body is not a CBOR data item with at most {MAX_DEPTH} levels: {0}")]
+    #[error("the body is not a CBOR data item with at most 64 levels: {0}")]
     Malformed(String),
     /// There are further bytes after the data item.
     #[error("the CBOR body has {0} bytes after its data item")]

@@ -89,11 +89,6 @@ impl MediaRange<'_> {
         is_served.then_some((form, encoding))
     }
 
-    /// Whether the media range is YAML.
-    fn is_yaml(&self) -> bool {
-        self.kind == "application/yaml"
-    }
-
     /// Whether the media range includes JSON.
     pub(crate) fn takes_json(&self) -> bool {
         matches!(self.kind, "application/json" | "application/*" | "*/*")
@@ -131,14 +126,6 @@ fn not_acceptable(offer: Offer) -> Status {
     Status::not_acceptable(&accepted)
 }
 
-/// Whether the client prefers YAML to JSON.
-pub(crate) fn prefers_yaml(accept: &str) -> bool {
-    ranges(accept)
-        .into_iter()
-        .find(|range| range.takes_json() || range.is_yaml())
-        .is_some_and(|range| range.is_yaml())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,10 +150,11 @@ mod tests {
 
     #[test]
     fn yaml_is_preferred_if_it_comes_before_json() {
-        assert!(prefers_yaml("application/yaml"));
-        assert!(prefers_yaml("text/html, application/yaml, application/json"));
-        assert!(!prefers_yaml("application/json, application/yaml"));
-        assert!(!prefers_yaml(""));
+        let encoding = |accept: &str| negotiate(accept, Offer::default()).map(|(_, encoding)| encoding);
+        assert_eq!(encoding("application/yaml"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("text/html, application/yaml, application/json"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("application/json, application/yaml"), Ok(Encoding::Json));
+        assert_eq!(encoding(""), Ok(Encoding::Json));
         assert_eq!(parse_form("application/yaml;as=Table;v=v1;g=meta.k8s.io"), Ok(Form::Table));
     }
 

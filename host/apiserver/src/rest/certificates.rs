@@ -118,7 +118,8 @@ fn conditions(value: &Value) -> impl Iterator<Item = &Value> {
 
 /// Sets the times of the conditions that lack them.
 fn complete_conditions(old: &Value, new: &mut Value, now: &str) {
-    for condition in new["status"]["conditions"].as_array_mut().into_iter().flatten() {
+    let changed = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in changed.into_iter().flatten() {
         if condition["lastUpdateTime"].is_null() {
             condition["lastUpdateTime"] = now.into();
         }

@@ -61,7 +61,7 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
-    if verb == Verb::Watch && accept::prefers_yaml(request.header("accept")) {
+    if verb == Verb::Watch && encoding(server, request) == Encoding::Yaml {
         // As in Kubernetes, YAML has no framing of events.
         return Err(Status::not_acceptable(&["application/json"]));
     }
