@@ -166,3 +166,20 @@ fn field_without_a_number_is_an_error() {
         ProtobufError::Unencodable { message: "io.k8s.api.core.v1.ConfigMap".into(), field: "other".into() }
     );
 }
+
+#[test]
+fn every_field_of_a_message_with_numbers_has_one() {
+    for (message, definition) in &crate::schema::definitions().schemas {
+        if !field_table().contains_key(message.as_str()) {
+            continue;
+        }
+        let numbered = field_names(message);
+        for (name, _) in definition["properties"].as_object().into_iter().flatten() {
+            let name = name.as_str();
+            assert!(
+                TYPE_META.contains(&name) || numbered.contains(&name),
+                "{message} has no number for {name}"
+            );
+        }
+    }
+}
