@@ -14,7 +14,7 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
-//! clock identifiers status user meta
+//! clock identifiers status user meta cbor
 //! schema storage table
 //! persistence webhooks
 //! patch conversion
@@ -36,6 +36,7 @@
 mod access;
 mod admission;
 mod bootstrap;
+mod cbor;
 mod clock;
 mod controllers;
 mod conversion;

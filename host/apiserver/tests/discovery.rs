@@ -3,7 +3,10 @@
 mod api;
 
 use api::Api;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use serde_json::Value;
+use tower::ServiceExt;
 
 #[tokio::test]
 async fn groups_and_resources_are_listed() {
@@ -62,6 +65,43 @@ async fn health_and_version_are_served_and_unknown_paths_get_404() {
     api.get("/nothing").await.fails(404, "NotFound");
     api.get("/api/v1/namespaces/default/nothings").await.fails(404, "NotFound");
     api.get("/api/v1/namespaces/default/configmaps/a/nothing").await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn health_is_reported_by_check() {
+    let api = Api::new();
+    for path in ["/livez/ping", "/readyz/shutdown", "/healthz?verbose", "/readyz?exclude=etcd"] {
+        assert_eq!(api.get(path).await.code, 200, "{path}");
+    }
+    api.get("/livez/nothing").await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn metrics_count_requests_watches_and_objects() {
+    let api = Api::new();
+    api.get("/api/v1/namespaces/default").await.ok();
+    let watch = api.watch("/api/v1/pods").await;
+    let text = metrics(&api).await;
+    let request = "apiserver_request_total{verb=\"GET\",group=\"\",version=\"v1\",resource=\"namespaces\",subresource=\"\",\
+                   scope=\"resource\",code=\"200\"} 1";
+    assert!(text.contains(request), "{text}");
+    assert!(text.contains("apiserver_storage_objects{resource=\"namespaces\"} 4"), "{text}");
+    let open = |text: &str, count: u8| {
+        let labels =
+            "{verb=\"WATCH\",group=\"\",version=\"v1\",resource=\"pods\",subresource=\"\",scope=\"cluster\"}";
+        text.contains(&format!("apiserver_longrunning_requests{labels} {count}"))
+    };
+    assert!(open(&text, 1), "{text}");
+    drop(watch);
+    let text = metrics(&api).await;
+    assert!(open(&text, 0), "{text}");
+}
+
+async fn metrics(api: &Api) -> String {
+    let request = http::Request::get("/metrics").body(Full::<Bytes>::default()).expect("a request");
+    let Ok(response) = api.server.service().oneshot(request).await;
+    let Ok(body) = response.into_body().collect().await;
+    String::from_utf8(body.to_bytes().to_vec()).expect("text")
 }
 
 #[tokio::test]

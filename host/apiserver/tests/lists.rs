@@ -121,7 +121,7 @@ async fn lists_are_served_as_tables_or_as_metadata() {
     let (list, _) = api.get_as(&core("configmaps"), accept).await;
     assert_eq!(list.body["kind"], "PartialObjectMetadataList");
     assert_eq!(list.body["items"][0]["metadata"]["name"], "c0");
-    let (refused, _) = api.get_as(&core("configmaps"), "application/vnd.kubernetes.protobuf").await;
+    let (refused, _) = api.get_as(&core("configmaps"), "application/json;as=Other;g=meta.k8s.io;v=v1").await;
     assert_eq!(refused.code, 406);
 }
 

@@ -93,6 +93,18 @@ async fn binding_assigns_a_pod_to_a_node_once() {
 }
 
 #[tokio::test]
+async fn collection_of_bindings_assigns_the_pod_that_a_binding_names() {
+    let api = Api::new();
+    api.post(&core("pods"), &pod("p")).await.ok();
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(api.post(&core("bindings"), &binding).await.code, 201);
+    assert_eq!(api.get(&core("pods/p")).await.ok()["spec"]["nodeName"], "n");
+    let unknown = json!({"metadata": {"name": "none"}, "target": {"kind": "Node", "name": "n"}});
+    api.post(&core("bindings"), &unknown).await.fails(404, "NotFound");
+    api.get(&core("bindings")).await.fails(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
 async fn ephemeral_containers_and_resources_change_by_their_subresources() {
     let api = Api::new();
     api.post(&core("pods"), &pod("p")).await.ok();

@@ -1,4 +1,5 @@
-//! The objects that exist before the first request: namespaces, the Service `kubernetes`, the role `cluster-admin` and,
+//! The objects that exist before the first request: namespaces, the Service `kubernetes`, APIServices, the statuses of
+//! components, the role `cluster-admin` and,
 //! under RBAC, the other roles and bindings.
 
 mod roles;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
+use crate::rest::api_services;
 use crate::rest::create::create;
 use crate::state::State;
 
@@ -24,9 +26,28 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 pub(crate) fn create_initial_objects(state: &State) {
     create_namespaces(state);
     create_kubernetes_service(state);
+    create_component_statuses(state);
+    api_services::sync(state);
     roles::create_cluster_admin(state);
     if state.access.is_enforced() {
         roles::create_roles_and_bindings(state);
+    }
+}
+
+/// The components that `kubectl get componentstatuses` lists.
+const COMPONENTS: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
+
+/// Creates the statuses of the components that this process stands for. Like those of kube-apiserver, they have no UID and no
+/// time of creation.
+fn create_component_statuses(state: &State) {
+    let registry = state.registry();
+    let Some(endpoint) = registry.endpoint("", "v1", "componentstatuses") else { return };
+    for name in COMPONENTS {
+        let healthy = json!({"type": "Healthy", "status": "True", "message": "ok"});
+        let status = json!({"metadata": {"name": name}, "conditions": [healthy]});
+        if endpoint.resource.table.create(endpoint.draft(status)).is_err() {
+            tracing::error!(name, "cannot create the status of a component: it exists already");
+        }
     }
 }
 

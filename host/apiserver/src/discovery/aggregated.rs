@@ -32,6 +32,9 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
         subresources.push(Subresource { group: "policy", kind: "Eviction", ..eviction });
         subresources.push(of_kind("resize", &["get", "patch", "update"]));
     }
+    if endpoint.require_subresource("approval").is_ok() {
+        subresources.push(of_kind("approval", &["get", "patch", "update"]));
+    }
     if endpoint.require_subresource("finalize").is_ok() {
         subresources.push(of_kind("finalize", &["update"]));
     }

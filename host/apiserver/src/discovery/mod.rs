@@ -41,7 +41,17 @@ pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, S
 
 /// Returns the response to `/`: the served paths (`metav1.RootPaths`).
 pub(crate) fn root_paths(registry: &Registry) -> Value {
-    let fixed = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+    let fixed = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ];
     let mut paths: BTreeSet<String> = fixed.into_iter().map(str::to_owned).collect();
     for (name, group) in registry.groups() {
         let root = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };

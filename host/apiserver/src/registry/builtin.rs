@@ -31,9 +31,12 @@ enum Flag {
     Review,
     OrphansByDefault,
     ReturnsDeleted,
+    ReadOnly,
 }
 
-use Flag::{ConditionalUpdate, CreateOnUpdate, Generation, OrphansByDefault, ReturnsDeleted, Review};
+use Flag::{
+    ConditionalUpdate, CreateOnUpdate, Generation, OrphansByDefault, ReadOnly, ReturnsDeleted, Review,
+};
 
 const fn namespaced(version: (&'static str, &'static str), kind: &'static str, plural: &'static str) -> Row {
     Row {
@@ -64,6 +67,10 @@ impl Row {
         Self { categories: &["all"], ..self }
     }
 
+    const fn categories(self, categories: &'static [&'static str]) -> Self {
+        Self { categories, ..self }
+    }
+
     const fn status(self) -> Self {
         Self { status: true, ..self }
     }
@@ -90,6 +97,8 @@ const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
+const REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
@@ -219,6 +228,16 @@ const ROWS: &[Row] = &[
         .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
         .flags(&[Generation]),
+    cluster(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests")
+        .short(&["csr"])
+        .status()
+        .fields(&["spec.signerName"]),
+    cluster(REGISTRATION, "APIService", "apiservices")
+        .categories(&["api-extensions"])
+        .status()
+        .flags(&[ConditionalUpdate]),
+    cluster(CORE, "ComponentStatus", "componentstatuses").short(&["cs"]).flags(&[ReadOnly]),
+    namespaced(CORE, "Binding", "bindings").flags(&[Review]),
     cluster(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews").flags(&[Review]),
     cluster(AUTHENTICATION, "TokenReview", "tokenreviews").flags(&[Review]),
     cluster(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews").flags(&[Review]),
@@ -277,6 +296,7 @@ impl Row {
                 is_review: has(Review),
                 orphans_by_default: has(OrphansByDefault),
                 returns_deleted: has(ReturnsDeleted),
+                is_read_only: has(ReadOnly),
             },
             custom: None,
             addresses: (self.version.0.is_empty() && self.plural == "services")
@@ -290,6 +310,9 @@ impl Row {
         let mut endpoint = Endpoint::new(group, version, resource);
         endpoint.schema = Schema::builtin(group, version, self.kind);
         endpoint.has_status = self.status;
+        if self.kind == "ComponentStatus" {
+            endpoint.deprecation = Some("v1 ComponentStatus is deprecated in v1.19+".into());
+        }
         endpoint.scale = self.scale.then(|| ScalePaths {
             spec_replicas: "spec.replicas".into(),
             status_replicas: "status.replicas".into(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::conversion::{ConversionWebhook, autoscalers, core_events};
-use crate::schema::Schema;
+use crate::schema::{self, Schema};
 use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
 use crate::table::Columns;
@@ -121,9 +121,16 @@ impl Endpoint {
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         if self.resource.strategy.is_review {
             &["create"]
+        } else if self.resource.strategy.is_read_only {
+            &["get", "list"]
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }
+    }
+
+    /// Returns whether objects can be served in Kubernetes' protobuf encoding.
+    pub(crate) fn has_protobuf(&self) -> bool {
+        self.resource.custom.is_none() && schema::has_protobuf(&self.group, &self.version, self.kind())
     }
 
     /// Returns whether this is an endpoint of the core resource with this plural name.
@@ -141,6 +148,7 @@ impl Endpoint {
             "scale" => self.scale.is_some(),
             "finalize" => self.is_core("namespaces"),
             "token" => self.is_core("serviceaccounts"),
+            "approval" => self.group == "certificates.k8s.io" && self.has_status,
             "binding" | "ephemeralcontainers" | "eviction" | "resize" => self.is_core("pods"),
             _ => false,
         };

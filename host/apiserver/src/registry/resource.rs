@@ -45,12 +45,14 @@ pub(crate) struct Strategy {
     pub conditional_update: bool,
     /// `metadata.generation` counts changes of the spec.
     pub tracks_generation: bool,
-    /// The kind is a review, such as SubjectAccessReview: objects can only be created and are not stored.
+    /// The kind is a review, such as SubjectAccessReview, or a Binding: objects can only be created and are not stored.
     pub is_review: bool,
     /// A deletion without a propagation policy orphans the dependents.
     pub orphans_by_default: bool,
     /// A deletion returns the deleted object rather than a Status.
     pub returns_deleted: bool,
+    /// Objects can only be read, with `get` and `list`.
+    pub is_read_only: bool,
 }
 
 /// The CRD that defines a custom resource.

@@ -8,15 +8,34 @@ use crate::table::IncludeObject;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     pub form: Form,
+    pub encoding: Encoding,
     pub include: IncludeObject,
+}
+
+/// The encoding of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Yaml,
+    Cbor,
+    Protobuf,
+}
+
+/// What a resource can be represented in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Whether whole objects have a protobuf encoding.
+    pub protobuf: bool,
+    /// Whether the response is a watch.
+    pub watch: bool,
 }
 
 impl View {
     /// Parses the `Accept` header and the `includeObject` parameter.
-    pub(crate) fn parse(accept: &str, query: &Query) -> Result<Self, Status> {
-        let form = parse_form(accept)?;
+    pub(crate) fn parse(accept: &str, query: &Query, offer: Offer) -> Result<Self, Status> {
+        let (form, encoding) = negotiate(accept, offer)?;
         let include = IncludeObject::parse(query.get("includeObject").unwrap_or_default());
-        Ok(Self { form, include: include.map_err(Status::bad_request)? })
+        Ok(Self { form, encoding, include: include.map_err(Status::bad_request)? })
     }
 }
 
@@ -44,9 +63,30 @@ impl MediaRange<'_> {
         self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether the media range is YAML.
-    fn is_yaml(&self) -> bool {
-        self.kind == "application/yaml"
+    /// Returns the representation that the media range selects, or `None` if it is not served.
+    fn representation(&self, offer: Offer) -> Option<(Form, Encoding)> {
+        let encoding = match self.kind {
+            "application/yaml" => Encoding::Yaml,
+            "application/cbor" => Encoding::Cbor,
+            "application/cbor-seq" if offer.watch => Encoding::Cbor,
+            "application/vnd.kubernetes.protobuf" => Encoding::Protobuf,
+            _ if self.takes_json() => Encoding::Json,
+            _ => return None,
+        };
+        let version = self.parameter("v");
+        let form = match self.parameter("as") {
+            "" => Form::Plain,
+            "Table" if version == "v1" => Form::Table,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" if version == "v1" => Form::Metadata,
+            _ => return None,
+        };
+        let is_served = match (encoding, form) {
+            (Encoding::Protobuf, Form::Plain) => offer.protobuf,
+            // As in Kubernetes, tables have no protobuf encoding.
+            (Encoding::Protobuf, Form::Table) => false,
+            _ => true,
+        };
+        is_served.then_some((form, encoding))
     }
 
     /// Whether the media range includes JSON.
@@ -69,34 +109,30 @@ pub(crate) fn ranges(accept: &str) -> Vec<MediaRange<'_>> {
 }
 
 /// Returns the first supported representation in `accept`; 406 if there is none.
-fn parse_form(accept: &str) -> Result<Form, Status> {
+pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<(Form, Encoding), Status> {
     let ranges = ranges(accept);
     if ranges.is_empty() {
-        return Ok(Form::Plain);
+        return Ok((Form::Plain, Encoding::Json));
     }
-    let served = ranges.iter().filter(|range| range.takes_json() || range.is_yaml()).find_map(|range| {
-        let version = range.parameter("v");
-        match range.parameter("as") {
-            "" => Some(Form::Plain),
-            "Table" if version == "v1" => Some(Form::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if version == "v1" => Some(Form::Metadata),
-            _ => None,
-        }
-    });
-    served.ok_or_else(|| Status::not_acceptable(&["application/json", "application/yaml"]))
+    ranges.iter().find_map(|range| range.representation(offer)).ok_or_else(|| not_acceptable(offer))
 }
 
-/// Whether the client prefers YAML to JSON.
-pub(crate) fn prefers_yaml(accept: &str) -> bool {
-    ranges(accept)
-        .into_iter()
-        .find(|range| range.takes_json() || range.is_yaml())
-        .is_some_and(|range| range.is_yaml())
+/// Returns the 406 for a client that accepts no representation.
+fn not_acceptable(offer: Offer) -> Status {
+    let mut accepted = vec!["application/json", "application/yaml"];
+    if offer.protobuf {
+        accepted.push("application/vnd.kubernetes.protobuf");
+    }
+    Status::not_acceptable(&accepted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse_form(accept: &str) -> Result<Form, Status> {
+        negotiate(accept, Offer::default()).map(|(form, _)| form)
+    }
 
     #[test]
     fn first_supported_representation_is_used() {
@@ -114,11 +150,30 @@ mod tests {
 
     #[test]
     fn yaml_is_preferred_if_it_comes_before_json() {
-        assert!(prefers_yaml("application/yaml"));
-        assert!(prefers_yaml("text/html, application/yaml, application/json"));
-        assert!(!prefers_yaml("application/json, application/yaml"));
-        assert!(!prefers_yaml(""));
+        let encoding = |accept: &str| negotiate(accept, Offer::default()).map(|(_, encoding)| encoding);
+        assert_eq!(encoding("application/yaml"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("text/html, application/yaml, application/json"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("application/json, application/yaml"), Ok(Encoding::Json));
+        assert_eq!(encoding(""), Ok(Encoding::Json));
         assert_eq!(parse_form("application/yaml;as=Table;v=v1;g=meta.k8s.io"), Ok(Form::Table));
+    }
+
+    #[test]
+    fn encodings_are_chosen_in_the_order_of_the_header() {
+        let encoding = |accept: &str, offer: Offer| negotiate(accept, offer).map(|(_, encoding)| encoding);
+        let (custom, built_in) = (Offer::default(), Offer { protobuf: true, watch: false });
+        let both = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(encoding(both, built_in), Ok(Encoding::Protobuf));
+        assert_eq!(encoding(both, custom), Ok(Encoding::Json));
+        assert_eq!(encoding("application/json,application/cbor", custom), Ok(Encoding::Json));
+        assert_eq!(encoding("application/cbor,application/json", custom), Ok(Encoding::Cbor));
+        let sequence = "application/cbor-seq";
+        assert_eq!(encoding(sequence, Offer { watch: true, ..custom }), Ok(Encoding::Cbor));
+        assert_eq!(encoding(sequence, custom).map_err(|status| status.code), Err(406));
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(encoding(metadata, custom), Ok(Encoding::Protobuf));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json";
+        assert_eq!(encoding(table, built_in), Ok(Encoding::Json));
     }
 
     #[test]

@@ -21,16 +21,22 @@ pub(crate) fn content_type(request: &Request) -> &str {
     if kind.is_empty() && request.method == Method::DELETE { "application/json" } else { kind }
 }
 
-/// Decodes a body of JSON, YAML, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
+/// Decodes a body of JSON, YAML, CBOR, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
 pub(crate) fn decode(request: &Request) -> Result<Value, Status> {
     match content_type(request) {
         "application/json" => json(&request.body),
         "application/yaml" => yaml(&request.body),
+        "application/cbor" => cbor(&request.body),
         "application/vnd.kubernetes.protobuf" => {
             decode_protobuf(&request.body).map_err(|error| Status::bad_request(error.to_string()))
         }
         other => Err(Status::unsupported_media_type(other, ACCEPTED)),
     }
+}
+
+/// Decodes CBOR.
+pub(crate) fn cbor(body: &[u8]) -> Result<Value, Status> {
+    crate::cbor::decode(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Parses JSON; the error contains line and column.

@@ -32,6 +32,8 @@ pub(crate) struct WriteOptions {
     /// The user whose rights limit what the write may grant. `None` for the server's own writes, and if every request is
     /// allowed.
     pub author: Option<Arc<User>>,
+    /// The user who sends the request, for kinds that record it. `None` for other kinds and for the server's own writes.
+    pub requester: Option<Arc<User>>,
 }
 
 impl Query {
@@ -78,7 +80,8 @@ impl Query {
         number.map(Some).map_err(|_| Status::bad_request(format!("{name}: {text:?} is not a whole number")))
     }
 
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    /// Returns the values of a parameter, empty ones included.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
@@ -123,7 +126,7 @@ impl Query {
             }
         };
         let (dry_run, force) = (self.dry_run(kind)?, self.flag("force")?);
-        Ok(WriteOptions { dry_run, manager, validation, force, author: None })
+        Ok(WriteOptions { dry_run, manager, validation, force, author: None, requester: None })
     }
 }
 
@@ -136,6 +139,7 @@ impl WriteOptions {
             validation: FieldValidation::Ignore,
             force: false,
             author: None,
+            requester: None,
         }
     }
 }

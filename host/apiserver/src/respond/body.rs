@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::stream::{BoxStream, Stream};
+use futures::stream::{BoxStream, Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 
 /// The body of a response: bytes, a list that is serialized in chunks while it is sent, or the events of a watch.
@@ -30,6 +30,17 @@ impl ResponseBody {
 
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Inner::Stream(Box::pin(stream)))
+    }
+
+    /// Drops `guard` when the body is dropped, if it is a stream.
+    pub(crate) fn holding(self, guard: impl Send + 'static) -> Self {
+        match self.0 {
+            Inner::Stream(stream) => Self::stream(stream.map(move |bytes| {
+                let _held = &guard;
+                bytes
+            })),
+            other => Self(other),
+        }
     }
 }
 

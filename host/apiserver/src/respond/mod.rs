@@ -1,8 +1,8 @@
 //! Responses, in the representation that the client asked for.
 
 mod body;
+pub(crate) mod encoding;
 mod listing;
-pub(crate) mod yaml;
 
 use std::sync::Arc;
 
@@ -104,6 +104,9 @@ pub(crate) fn render_object(
 /// Returns the response with a list.
 pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: Timestamp) -> Answer {
     if view.form == Form::Plain {
+        if let Some(answer) = encoding::list(endpoint, &listing, view.encoding) {
+            return answer;
+        }
         let body = ResponseBody::chunks(listing.into_chunks(Arc::clone(endpoint)));
         return with_body(StatusCode::OK, JSON, body);
     }

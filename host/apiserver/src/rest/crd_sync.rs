@@ -8,6 +8,7 @@ use crate::crd::{CLEANUP_FINALIZER, endpoints};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
+use crate::rest::api_services;
 use crate::rest::delete::{DeleteOptions, Propagation, delete_unchecked};
 use crate::rest::strategy;
 use crate::rest::update::{ProposedUpdate, UpdateTarget, update_unchecked};
@@ -91,6 +92,7 @@ pub(super) fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
         }
     }
     state.set_registry(registry);
+    api_services::sync(state);
 }
 
 fn delete_custom_resources(state: &State, name: &str) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
-use super::{WriteResult, admit, crd_sync, defaults, strategy};
+use super::update::UpdateTarget;
+use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -82,9 +83,11 @@ async fn create_tracked(
             meta::metadata_mut(&mut value)
                 .insert("name".into(), state.identifiers.generate_name(&name_prefix).into());
         }
-        prepare(state, endpoint, &mut value);
+        prepare(state, endpoint, &mut value, options);
         admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
+        let change = (None, &value);
+        certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
         if !tracked {
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
@@ -170,7 +173,7 @@ fn track(
         return admit::track_managed_fields(endpoint, None, value, options, "", &now);
     };
     let mut sent = before.clone();
-    prepare(state, endpoint, &mut sent);
+    prepare(state, endpoint, &mut sent, options);
     admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
     admit::copy_managed_fields(&mut sent, value);
 }
@@ -196,7 +199,7 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
 }
 
 /// Sets the fields of a new object that only the server sets.
-fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
+fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value, options: &WriteOptions) {
     let now = state.now();
     let metadata = meta::metadata_mut(value);
     for field in
@@ -210,6 +213,11 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
         metadata.insert("generation".into(), json!(1));
     }
     strategy::prepare_create(state, endpoint, value, &now);
+    if certificates::is_signing_request(endpoint)
+        && let Some(user) = &options.requester
+    {
+        certificates::set_requester(value, user);
+    }
 }
 
 /// Errors if the namespace of a new object does not exist, or is being deleted.

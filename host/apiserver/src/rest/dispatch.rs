@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, admit, create, patch, pod_actions, pods, review, scale, token};
+use super::{WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::request::{ObjectPath, Request, Selection, Verb, View, body};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::request::{ObjectPath, Offer, Request, Selection, Verb, View, body};
+use crate::respond::{self, Answer};
 use crate::state::State;
 use crate::status::Status;
 use crate::user::User;
@@ -49,11 +49,18 @@ pub(crate) async fn resource(
     if path.namespace.is_some() && !endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
-    let view = View::parse(request.header("accept"), &request.query)?;
+    let offer = Offer { protobuf: endpoint.has_protobuf(), watch: verb == Verb::Watch };
+    let view = View::parse(request.header("accept"), &request.query, offer)?;
     let admission = begin_admission(state, verb, request, user)?;
     let call = Call { state, endpoint, path, request, user, view, admission };
+    if endpoint.is_core("bindings") {
+        return call.bind(verb).await;
+    }
     if endpoint.resource.strategy.is_review {
         return call.review(verb);
+    }
+    if endpoint.resource.strategy.is_read_only && !matches!(verb, Verb::Get | Verb::List) {
+        return Err(Status::method_not_allowed(request.method.as_str()));
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
@@ -120,7 +127,13 @@ impl Call<'_> {
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
         let user_agent = self.request.header(header::USER_AGENT.as_str());
         let options = self.request.query.write_options(kind, user_agent)?;
-        Ok(WriteOptions { author: self.user.cloned(), ..options })
+        let requester = if certificates::is_signing_request(self.endpoint) {
+            let sender = || self.state.access.effective_user(self.request);
+            Some(self.user.map_or_else(sender, |user| Ok(Arc::clone(user)))?)
+        } else {
+            None
+        };
+        Ok(WriteOptions { author: self.user.cloned(), requester, ..options })
     }
 
     async fn get(&self) -> Result<Answer, Status> {
@@ -147,8 +160,8 @@ impl Call<'_> {
         let options = WatchOptions::parse(&self.request.query, &self.state.identifiers)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
-        let content_type = "application/json;stream=watch";
-        Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
+        let (content_type, body) = respond::encoding::watch(stream, self.view.encoding);
+        Ok(respond::with_body(StatusCode::OK, content_type, body))
     }
 
     async fn create(&self) -> Result<Answer, Status> {
@@ -293,6 +306,21 @@ impl Call<'_> {
         let token_request = self.admit_posted(body::decode(self.request)?).await?;
         let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
         Ok(respond::json_value(StatusCode::CREATED, &token))
+    }
+
+    /// Binds the Pod that a Binding names, through the collection `bindings`.
+    async fn bind(&self, verb: Verb) -> Result<Answer, Status> {
+        if verb != Verb::Create || self.path.name.is_some() {
+            return Err(Status::method_not_allowed(self.request.method.as_str()));
+        }
+        let namespace = self.namespace().ok_or_else(Status::no_such_resource)?;
+        let options = self.write_options("CreateOptions")?;
+        let binding = self.admit_posted(body::decode_object(self.request, self.endpoint)?).await?;
+        let name = meta::text(&binding, "name").to_owned();
+        let registry = self.state.registry();
+        let pods = registry.endpoint("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
+        pod_actions::bind(self.state, pods, (namespace, &name), binding, &options)?;
+        Ok(respond::success(StatusCode::CREATED))
     }
 
     /// Binds a Pod to a Node, or evicts it.

@@ -4,6 +4,8 @@
 //! a write; `internal` completes them for the server's own writes.
 
 pub(crate) mod admit;
+pub(crate) mod api_services;
+mod certificates;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
 mod defaults;

@@ -41,6 +41,7 @@ impl Patch {
                 body::json(&request.body).map(Self::Strategic)
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
+            "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
             other => {
                 let custom = endpoint.resource.custom.is_some();
                 let accepted: Vec<&str> =

@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{defaults, jobs, pods, services};
+use super::{api_services, certificates, defaults, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -81,6 +81,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["serviceAccount"] = json!("default");
         }
         ("batch", "jobs") => jobs::generate_selector(value),
+        (api_services::GROUP, _) => api_services::prepare_create(value, now),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
     }
@@ -114,6 +115,12 @@ pub(crate) fn prepare_update(
         ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());
             return crd::validate(new, Some(old));
+        }
+        (api_services::GROUP, _) => {
+            return api_services::prepare_update(target, old, new, &state.now());
+        }
+        (certificates::GROUP, _) => {
+            return certificates::prepare_update(target, old, new, &state.now());
         }
         (admission::GROUP, _) if target == UpdateTarget::Object => return validate_admission(new, endpoint),
         _ => {}
@@ -150,6 +157,10 @@ pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> 
         crd::validate(value, None)
     } else if endpoint.is_core("services") {
         services::validate(endpoint, value, None)
+    } else if certificates::is_signing_request(endpoint) {
+        certificates::request_causes(value)
+    } else if api_services::is_api_service(endpoint) {
+        api_services::causes(value)
     } else {
         validate_admission(value, endpoint)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
-use super::{WriteResult, admit, crd_sync, pods, scale, strategy};
+use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -25,6 +25,8 @@ pub(crate) enum UpdateTarget {
     Object,
     /// The status.
     Status,
+    /// The conditions of a CertificateSigningRequest, through `/approval`.
+    Approval,
     /// A namespace's `spec.finalizers`.
     Finalize,
     /// The node of a Pod and its annotations, through `/binding`.
@@ -42,6 +44,7 @@ impl UpdateTarget {
     pub(crate) fn from_subresource(subresource: Option<&str>) -> Self {
         match subresource {
             Some("status") => Self::Status,
+            Some("approval") => Self::Approval,
             Some("finalize") => Self::Finalize,
             Some("ephemeralcontainers") => Self::EphemeralContainers,
             Some("resize") => Self::Resize,
@@ -54,6 +57,7 @@ impl UpdateTarget {
         match self {
             Self::Object => "",
             Self::Status => "status",
+            Self::Approval => "approval",
             Self::Finalize => "finalize",
             Self::Binding => "binding",
             Self::EphemeralContainers => "ephemeralcontainers",
@@ -142,6 +146,8 @@ pub(crate) async fn update_admitted(
         let causes = prepare(state, endpoint, target, &old, &mut new);
         admit::validate(endpoint, &new, Some(&old), causes)?;
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
+        let states = (Some(&old), &new);
+        certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
         if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
@@ -270,7 +276,7 @@ fn prepare(
     if !matches!(target, UpdateTarget::Finalize | UpdateTarget::Scale) {
         causes.extend(strategy::prepare_update(state, endpoint, target, old, new));
     }
-    if !matches!(target, UpdateTarget::Status | UpdateTarget::Binding)
+    if !matches!(target, UpdateTarget::Status | UpdateTarget::Approval | UpdateTarget::Binding)
         && increments_generation(endpoint, old, new)
     {
         meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
@@ -319,14 +325,14 @@ fn keep_fields_outside_target(endpoint: &Endpoint, target: UpdateTarget, old: &V
             }
             *new = merged;
         }
-        UpdateTarget::Status | UpdateTarget::Finalize => {
+        UpdateTarget::Status | UpdateTarget::Approval | UpdateTarget::Finalize => {
             let managed = new["metadata"]["managedFields"].take();
             let mut merged = old.clone();
-            if target == UpdateTarget::Status {
+            if target == UpdateTarget::Finalize {
+                merged["spec"] = new["spec"].take();
+            } else {
                 merged["metadata"] = strategy::metadata_of_status_update(endpoint, old, new);
                 copy_field(new, &mut merged, "status");
-            } else {
-                merged["spec"] = new["spec"].take();
             }
             if !managed.is_null() {
                 meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);

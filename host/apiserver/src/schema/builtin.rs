@@ -140,6 +140,8 @@ fn rewrite_references(schema: &mut Value) {
 struct ParsedSchemas {
     arena: Arc<Arena>,
     delete_options: NodeId,
+    list_meta: NodeId,
+    status: NodeId,
     kinds: HashMap<(&'static str, &'static str, &'static str), Arc<Schema>>,
 }
 
@@ -151,6 +153,8 @@ fn parsed_schemas() -> &'static ParsedSchemas {
         let roots: Vec<(BuiltinKind, NodeId)> =
             definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
         let delete_options = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        let list_meta = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta");
+        let status = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.Status");
         let arena = Arc::new(parser.into_arena());
         let kinds = roots
             .into_iter()
@@ -159,7 +163,7 @@ fn parsed_schemas() -> &'static ParsedSchemas {
                 ((kind.group, kind.version, kind.kind), Arc::new(schema))
             })
             .collect();
-        ParsedSchemas { arena, delete_options, kinds }
+        ParsedSchemas { arena, delete_options, list_meta, status, kinds }
     })
 }
 
@@ -172,4 +176,16 @@ pub(super) fn schema(group: &str, version: &str, kind: &str) -> Option<Arc<Schem
 pub(super) fn delete_options() -> SchemaRef<'static> {
     let schemas = parsed_schemas();
     SchemaRef::new(&schemas.arena, schemas.delete_options)
+}
+
+/// Returns the schema of `ListMeta`, the metadata of every list.
+pub(super) fn list_meta() -> SchemaRef<'static> {
+    let schemas = parsed_schemas();
+    SchemaRef::new(&schemas.arena, schemas.list_meta)
+}
+
+/// Returns the schema of `Status`, the kind of errors.
+pub(super) fn status() -> SchemaRef<'static> {
+    let schemas = parsed_schemas();
+    SchemaRef::new(&schemas.arena, schemas.status)
 }

@@ -94,7 +94,7 @@ fn is_qualified(text: &str) -> bool {
 }
 
 /// Returns the errors of a DNS label (RFC 1123) of at most 63 characters.
-pub(super) fn label_errors(text: &str) -> Vec<String> {
+pub(crate) fn label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_long(63));
@@ -106,7 +106,7 @@ pub(super) fn label_errors(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a DNS subdomain (RFC 1123) of at most 253 characters, the syntax of most object names.
-pub(super) fn subdomain_errors(text: &str) -> Vec<String> {
+pub(crate) fn subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 253 {
         errors.push(too_long(253));
@@ -118,7 +118,7 @@ pub(super) fn subdomain_errors(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a Service's name: a DNS label (RFC 1035), which starts with a letter.
-pub(super) fn service_name_errors(text: &str) -> Vec<String> {
+pub(crate) fn service_name_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_long(63));

@@ -25,7 +25,9 @@ pub(super) fn validate_metadata(object: &Value) -> Vec<Cause> {
     } else {
         let (kind, version) = (text(object, "/kind"), text(object, "/apiVersion"));
         let errors = match (version.split_once('/').map_or("", |(group, _)| group), kind) {
-            ("rbac.authorization.k8s.io", _) => names::path_segment_errors(name),
+            ("rbac.authorization.k8s.io" | "certificates.k8s.io" | "apiregistration.k8s.io", _) => {
+                names::path_segment_errors(name)
+            }
             ("", "Service") => names::service_name_errors(name),
             ("", "Namespace") => names::label_errors(name),
             _ => names::subdomain_errors(name),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inner::ServerInner;
+use super::metrics::Metrics;
 use super::snapshots::Snapshots;
 use super::transport::Transport;
 use super::{ApiServer, Faults, RequestLog};
@@ -236,6 +237,7 @@ impl ApiServerBuilder {
             documents: DocumentCache::new(),
             faults: Faults::default(),
             log: RequestLog::default(),
+            metrics: Metrics::default(),
             data,
             journal,
             snapshots,

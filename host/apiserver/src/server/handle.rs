@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::debug;
 use super::faults::{self, AfterFault};
+use super::health;
 use super::inner::ServerInner;
 use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
-use crate::request::{ObjectPath, Request, Target, Verb, accept};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::registry::Endpoint;
+use crate::request::{Encoding, ObjectPath, Offer, Request, Target, Verb, accept};
+use crate::respond::{self, Answer};
 use crate::rest::dispatch;
 use crate::state::State;
 use crate::status::Status;
@@ -25,10 +27,24 @@ pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
         _ => non_resource(server, request).await,
     };
     let answer = answer.unwrap_or_else(|status| respond::failure(&status));
-    if accept::prefers_yaml(request.header("accept")) {
-        return respond::yaml::from_json(answer).await.unwrap_or_else(|status| respond::failure(&status));
-    }
-    answer
+    let encoding = encoding(server, request);
+    respond::encoding::from_json(answer, encoding).await.unwrap_or_else(|status| respond::failure(&status))
+}
+
+/// Returns the encoding of the response: the one that the client prefers, or JSON if it accepts none.
+fn encoding(server: &ServerInner, request: &Request) -> Encoding {
+    let accepted = request.header("accept");
+    let protobuf = match &request.target {
+        Target::Object(path) if accepted.contains("protobuf") => {
+            let registry = server.state.registry();
+            let endpoint = registry.endpoint(&path.group, &path.version, &path.plural);
+            endpoint.is_some_and(|endpoint| endpoint.has_protobuf())
+        }
+        _ => false,
+    };
+    // An error of a watch is one document.
+    let offer = Offer { protobuf, watch: true };
+    accept::negotiate(accepted, offer).map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
 async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
@@ -46,10 +62,22 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
-    if verb == Verb::Watch && accept::prefers_yaml(request.header("accept")) {
+    if verb == Verb::Watch && encoding(server, request) == Encoding::Yaml {
         // As in Kubernetes, YAML has no framing of events.
         return Err(Status::not_acceptable(&["application/json"]));
     }
+    let timer = server.metrics.begin(endpoint, verb, path);
+    let answer = with_faults(server, (endpoint, path, verb), request, user.as_ref()).await;
+    server.metrics.end(timer, answer)
+}
+
+/// Executes a request, unless an injected fault prevents that.
+async fn with_faults(
+    server: &ServerInner,
+    (endpoint, path, verb): (&Arc<Endpoint>, &ObjectPath, Verb),
+    request: &Request,
+    user: Option<&Arc<User>>,
+) -> Result<Answer, Status> {
     let is_write = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     if is_write {
         server.check_data()?;
@@ -63,7 +91,7 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
         }
         _ => request,
     };
-    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref()).await;
+    let answer = dispatch::resource(&server.state, endpoint, path, verb, request, user).await;
     if is_write {
         // Whatever the answer says, failures included, is true after a crash, too.
         server.flush().await?;
@@ -104,18 +132,25 @@ fn authorize<'a>(
 
 fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
     let state = &*server.state;
+    if let Some(answer) = health::answer(state, path, request) {
+        return answer;
+    }
     match path {
         "" => Ok(respond::json_value(StatusCode::OK, &discovery::root_paths(&state.registry()))),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version(server.kubernetes_minor))),
-        "/healthz" | "/readyz" | "/livez" => {
-            let ok = ResponseBody::full(&b"ok"[..]);
-            Ok(respond::with_body(StatusCode::OK, "text/plain; charset=utf-8", ok))
-        }
+        "/metrics" => metrics(server, request),
         _ if path.starts_with("/openapi/") => {
             openapi::handler::handle(&server.documents, &state.registry(), path, request)
         }
         _ => Err(Status::no_such_resource()),
     }
+}
+
+fn metrics(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+    if request.method != Method::GET {
+        return Err(Status::method_not_allowed(request.method.as_str()));
+    }
+    server.metrics.answer(&server.state)
 }
 
 /// Returns the answer to `/version`: the Kubernetes release whose behaviour the server follows.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::metrics::Metrics;
 use super::snapshots::Snapshots;
 use super::transport::Transport;
 use super::{Faults, RequestLog};
@@ -18,6 +19,7 @@ pub(super) struct ServerInner {
     pub documents: DocumentCache,
     pub faults: Faults,
     pub log: RequestLog,
+    pub metrics: Metrics,
     /// The minor version of Kubernetes 1.x that `/version` reports.
     pub kubernetes_minor: u16,
     /// Where objects are kept on disk; `None` if they are kept in memory only.

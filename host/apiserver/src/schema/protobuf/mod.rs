@@ -1,10 +1,11 @@
-//! Decodes Kubernetes' protobuf encoding of built-in kinds to JSON.
+//! Kubernetes' protobuf encoding of built-in kinds, decoded to JSON and encoded from it.
 //!
-//! kubectl's `create` subcommands and typed Go clients send protobuf. They also accept JSON, so responses are never
-//! encoded as protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
+//! kubectl's `create` subcommands and typed Go clients use protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
 
+mod encode;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
@@ -14,8 +15,11 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use wire::{WireValue, fields};
 
+pub use encode::encode_protobuf;
+pub(crate) use encode::{encode_protobuf_event, encode_protobuf_list};
+
 use super::node::{SchemaRef, Type};
-use super::{Schema, delete_options};
+use super::{Schema, delete_options, list_meta, object_meta, status};
 
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
@@ -34,13 +38,21 @@ pub enum ProtobufError {
         /// The message that contains the field.
         message: String,
     },
-    /// The kind has no built-in schema, so its field numbers are not known.
+    /// The kind is not built in, or its field numbers are not known.
     #[error("{kind} of {api_version} cannot be decoded from protobuf: send JSON instead")]
     UnknownKind {
         /// The `apiVersion` of the object.
         api_version: String,
         /// The `kind` of the object.
         kind: String,
+    },
+    /// The value of a field has no protobuf encoding.
+    #[error("the field {field} of {message} has no protobuf encoding: request JSON instead")]
+    Unencodable {
+        /// The message that contains the field.
+        message: String,
+        /// The name of the field.
+        field: String,
     },
 }
 
@@ -77,7 +89,8 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
         return Ok(Value::Object(object));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let Some(schema) = Schema::builtin(group, version, &kind) else {
+    let schema = Schema::builtin(group, version, &kind).filter(|_| has_protobuf(group, version, &kind));
+    let Some(schema) = schema else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
     decode_message(schema.root(), raw, &mut object)?;
@@ -94,7 +107,7 @@ enum Field {
 }
 
 /// The fields of each message, by number.
-type FieldTable = HashMap<&'static str, HashMap<u64, Field>>;
+type FieldTable = HashMap<&'static str, BTreeMap<u64, Field>>;
 
 fn field_table() -> &'static FieldTable {
     static TABLE: OnceLock<FieldTable> = OnceLock::new();
@@ -106,6 +119,14 @@ fn field_table() -> &'static FieldTable {
                 Some((message, fields.split(' ').filter_map(parse_field).collect()))
             })
             .collect()
+    })
+}
+
+/// Returns whether objects of a built-in kind can be encoded.
+pub(crate) fn has_protobuf(group: &str, version: &str, kind: &str) -> bool {
+    let schema = Schema::builtin(group, version, kind);
+    schema.is_some_and(|schema| {
+        schema.root().node().definition.as_deref().is_some_and(|name| field_table().contains_key(name))
     })
 }
 
@@ -383,6 +404,9 @@ mod tests {
         assert_eq!(decode_protobuf(b"{}"), Err(ProtobufError::NoMagic));
         let unknown = decode_protobuf(&object("example.com/v1", "Foo", b""));
         assert!(matches!(unknown, Err(ProtobufError::UnknownKind { ref kind, .. }) if kind == "Foo"));
+        // The field numbers of CRDs are not known, so that decoding would lose all fields.
+        let crd = decode_protobuf(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition", b""));
+        assert!(matches!(crd, Err(ProtobufError::UnknownKind { .. })));
         let cut = object("v1", "ConfigMap", &[10, 200]);
         assert!(matches!(decode_protobuf(&cut), Err(ProtobufError::Malformed { .. })));
     }

@@ -41,6 +41,16 @@ const SERVICE: &[Column] = &[
     Column::wide("Selector", |row| row.labels("/spec/selector")),
 ];
 
+const COMPONENT_STATUS: &[Column] = &[
+    NAME,
+    Column::text("Status", |row| {
+        let is_healthy = row.text("/conditions/0/status") == "True";
+        Value::from(if is_healthy { "Healthy" } else { "Unhealthy" })
+    }),
+    Column::text("Message", |row| row.text("/conditions/0/message").into()),
+    Column::text("Error", |row| row.text("/conditions/0/error").into()),
+];
+
 const ENDPOINTS: &[Column] = &[NAME, Column::text("Endpoints", endpoints), AGE];
 
 const NODE: &[Column] = &[
@@ -223,6 +233,7 @@ pub(super) fn for_kind(kind: &str) -> &'static [Column] {
         "ServiceAccount" => SERVICE_ACCOUNT,
         "Service" => SERVICE,
         "Endpoints" => ENDPOINTS,
+        "ComponentStatus" => COMPONENT_STATUS,
         "Node" => NODE,
         "ReplicationController" => REPLICATION_CONTROLLER,
         "PersistentVolume" => PERSISTENT_VOLUME,

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count, join, scalar, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, age, count, join, scalar, text};
 
 const LEASE: &[Column] = &[NAME, Column::text("Holder", |row| row.text("/spec/holderIdentity").into()), AGE];
 
@@ -87,6 +87,18 @@ const ADMISSION_POLICY_BINDING: &[Column] = &[
     AGE,
 ];
 
+const SIGNING_REQUEST: &[Column] = &[
+    NAME,
+    AGE,
+    Column::text("SignerName", |row| row.text("/spec/signerName").into()),
+    Column::text("Requestor", |row| row.text("/spec/username").into()),
+    Column::text("RequestedDuration", |row| {
+        let seconds = row.object.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+        seconds.map_or_else(|| "<none>".to_owned(), age::human_duration).into()
+    }),
+    Column::text("Condition", signing_condition),
+];
+
 const API_SERVICE: &[Column] = &[
     NAME,
     Column::text("Service", |row| match row.text("/spec/service/name") {
@@ -107,6 +119,23 @@ const API_SERVICE: &[Column] = &[
     }),
     AGE,
 ];
+
+/// Formats the conditions of a CertificateSigningRequest as `kubectl get` shows them.
+fn signing_condition(row: &Row<'_>) -> Value {
+    let has = |ty: &str| row.list("/status/conditions").iter().any(|condition| condition["type"] == ty);
+    let mut states = vec![match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }];
+    if has("Failed") {
+        states.push("Failed");
+    }
+    if !row.text("/status/certificate").is_empty() {
+        states.push("Issued");
+    }
+    states.join(",").into()
+}
 
 fn subjects(row: &Row<'_>, kind: &str) -> Value {
     let of_kind = row.list("/subjects").iter().filter(|subject| subject["kind"] == kind);
@@ -159,6 +188,7 @@ pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
         ) => WEBHOOKS,
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => ADMISSION_POLICY,
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => ADMISSION_POLICY_BINDING,
+        ("certificates.k8s.io", "CertificateSigningRequest") => SIGNING_REQUEST,
         ("apiregistration.k8s.io", "APIService") => API_SERVICE,
         _ => DEFAULT_COLUMNS,
     }
