@@ -1,9 +1,14 @@
-// A kube-apiserver with an etcd of its own, for `cargo xtask conformance`. The first argument is the folder of etcd's data, the second etcd's
-// URL on loopback, and the rest are flags of kube-apiserver. Both run until the process ends.
+// A kube-apiserver with an etcd of its own on loopback, for `cargo xtask conformance`. It takes a folder for its files and its port. Into the
+// folder it writes `token`, the token of an administrator, and `apiserver.crt`, its certificate with that of the authority.
 package main
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,29 +20,65 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: kube-apiserver DATA_DIR ETCD_URL [FLAG]...")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: kube-apiserver FOLDER PORT")
 		os.Exit(2)
 	}
-	if err := startEtcd(os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "start etcd:", err)
+	flags, err := prepare(os.Args[1], os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 	command := app.NewAPIServerCommand()
-	command.SetArgs(append(os.Args[3:], "--etcd-servers="+os.Args[2]))
+	command.SetArgs(flags)
 	os.Exit(cli.Run(command))
 }
 
-// startEtcd starts an etcd with one member and waits until it is ready.
-func startEtcd(folder, address string) error {
-	client, err := url.Parse(address)
+// prepare starts etcd, writes the credentials and returns the flags of kube-apiserver, which are those of envtest.
+func prepare(folder, port string) ([]string, error) {
+	etcd, err := startEtcd(folder)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	// Nobody connects to the address for other members. The port 0 is a free one.
-	peer, err := url.Parse("http://127.0.0.1:0")
+	key, tokens := filepath.Join(folder, "accounts.key"), filepath.Join(folder, "tokens.csv")
+	if err := writeKey(key); err != nil {
+		return nil, fmt.Errorf("write %s: %w", key, err)
+	}
+	token := rand.Text()
+	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "token"), []byte(token), 0o600); err != nil {
+		return nil, err
+	}
+	return []string{
+		"--etcd-servers=" + etcd,
+		"--secure-port=" + port,
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none",
+		"--cert-dir=" + folder,
+		"--token-auth-file=" + tokens,
+		"--authorization-mode=AlwaysAllow",
+		"--allow-privileged=true",
+		"--service-cluster-ip-range=10.96.0.0/12",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + key,
+		"--service-account-signing-key-file=" + key,
+		"--disable-admission-plugins=ServiceAccount",
+	}, nil
+}
+
+// startEtcd starts an etcd with one member, waits until it is ready and returns its URL.
+func startEtcd(folder string) (string, error) {
+	client, err := freeURL()
 	if err != nil {
-		return err
+		return "", err
+	}
+	// Nobody connects to the address for other members.
+	peer, err := freeURL()
+	if err != nil {
+		return "", err
 	}
 	config := embed.NewConfig()
 	config.Dir = filepath.Join(folder, "etcd")
@@ -49,12 +90,32 @@ func startEtcd(folder, address string) error {
 	config.UnsafeNoFsync = true
 	server, err := embed.StartEtcd(config)
 	if err != nil {
-		return err
+		return "", err
 	}
 	select {
 	case <-server.Server.ReadyNotify():
-		return nil
+		return client.String(), nil
 	case err := <-server.Err():
+		return "", err
+	}
+}
+
+// freeURL returns a URL on loopback on which nothing listens now.
+func freeURL() (*url.URL, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close()
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}, nil
+}
+
+// writeKey writes a new key that signs the tokens of service accounts.
+func writeKey(path string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
 		return err
 	}
+	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	return os.WriteFile(path, pem.EncodeToMemory(&block), 0o600)
 }

@@ -39,8 +39,7 @@ impl Canonical {
         let mut body = response.value();
         self.collect_generated_names(&body);
         self.replace(&mut body);
-        let mut answer =
-            json!({"code": response.code, "type": response.content_type, "body": body});
+        let mut answer = json!({"code": response.code, "type": response.content_type, "body": body});
         if !response.warnings.is_empty() {
             let warnings = response.warnings.iter().map(|warning| self.text(warning));
             answer["warnings"] = warnings.collect();
@@ -128,7 +127,9 @@ impl Canonical {
 }
 
 fn list_version(members: &mut Map<String, Value>) -> Option<&mut Value> {
-    let object = if members.contains_key("object") { members.get_mut("object")? } else {
+    let object = if members.contains_key("object") {
+        members.get_mut("object")?
+    } else {
         return members.get_mut("metadata")?.get_mut("resourceVersion");
     };
     object.get_mut("metadata")?.get_mut("resourceVersion")
@@ -160,8 +161,12 @@ fn what_differs_between_runs_is_replaced() {
         "name": "a-xxxxx", "generateName": "a-", "resourceVersion": "version 1", "uid": "uid 1", "creationTimestamp": "TIME",
     }});
     assert_eq!(value, expected);
-    assert_eq!(canonical.text("resourceVersion: 17, 18 of a-12345"), "resourceVersion: version 1, 18 of a-xxxxx");
-    let mut list = json!({"metadata": {"resourceVersion": "99"}, "items": [{"metadata": {"resourceVersion": "99"}}]});
+    assert_eq!(
+        canonical.text("resourceVersion: 17, 18 of a-12345"),
+        "resourceVersion: version 1, 18 of a-xxxxx"
+    );
+    let mut list =
+        json!({"metadata": {"resourceVersion": "99"}, "items": [{"metadata": {"resourceVersion": "99"}}]});
     canonical.replace(&mut list);
     assert_eq!(list["metadata"]["resourceVersion"], "of the list");
     assert_eq!(list["items"][0]["metadata"]["resourceVersion"], "version 2");

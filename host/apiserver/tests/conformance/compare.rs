@@ -86,8 +86,5 @@ fn differences_have_the_deepest_pointer() {
     let actual = json!({"code": 200, "body": {"a/b": [1, {"c": 3}], "d": [1, 2]}});
     let found = answers("group/case", &[expected], &[actual]);
     let ids: Vec<String> = found.iter().map(Difference::id).collect();
-    assert_eq!(
-        ids,
-        ["group/case 1 /body/a~1b/1/c", "group/case 1 /body/d", "group/case 1 /body/gone"]
-    );
+    assert_eq!(ids, ["group/case 1 /body/a~1b/1/c", "group/case 1 /body/d", "group/case 1 /body/gone"]);
 }

@@ -35,8 +35,7 @@ impl ExpectedDifferences {
 
     /// Returns a line for each difference that is not expected, and for each expected one that was not found in the cases that ran.
     pub(crate) fn problems(&self, found: &[Difference], ran: &BTreeSet<&str>) -> Vec<String> {
-        let is_expected =
-            |difference: &Difference| self.places().any(|place| is_at(&difference.id(), place));
+        let is_expected = |difference: &Difference| self.places().any(|place| is_at(&difference.id(), place));
         let unexpected = found.iter().filter(|difference| !is_expected(difference)).map(|difference| {
             format!(
                 "{}\n    kube-apiserver: {}\n    embedded:       {}",

@@ -53,7 +53,8 @@ pub(crate) async fn run(
 
 /// Returns kubectl's version, or `None` if it is not installed.
 pub(crate) async fn version() -> Option<String> {
-    let output = Command::new("kubectl").args(["version", "--client", "--output=json"]).output().await.ok()?;
+    let output =
+        Command::new("kubectl").args(["version", "--client", "--output=json"]).output().await.ok()?;
     let version: Value = serde_json::from_slice(&output.stdout).ok()?;
     version["clientVersion"]["gitVersion"].as_str().map(ToOwned::to_owned)
 }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Step};
 
+/// The group of the scripts.
+pub(crate) const GROUP: &str = "random";
 /// The number of steps of a script.
 const STEPS: usize = 12;
 /// The names of a script's objects.
@@ -75,7 +77,7 @@ pub(crate) fn script(seed: u64) -> Case {
     let mut steps: Vec<Step> = (0..STEPS).map(|_| step(kind, &mut random)).collect();
     let list = Step { request: Some(format!("GET {}", kind.path())), ..Step::default() };
     steps.push(list);
-    Case::new("random", &format!("seed-{seed}"), steps)
+    Case::new(GROUP, &format!("seed-{seed}"), steps)
 }
 
 fn step(kind: Kind, random: &mut SmallRng) -> Step {
@@ -179,7 +181,8 @@ fn manager(random: &mut SmallRng) -> String {
 fn complete(kind: Kind, name: &str, random: &mut SmallRng) -> Value {
     let (version, type_name) = kind.type_members();
     let (member, content) = kind.content(random);
-    let mut object = json!({"apiVersion": version, "kind": type_name, "metadata": {"name": name}, member: content});
+    let mut object =
+        json!({"apiVersion": version, "kind": type_name, "metadata": {"name": name}, member: content});
     if random.random_bool(0.15) {
         object["metadata"]["finalizers"] = json!(["example.com/f"]);
     }

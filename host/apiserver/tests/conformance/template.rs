@@ -57,8 +57,7 @@ fn lookup<'a>(name: &str, variables: &'a Variables) -> &'a Value {
 fn variables_are_replaced_in_texts_keys_and_values() {
     use serde_json::json;
 
-    let variables: Variables =
-        [("a".to_owned(), json!("x")), ("b".to_owned(), json!({"n": "${a}"}))].into();
+    let variables: Variables = [("a".to_owned(), json!("x")), ("b".to_owned(), json!({"n": "${a}"}))].into();
     assert_eq!(text("${a}-${a}/y", &variables), "x-x/y");
     assert_eq!(
         value(&json!({"${a}": ["${b}", "z${a}", 1], "...": "${b}"}), &variables),
