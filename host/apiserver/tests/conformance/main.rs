@@ -31,7 +31,7 @@ const KUBECTL: &str = "kubectl";
 /// How many expected differences there may be. Lower it with every difference that is removed.
 const MOST_DIFFERENCES: usize = 400;
 /// How many unexpected differences are printed.
-const PRINTED: usize = 200;
+const PRINTED: usize = 20;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name)
@@ -57,8 +57,10 @@ fn check(cases: &[Case], expected: &Recording, actual: &[Vec<Value>]) {
         found.len(),
         problems.len()
     );
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance-problems.txt");
+    std::fs::write(&file, problems.join("\n")).expect("the problems are written");
     let printed = problems.iter().take(PRINTED).cloned().collect::<Vec<_>>().join("\n");
-    assert!(problems.is_empty(), "{} problems:\n{printed}", problems.len());
+    assert!(problems.is_empty(), "{} problems, all in {}:\n{printed}", problems.len(), file.display());
 }
 
 /// Returns the cases of a run: all, or those whose name contains the value of `PILOTHOUSE_CONFORMANCE_ONLY`.

@@ -1,6 +1,7 @@
 //! A server under test: its client, and a kubeconfig for kubectl.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -11,6 +12,9 @@ use pilothouse_apiserver::ApiServer;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a response may take.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A server that cases run against.
 #[derive(Clone)]
@@ -69,8 +73,14 @@ impl Target {
     }
 }
 
-/// Sends a request and reads the response to its end.
+/// Sends a request and reads the response to its end. Panics if it takes too long, as a watch without a timeout does.
 pub(crate) async fn send(client: &Client, request: Request<Body>) -> Response {
+    let line = format!("{} {}", request.method(), request.uri());
+    let response = tokio::time::timeout(TIMEOUT, receive(client, request)).await;
+    response.unwrap_or_else(|_| panic!("{line}: the response did not end within {} s", TIMEOUT.as_secs()))
+}
+
+async fn receive(client: &Client, request: Request<Body>) -> Response {
     let response = client.send(request).await.expect("a response");
     let (parts, body) = response.into_parts();
     let text = |value: &http::HeaderValue| value.to_str().expect("a text").to_owned();
