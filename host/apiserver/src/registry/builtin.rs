@@ -226,6 +226,9 @@ const ROWS: &[Row] = &[
     namespaced(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews").flags(&[Review]),
 ];
 
+/// The warning of responses about Endpoints.
+const ENDPOINTS_WARNING: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+
 /// Creates the endpoints of all built-in kinds.
 pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
     let mut resources = HashMap::new();
@@ -234,7 +237,11 @@ pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
         .map(|row| {
             let resource = Arc::new(row.resource(storage));
             resources.insert(row.plural, Arc::clone(&resource));
-            row.endpoint(resource)
+            let mut endpoint = row.endpoint(resource);
+            if row.plural == "endpoints" {
+                endpoint.deprecation = Some(ENDPOINTS_WARNING.to_owned());
+            }
+            endpoint
         })
         .collect();
     if let Some(events) = resources.remove("events") {

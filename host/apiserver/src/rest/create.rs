@@ -81,12 +81,14 @@ async fn create_tracked(
         if requested.is_empty() && !name_prefix.is_empty() {
             meta::metadata_mut(&mut value).insert("name".into(), meta::generate_name(&name_prefix).into());
         }
-        prepare(state, endpoint, &mut value);
-        admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
-        state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
+        prepare_metadata(state, endpoint, &mut value);
         if !tracked {
+            // Before the strategy: the client does not own what the server allocates.
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
+        strategy::prepare_create(state, endpoint, &mut value, &state.now());
+        admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
+        state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
         if admission.is_active() {
@@ -169,7 +171,7 @@ fn track(
         return admit::track_managed_fields(endpoint, None, value, options, "", &now);
     };
     let mut sent = before.clone();
-    prepare(state, endpoint, &mut sent);
+    prepare_metadata(state, endpoint, &mut sent);
     admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
     admit::copy_managed_fields(&mut sent, value);
 }
@@ -194,8 +196,8 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
     Ok(())
 }
 
-/// Sets the fields of a new object that only the server sets.
-fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
+/// Sets the metadata of a new object that only the server sets.
+fn prepare_metadata(state: &State, endpoint: &Endpoint, value: &mut Value) {
     let now = state.now();
     let metadata = meta::metadata_mut(value);
     for field in
@@ -208,7 +210,6 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     if endpoint.resource.strategy.tracks_generation || endpoint.resource.custom.is_some() {
         metadata.insert("generation".into(), json!(1));
     }
-    strategy::prepare_create(state, endpoint, value, &now);
 }
 
 /// Errors if the namespace of a new object does not exist, or is being deleted.

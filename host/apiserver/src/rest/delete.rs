@@ -143,7 +143,9 @@ pub(crate) async fn delete_admitted(
         if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
-        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(new) };
+        // As in Kubernetes, the last state of an object that is removed at once does not say that it is being deleted.
+        let last = if is_pending || old["metadata"]["deletionTimestamp"].is_string() { new } else { old };
+        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
             let result = Arc::new(StoredObject::unwritten(draft));
             return Ok(if is_pending {
@@ -227,7 +229,9 @@ fn mark_for_deletion(state: &State, endpoint: &Endpoint, value: &mut Value, opti
         .unwrap_or(jiff::Timestamp::MAX);
     let metadata = meta::metadata_mut(value);
     metadata.insert("deletionTimestamp".into(), clock::rfc3339_seconds(due).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace_seconds));
+    if !strategy::is_namespace(endpoint) {
+        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace_seconds));
+    }
     if generation > 0 && !deleting {
         metadata.insert("generation".into(), json!(generation + 1));
     }

@@ -147,7 +147,7 @@ impl Call<'_> {
         let options = WatchOptions::parse(&self.request.query)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
-        let content_type = "application/json;stream=watch";
+        let content_type = "application/json";
         Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
     }
 
@@ -257,11 +257,12 @@ impl Call<'_> {
     async fn delete_collection(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
-        for object in &mut listing.objects {
+        // As in kube-apiserver, the response has the objects as they were before the deletion.
+        for object in &listing.objects {
             let key = (&*object.namespace, &*object.name);
             let deleted = delete_admitted(self.state, self.endpoint, key, &options, &self.admission).await;
             match deleted {
-                Ok(DeleteResult::Deleted(last) | DeleteResult::Pending(last)) => *object = last,
+                Ok(_) => {}
                 // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),

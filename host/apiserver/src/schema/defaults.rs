@@ -200,9 +200,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => {
             default_rolling_update(object, || json!({"partition": 0}));
         }
-        "io.k8s.api.batch.v1.JobSpec" if !object.contains_key("parallelism") => {
-            set_if_absent(object, "completions", || 1.into());
-        }
+        "io.k8s.api.batch.v1.Job" => default_job(object),
         "io.k8s.api.networking.v1.NetworkPolicySpec" => {
             let egress = object.contains_key("egress");
             set_if_absent(object, "policyTypes", || {
@@ -297,6 +295,25 @@ fn default_pod(pod: &mut Map<String, Value>) {
                 }
             }
         }
+    }
+}
+
+/// Sets the defaults of a Job's specification, which the template of a CronJob does not have.
+fn default_job(job: &mut Map<String, Value>) {
+    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if !spec.contains_key("parallelism") {
+        set_if_absent(spec, "completions", || 1.into());
+    }
+    let defaults = [
+        ("backoffLimit", json!(6)),
+        ("completionMode", json!("NonIndexed")),
+        ("manualSelector", json!(false)),
+        ("parallelism", json!(1)),
+        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("suspend", json!(false)),
+    ];
+    for (name, default) in defaults {
+        set_if_absent(spec, name, || default);
     }
 }
 

@@ -37,6 +37,7 @@ impl Canonical {
     /// Returns the comparable form of a response.
     pub(crate) fn response(&mut self, response: &Response) -> Value {
         let mut body = response.value();
+        sort_unordered(&mut body);
         self.collect_generated_names(&body);
         self.replace(&mut body);
         let mut answer = json!({"code": response.code, "type": response.content_type, "body": body});
@@ -123,6 +124,32 @@ impl Canonical {
         // The width of a column depends on what was replaced.
         let blanks = Regex::new(r"(?m)[ \t]+").expect("a pattern");
         blanks.replace_all(&text, " ").replace(" \n", "\n")
+    }
+}
+
+/// Sorts what has no fixed order: managed fields, whose order depends on the second of the write, and conflicts between managers.
+fn sort_unordered(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(sort_unordered),
+        Value::Object(members) => {
+            for (key, member) in members.iter_mut() {
+                match (key.as_str(), &mut *member) {
+                    ("managedFields", Value::Array(entries)) => {
+                        entries.sort_by_key(|entry| {
+                            ["manager", "operation", "subresource", "apiVersion"]
+                                .map(|name| entry[name].to_string())
+                        });
+                    }
+                    ("causes", Value::Array(causes))
+                        if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") =>
+                    {
+                        causes.sort_by_key(|cause| (cause["message"].to_string(), cause["field"].to_string()));
+                    }
+                    _ => sort_unordered(member),
+                }
+            }
+        }
+        _ => {}
     }
 }
 

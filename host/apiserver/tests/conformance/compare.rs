@@ -37,6 +37,17 @@ pub(crate) fn answers(case: &str, expected: &[Value], actual: &[Value]) -> Vec<D
         });
     }
     for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+        if expected["code"] != actual["code"] {
+            // The bodies of different status codes have nothing in common.
+            found.push(Difference {
+                case: case.to_owned(),
+                step: index + 1,
+                pointer: "/code".into(),
+                expected: summary(expected),
+                actual: summary(actual),
+            });
+            continue;
+        }
         values(String::new(), expected, actual, &mut |pointer, expected, actual| {
             found.push(Difference {
                 case: case.to_owned(),
@@ -48,6 +59,10 @@ pub(crate) fn answers(case: &str, expected: &[Value], actual: &[Value]) -> Vec<D
         });
     }
     found
+}
+
+fn summary(answer: &Value) -> Value {
+    format!("{} {}", answer["code"], answer["body"]["message"].as_str().unwrap_or_default()).into()
 }
 
 /// Reports the pointer of each value that differs. Arrays of different lengths differ as a whole.

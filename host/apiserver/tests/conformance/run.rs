@@ -90,7 +90,8 @@ async fn request(case: &Case, client: &Client, step: &Step, variables: &mut Vari
 
 fn create_request(line: &str, step: &Step, variables: &Variables) -> Request<Body> {
     let (method, path) = line.split_once(' ').unwrap_or_else(|| panic!("not `METHOD PATH`: {line}"));
-    let content_type = match step.content_type.as_deref() {
+    let content_type = step.content_type.as_deref().map(|name| template::text(name, variables));
+    let content_type = match content_type.as_deref() {
         None => "application/json",
         Some("merge") => "application/merge-patch+json",
         Some("json") => "application/json-patch+json",
