@@ -202,10 +202,10 @@ const ROWS: &[Row] = &[
     cluster(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses")
         .short(&["pc"])
         .flags(&[Generation]),
-    cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]),
-    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[Generation]),
-    cluster(STORAGE, "CSINode", "csinodes"),
-    cluster(STORAGE, "VolumeAttachment", "volumeattachments").status(),
+    cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]).flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "CSINode", "csinodes").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "VolumeAttachment", "volumeattachments").status().flags(&[ReturnsDeleted]),
     cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")
         .short(&["crd", "crds"])
         .status()

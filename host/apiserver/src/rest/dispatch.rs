@@ -72,7 +72,8 @@ pub(crate) async fn resource(
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed(request.method.as_str())),
     };
     // Those of a write that succeeded are in its response already.
-    let warnings = call.admission.take_warnings();
+    let mut warnings = call.admission.take_warnings();
+    warnings.extend(call.endpoint.deprecation.clone());
     if warnings.is_empty() {
         return answer;
     }

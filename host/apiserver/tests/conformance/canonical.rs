@@ -87,9 +87,20 @@ impl Canonical {
                 ("resourceVersion", Value::String(version)) if is_number(version) => {
                     *member = number("version", &mut self.versions, version).into();
                 }
+                ("cells", Value::Array(_)) => self.replace_cells(member),
                 ("continue", Value::String(token)) if !token.is_empty() => *member = "token".into(),
                 ("nodePort" | "healthCheckNodePort", Value::Number(_)) => *member = "a port".into(),
                 _ => self.replace(member),
+            }
+        }
+    }
+
+    /// Replaces the ages among the cells of a table's row.
+    fn replace_cells(&mut self, cells: &mut Value) {
+        for cell in cells.as_array_mut().into_iter().flatten() {
+            match cell.as_str().and_then(|text| text.strip_suffix('s')) {
+                Some(seconds) if seconds.parse::<u32>().is_ok() => *cell = "AGE".into(),
+                _ => self.replace(cell),
             }
         }
     }
@@ -121,6 +132,10 @@ impl Canonical {
         let text = self.patterns.port_in_text.replace_all(&text, "PORT").into_owned();
         let age = Regex::new(r"(?m)\b\d+(s|ms|m\d*s?)\b").expect("a pattern");
         let text = age.replace_all(&text, "AGE").into_owned();
+        let file = Regex::new(r"/tmp/(LIVE|MERGED)-\d+").expect("a pattern");
+        let text = file.replace_all(&text, "/tmp/$1");
+        let local_time = Regex::new(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}").expect("a pattern");
+        let text = local_time.replace_all(&text, "TIME");
         // The width of a column depends on what was replaced.
         let blanks = Regex::new(r"(?m)[ \t]+").expect("a pattern");
         blanks.replace_all(&text, " ").replace(" \n", "\n")
@@ -143,7 +158,8 @@ fn sort_unordered(value: &mut Value) {
                     ("causes", Value::Array(causes))
                         if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") =>
                     {
-                        causes.sort_by_key(|cause| (cause["message"].to_string(), cause["field"].to_string()));
+                        causes
+                            .sort_by_key(|cause| (cause["message"].to_string(), cause["field"].to_string()));
                     }
                     _ => sort_unordered(member),
                 }

@@ -46,7 +46,8 @@ impl ExpectedDifferences {
         });
         let is_gone = |place: &&str| {
             let case = place.split(' ').next().unwrap_or_default();
-            ran.iter().any(|name| is_at(name, case)) && !found.iter().any(|difference| is_at(&difference.id(), place))
+            ran.iter().any(|name| is_at(name, case))
+                && !found.iter().any(|difference| is_at(&difference.id(), place))
         };
         let gone = self
             .places()

@@ -84,7 +84,7 @@ fn compare_values(
                 for name in after.keys().chain(removed) {
                     let child_schema = schema.and_then(|schema| schema.field(name));
                     let element = fieldset::field_element(name);
-                    if !before.contains_key(name) && zero_value::is_zero(schema, after.get(name)) {
+                    if !before.contains_key(name) && zero_value::is_zero(schema, name, after.get(name)) {
                         continue;
                     }
                     let has_zero = zero_value::exists(schema, name, child_schema);
@@ -142,7 +142,7 @@ fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value, has_zero: bool) -> F
         (MergeKind::Fields, Value::Object(object)) => {
             let mut set = FieldSet::default();
             for (name, child) in object {
-                if has_zero && zero_value::is_zero(schema, Some(child)) {
+                if has_zero && zero_value::is_zero(schema, name, Some(child)) {
                     continue;
                 }
                 let child_schema = schema.and_then(|schema| schema.field(name));

@@ -72,7 +72,8 @@ const POINTER_TO_TEMPLATE: &str = "io.k8s.api.core.v1.ReplicationControllerSpec"
 
 /// Returns whether a field exists in the zero value of the struct around it.
 pub(super) fn exists(parent: Option<SchemaRef<'_>>, name: &str, child: Option<SchemaRef<'_>>) -> bool {
-    let definition = |schema: Option<SchemaRef<'_>>| schema.and_then(|schema| schema.node().definition.clone());
+    let definition =
+        |schema: Option<SchemaRef<'_>>| schema.and_then(|schema| schema.node().definition.clone());
     let Some(around) = definition(parent) else { return false };
     if definition(child).is_some() {
         let is_pointer = POINTERS.contains(&name) || (name == "template" && around == POINTER_TO_TEMPLATE);
@@ -82,7 +83,16 @@ pub(super) fn exists(parent: Option<SchemaRef<'_>>, name: &str, child: Option<Sc
 }
 
 /// Returns whether the value of a field of an existing struct is the one that Go writes for an absent field.
-pub(super) fn is_zero(parent: Option<SchemaRef<'_>>, value: Option<&Value>) -> bool {
-    parent.is_some_and(|parent| parent.node().definition.is_some())
-        && value.is_some_and(|value| value.is_null() || value.as_str().is_some_and(str::is_empty))
+pub(super) fn is_zero(parent: Option<SchemaRef<'_>>, name: &str, value: Option<&Value>) -> bool {
+    if parent.is_none_or(|parent| parent.node().definition.is_none()) {
+        return false;
+    }
+    match value {
+        Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Object(members)) => {
+            members.is_empty() && exists(parent, name, parent.and_then(|parent| parent.field(name)))
+        }
+        _ => false,
+    }
 }
