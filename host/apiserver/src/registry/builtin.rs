@@ -153,7 +153,7 @@ const ROWS: &[Row] = &[
         .in_all()
         .status()
         .fields(&["spec.clusterIP", "spec.type"])
-        .flags(&[ReturnsDeleted]),
+        .flags(&[CreateOnUpdate, ReturnsDeleted]),
     namespaced(CORE, "ServiceAccount", "serviceaccounts").short(&["sa"]).flags(&[ReturnsDeleted]),
     namespaced(APPS, "ControllerRevision", "controllerrevisions"),
     namespaced(APPS, "DaemonSet", "daemonsets").short(&["ds"]).in_all().status().flags(&[Generation]),
