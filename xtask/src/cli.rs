@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, catalogue, chart, delivery, demo, fuzz, guests, host, hostile, languages,
-    monitoring, mutants, page_test, prometheus, registries, release, soak, test, tidy, wit,
+    api, bench, bindings, catalogue, chart, conformance, delivery, demo, fuzz, guests, host, hostile,
+    languages, monitoring, mutants, page_test, prometheus, registries, release, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -94,6 +94,8 @@ enum Command {
         #[arg(long)]
         test: bool,
     },
+    /// Compare the embedded API server with kube-apiserver: the cases of host/apiserver/tests/conformance, and random scripts.
+    Conformance(conformance::Arguments),
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
     /// Generate the Grafana dashboards of the chart (deploy/chart/files/dashboards).
@@ -159,6 +161,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Api { update } => api::run(root, update),
         Command::Chart { test: true } => chart::build_and_test(root),
         Command::Chart { test: false } => chart::run(root),
+        Command::Conformance(arguments) => conformance::run(root, &arguments),
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
         Command::Registries => registries::run(root, &host::build(root)?),

@@ -18,6 +18,8 @@ mod chart;
 #[cfg(feature = "full")]
 mod cli;
 #[cfg(feature = "full")]
+mod conformance;
+#[cfg(feature = "full")]
 mod delivery;
 #[cfg(feature = "demo")]
 mod demo;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
 
 /// Lints, renders and installs the chart.
 pub(crate) const HELM: Program =
@@ -22,6 +23,14 @@ pub(crate) const DISTRIBUTION: Program = Program {
     version: "v3.1.2",
 };
 
+/// The server that the embedded one is compared with.
+pub(crate) const KUBE_APISERVER: LocalProgram = LocalProgram {
+    name: "kube-apiserver",
+    version: "v1.36.3",
+    folder: "xtask/kube-apiserver",
+    version_variables: &[("gitVersion", "v1.36.3"), ("gitMajor", "1"), ("gitMinor", "36")],
+};
+
 /// The CRDs of PodMonitor, ServiceMonitor and PrometheusRule.
 pub(crate) const PROMETHEUS_OPERATOR: Module =
     Module { path: "github.com/prometheus-operator/prometheus-operator", version: "v0.85.0" };
@@ -31,6 +40,16 @@ pub(crate) struct Program {
     name: &'static str,
     package: &'static str,
     version: &'static str,
+}
+
+/// A program of this repository whose dependencies are published Go modules.
+pub(crate) struct LocalProgram {
+    name: &'static str,
+    version: &'static str,
+    /// The folder of its module.
+    folder: &'static str,
+    /// Variables of `k8s.io/component-base/version` that the linker sets.
+    version_variables: &'static [(&'static str, &'static str)],
 }
 
 /// A published Go module.
@@ -73,6 +92,61 @@ impl Program {
     fn path(&self, cache: &Path) -> PathBuf {
         let file = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
         cache.join(format!("{}-{}", self.name, self.version)).join(file)
+    }
+}
+
+impl LocalProgram {
+    /// Returns the path of the program. Builds it if it was not built before from the same sources.
+    ///
+    /// # Errors
+    /// Errors if Go is missing, or cannot download a module or build the program.
+    pub(crate) fn install(&self, root: &Path) -> Result<PathBuf> {
+        if let Some(path) = self.installed(root)? {
+            return Ok(path);
+        }
+        let path = self.path(root)?;
+        println!("tools: building {} {} (takes up to half an hour the first time)", self.name, self.version);
+        let folder = path.parent().context("the path of a program has no folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        // Renamed at the end, so that an interrupted build leaves no program.
+        let unfinished = path.with_extension("unfinished");
+        let variables = self.version_variables.iter();
+        let variables: String = variables
+            .map(|(name, value)| format!(" -X k8s.io/component-base/version.{name}={value}"))
+            .collect();
+        let status = go()
+            .current_dir(root.join(self.folder))
+            .args(["build", "-trimpath", "-ldflags"])
+            .arg(format!("-s -w{variables}"))
+            .arg("-o")
+            .arg(&unfinished)
+            .env("CGO_ENABLED", "0")
+            .status()
+            .with_context(|| format!("start go to build {}: install Go (https://go.dev/dl)", self.name))?;
+        ensure!(status.success(), "go could not build {} (see above): {status}", self.folder);
+        fs::rename(&unfinished, &path)
+            .with_context(|| format!("rename {} to {}", unfinished.display(), path.display()))?;
+        Ok(path)
+    }
+
+    /// Returns the path of the program if it was built from the same sources.
+    ///
+    /// # Errors
+    /// Errors if its sources cannot be read.
+    pub(crate) fn installed(&self, root: &Path) -> Result<Option<PathBuf>> {
+        Ok(Some(self.path(root)?).filter(|path| path.is_file()))
+    }
+
+    /// Returns the path of the program, which contains a checksum of its sources.
+    fn path(&self, root: &Path) -> Result<PathBuf> {
+        let mut sources = Sha256::new();
+        for name in ["go.mod", "go.sum", "main.go"] {
+            let file = root.join(self.folder).join(name);
+            sources.update(fs::read(&file).with_context(|| format!("read {}", file.display()))?);
+        }
+        let sources: String = sources.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let file = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
+        Ok(cache()?.join(format!("{}-{}-{sources}", self.name, self.version)).join(file))
     }
 }
 

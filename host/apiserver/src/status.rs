@@ -180,7 +180,7 @@ impl Status {
 
     /// 422 without causes: a patch cannot be applied.
     pub fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message)
+        Self::new(422, "Invalid", message).with_details(Details::default())
     }
 
     /// 400: the request is malformed. `message` says what is wrong with it.
@@ -231,12 +231,12 @@ impl Status {
     }
 
     /// 415: the server does not read the body's media type.
-    pub fn unsupported_media_type(found: &str, accepted: &[&str]) -> Self {
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
-            "the body of the request was in an unknown format ({found}) - accepted media types include: {}",
+            "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
         );
-        Self::new(415, "UnsupportedMediaType", message).with_details(Details::default())
+        Self::new(415, "UnsupportedMediaType", message)
     }
 
     /// 410: the history no longer reaches back to the requested resourceVersion.

@@ -188,7 +188,11 @@ async fn deletion_checks_preconditions_and_returns_a_status() {
     let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
     let wrong = json!({"preconditions": {"uid": "another"}});
     let conflict = api.delete(&core("configmaps/a"), &wrong).await.fails(409, "Conflict");
-    assert!(conflict["message"].as_str().is_some_and(|text| text.contains("Precondition failed: UID")));
+    assert!(
+        conflict["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("the UID in the precondition (another)"))
+    );
     api.delete(&core("configmaps/a"), &json!({"preconditions": {"resourceVersion": "1"}}))
         .await
         .fails(409, "Conflict");

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use json_patch::PatchOperation;
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::PatchError;
@@ -42,11 +42,23 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             PatchError::Unprocessable(format!("operation {operation} of the JSON patch failed: {problem}"))
         };
         effort.charge(&result, operation).map_err(failed)?;
+        // As in kube-apiserver, the replacement of a missing member of an object adds it.
+        let added = addition(&result, operation);
+        let operation = added.as_ref().unwrap_or(operation);
         // A failure leaves the copy as it is, which is dropped then.
         json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
             .map_err(|error| failed(error.kind.to_string()))?;
     }
     Ok(result)
+}
+
+/// Returns the operation that adds the member which `operation` replaces, if the object around it exists and lacks it.
+fn addition(target: &Value, operation: &PatchOperation) -> Option<PatchOperation> {
+    let PatchOperation::Replace(ReplaceOperation { path, value }) = operation else { return None };
+    let (parent, _) = path.split_back()?;
+    let is_missing = target.pointer(path.as_str()).is_none();
+    (is_missing && target.pointer(parent.as_str())?.is_object())
+        .then(|| PatchOperation::Add(AddOperation { path: path.clone(), value: value.clone() }))
 }
 
 /// What the operations of a patch have cost so far.
@@ -178,6 +190,16 @@ mod tests {
         let missing = json_patch(&target, &json!([{"op": "remove", "path": "/zzz"}]));
         assert!(matches!(missing, Err(PatchError::Unprocessable(_))));
         assert!(matches!(json_patch(&target, &json!({"a": 2})), Err(PatchError::Malformed(_))));
+    }
+
+    #[test]
+    fn replacement_of_a_missing_member_adds_it() {
+        let replace = |path: &str| {
+            json_patch(&json!({"a": {}, "l": []}), &json!([{"op": "replace", "path": path, "value": 1}]))
+        };
+        assert_eq!(replace("/a/b"), Ok(json!({"a": {"b": 1}, "l": []})));
+        assert!(replace("/x/y").is_err());
+        assert!(replace("/l/0").is_err());
     }
 
     fn error(target: &Value, operations: Vec<Value>) -> String {

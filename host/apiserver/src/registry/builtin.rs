@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
         .in_all()
         .status()
         .fields(&["spec.clusterIP", "spec.type"])
-        .flags(&[ReturnsDeleted]),
+        .flags(&[CreateOnUpdate, ReturnsDeleted]),
     namespaced(CORE, "ServiceAccount", "serviceaccounts").short(&["sa"]).flags(&[ReturnsDeleted]),
     namespaced(APPS, "ControllerRevision", "controllerrevisions"),
     namespaced(APPS, "DaemonSet", "daemonsets").short(&["ds"]).in_all().status().flags(&[Generation]),
@@ -212,10 +212,10 @@ const ROWS: &[Row] = &[
     cluster(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses")
         .short(&["pc"])
         .flags(&[Generation]),
-    cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]),
-    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[Generation]),
-    cluster(STORAGE, "CSINode", "csinodes"),
-    cluster(STORAGE, "VolumeAttachment", "volumeattachments").status(),
+    cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]).flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "CSINode", "csinodes").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "VolumeAttachment", "volumeattachments").status().flags(&[ReturnsDeleted]),
     cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")
         .short(&["crd", "crds"])
         .status()
@@ -246,6 +246,9 @@ const ROWS: &[Row] = &[
     namespaced(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews").flags(&[Review]),
 ];
 
+/// The warning of responses about Endpoints.
+const ENDPOINTS_WARNING: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+
 /// Creates the endpoints of all built-in kinds.
 pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
     let mut resources = HashMap::default();
@@ -254,7 +257,11 @@ pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
         .map(|row| {
             let resource = Arc::new(row.resource(storage));
             resources.insert(row.plural, Arc::clone(&resource));
-            row.endpoint(resource)
+            let mut endpoint = row.endpoint(resource);
+            if row.plural == "endpoints" {
+                endpoint.deprecation = Some(ENDPOINTS_WARNING.to_owned());
+            }
+            endpoint
         })
         .collect();
     if let Some(events) = resources.remove("events") {

@@ -67,9 +67,8 @@ impl Query {
     pub(crate) fn optional_flag(&self, name: &str) -> Result<Option<bool>, Status> {
         match self.get(name) {
             None => Ok(None),
-            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(Some(true)),
-            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(Some(false)),
-            Some(other) => Err(Status::bad_request(format!("{name}: {other:?} is neither true nor false"))),
+            // As in Kubernetes, any other text is true.
+            Some(text) => Ok(Some(!matches!(text.to_lowercase().as_str(), "" | "0" | "false"))),
         }
     }
 
@@ -120,7 +119,7 @@ impl Query {
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let known = ["Ignore", "Strict", "Warn"];
+                let known = ["", "Ignore", "Strict", "Warn"];
                 let cause = field::not_supported("fieldValidation", &Value::from(other), &known);
                 return Err(invalid_options(kind, cause));
             }
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(query.get("labelSelector"), Some("a=b,c"));
         assert_eq!((query.flag("watch"), query.number("limit")), (Ok(true), Ok(Some(5))));
         assert_eq!(query.get("empty"), None);
-        assert!(query.number("labelSelector").is_err() && query.flag("limit").is_err());
+        assert!(query.number("labelSelector").is_err() && query.flag("limit") == Ok(true));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(crate) fn watch(
 ) -> (&'static str, ResponseBody) {
     match encoding {
         // A watch in YAML is refused before it starts.
-        Encoding::Json | Encoding::Yaml => ("application/json;stream=watch", ResponseBody::stream(lines)),
+        Encoding::Json | Encoding::Yaml => ("application/json", ResponseBody::stream(lines)),
         Encoding::Cbor => {
             let items = lines.map(|line| event_or_error(&line, |event| Ok(cbor::encode(event))));
             ("application/cbor-seq", ResponseBody::stream(items))

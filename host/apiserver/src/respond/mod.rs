@@ -66,7 +66,7 @@ pub(crate) fn object(
         Form::Plain => json_text(code, endpoint.object_bytes(stored)),
         Form::Table | Form::Metadata => json_value(code, &render_object(endpoint, stored, view, now, true)),
     };
-    add_warnings(&mut response, warnings.iter().chain(&endpoint.deprecation));
+    add_warnings(&mut response, warnings);
     response
 }
 

@@ -83,14 +83,21 @@ async fn create_tracked(
             meta::metadata_mut(&mut value)
                 .insert("name".into(), state.identifiers.generate_name(&name_prefix).into());
         }
-        prepare(state, endpoint, &mut value, options);
+        prepare_metadata(state, endpoint, &mut value);
+        if !tracked {
+            // Before the strategy: the client does not own what the server allocates.
+            track(state, endpoint, &mut value, before_mutation.as_ref(), options);
+        }
+        strategy::prepare_create(state, endpoint, &mut value, &state.now());
+        if certificates::is_signing_request(endpoint)
+            && let Some(user) = &options.requester
+        {
+            certificates::set_requester(&mut value, user);
+        }
         admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         let change = (None, &value);
         certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
-        if !tracked {
-            track(state, endpoint, &mut value, before_mutation.as_ref(), options);
-        }
         defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
         if admission.is_active() {
@@ -173,7 +180,7 @@ fn track(
         return admit::track_managed_fields(endpoint, None, value, options, "", &now);
     };
     let mut sent = before.clone();
-    prepare(state, endpoint, &mut sent, options);
+    prepare_metadata(state, endpoint, &mut sent);
     admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
     admit::copy_managed_fields(&mut sent, value);
 }
@@ -198,8 +205,8 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
     Ok(())
 }
 
-/// Sets the fields of a new object that only the server sets.
-fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value, options: &WriteOptions) {
+/// Sets the metadata of a new object that only the server sets.
+fn prepare_metadata(state: &State, endpoint: &Endpoint, value: &mut Value) {
     let now = state.now();
     let metadata = meta::metadata_mut(value);
     for field in
@@ -211,12 +218,6 @@ fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value, options: &Writ
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     if endpoint.resource.strategy.tracks_generation || endpoint.resource.custom.is_some() {
         metadata.insert("generation".into(), json!(1));
-    }
-    strategy::prepare_create(state, endpoint, value, &now);
-    if certificates::is_signing_request(endpoint)
-        && let Some(user) = &options.requester
-    {
-        certificates::set_requester(value, user);
     }
 }
 

@@ -1,5 +1,5 @@
 //! The fields that kube-apiserver's built-in admission plugins set on Pods and Nodes: `Priority`,
-//! `DefaultTolerationSeconds` and `TaintNodesByCondition`. As there, no field manager owns them.
+//! `DefaultTolerationSeconds`, `TaintNodesByCondition` and `ServiceAccount`. As there, no field manager owns them.
 
 use serde_json::{Value, json};
 
@@ -33,6 +33,10 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
         set_priority(&classes, &mut value["spec"])
             .map_err(|problem| Status::forbidden(endpoint.resource_ref(), &name, &problem))?;
         add_tolerations(&mut value["spec"]);
+        if value["spec"]["serviceAccountName"].is_null() {
+            value["spec"]["serviceAccountName"] = json!("default");
+            value["spec"]["serviceAccount"] = json!("default");
+        }
     } else if endpoint.is_core("nodes") {
         add_taint(&mut value["spec"]);
     }

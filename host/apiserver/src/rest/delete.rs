@@ -14,7 +14,7 @@ use crate::registry::Endpoint;
 use crate::request::Query;
 use crate::request::options::check_dry_run;
 use crate::state::State;
-use crate::status::Status;
+use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
 
 /// The finalizer of an object whose dependents are deleted before it.
@@ -143,7 +143,13 @@ pub(crate) async fn delete_admitted(
         if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
-        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(new) };
+        // As in Kubernetes, the last state of an object that is removed at once does not say that it is being deleted.
+        let last = if is_pending || old["metadata"]["deletionTimestamp"].is_string() {
+            new
+        } else {
+            removed_at_once(endpoint, old)
+        };
+        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
             let result = Arc::new(StoredObject::unwritten(draft));
             return Ok(if is_pending {
@@ -190,20 +196,32 @@ fn check_preconditions(
     current: &StoredObject,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    let conflict = |problem: String| Err(Status::conflict(endpoint.resource_ref(), &current.name, &problem));
+    // kube-apiserver has the kind in the place of the resource here.
+    let about = endpoint.resource_ref();
+    let about = ResourceRef { plural: about.kind, ..about };
+    let conflict = |problem: String| Err(Status::conflict(about, &current.name, &problem));
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != &*current.uid) {
         let found = &current.uid;
         return conflict(format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
         ));
     }
     let found = current.revision.to_string();
     if let Some(expected) = options.resource_version.as_deref().filter(|expected| *expected != found) {
         return conflict(format!(
-            "Precondition failed: ResourceVersion in precondition: {expected}, ResourceVersion in object meta: {found}"
+            "the ResourceVersion in the precondition ({expected}) does not match the ResourceVersion in record ({found}). The object might have been modified"
         ));
     }
     Ok(())
+}
+
+/// Returns the last state of an object that is removed at once. That of a Pod has a new generation.
+fn removed_at_once(endpoint: &Endpoint, mut value: Value) -> Value {
+    let generation = meta::generation(&value);
+    if endpoint.is_core("pods") && generation > 0 {
+        meta::metadata_mut(&mut value).insert("generation".into(), json!(generation + 1));
+    }
+    value
 }
 
 fn grace_period(value: &Value) -> i64 {
@@ -227,7 +245,9 @@ fn mark_for_deletion(state: &State, endpoint: &Endpoint, value: &mut Value, opti
         .unwrap_or(jiff::Timestamp::MAX);
     let metadata = meta::metadata_mut(value);
     metadata.insert("deletionTimestamp".into(), clock::rfc3339_seconds(due).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace_seconds));
+    if !strategy::is_namespace(endpoint) {
+        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace_seconds));
+    }
     if generation > 0 && !deleting {
         metadata.insert("generation".into(), json!(generation + 1));
     }

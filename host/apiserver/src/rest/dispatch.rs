@@ -79,7 +79,8 @@ pub(crate) async fn resource(
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed(request.method.as_str())),
     };
     // Those of a write that succeeded are in its response already.
-    let warnings = call.admission.take_warnings();
+    let mut warnings = call.admission.take_warnings();
+    warnings.extend(call.endpoint.deprecation.clone());
     if warnings.is_empty() {
         return answer;
     }
@@ -270,11 +271,12 @@ impl Call<'_> {
     async fn delete_collection(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
-        for object in &mut listing.objects {
+        // As in kube-apiserver, the response has the objects as they were before the deletion.
+        for object in &listing.objects {
             let key = (&*object.namespace, &*object.name);
             let deleted = delete_admitted(self.state, self.endpoint, key, &options, &self.admission).await;
             match deleted {
-                Ok(DeleteResult::Deleted(last) | DeleteResult::Pending(last)) => *object = last,
+                Ok(_) => {}
                 // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),

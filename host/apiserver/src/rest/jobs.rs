@@ -27,6 +27,9 @@ pub(super) fn generate_selector(job: &mut Value) {
         job["spec"]["selector"] = json!({});
     }
     job["spec"]["selector"]["matchLabels"][CONTROLLER_UID] = uid.into();
+    if job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty) {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+    }
 }
 
 #[cfg(test)]

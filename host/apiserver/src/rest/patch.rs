@@ -42,11 +42,11 @@ impl Patch {
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
-            other => {
+            _ => {
                 let custom = endpoint.resource.custom.is_some();
                 let accepted: Vec<&str> =
                     ACCEPTED.iter().copied().filter(|kind| !(custom && kind.contains("strategic"))).collect();
-                Err(Status::unsupported_media_type(other, &accepted))
+                Err(Status::unsupported_media_type(&accepted))
             }
         }
     }
@@ -63,9 +63,11 @@ impl Patch {
         patched.map_err(|error| match error {
             PatchError::Malformed(problem) => Status::bad_request(problem),
             PatchError::TooLarge(problem) => Status::request_entity_too_large(&problem),
-            PatchError::Unprocessable(problem) => Status::unprocessable(format!(
-                "the server rejected our request due to an error in our request: {problem}"
-            )),
+            // kube-apiserver does not say which operation failed, either.
+            PatchError::Unprocessable(problem) => {
+                tracing::debug!(problem, "a patch failed");
+                Status::unprocessable("the server rejected our request due to an error in our request")
+            }
         })
     }
 

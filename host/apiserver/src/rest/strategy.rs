@@ -50,9 +50,8 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             ("apps", "daemonsets") => json!({
                 "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
             }),
-            ("apps", "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
-                json!({"replicas": 0})
-            }
+            ("apps", "statefulsets") => json!({"availableReplicas": 0, "replicas": 0}),
+            ("apps", "replicasets") | ("", "replicationcontrollers") => json!({"replicas": 0}),
             _ => json!({}),
         };
         if let Value::Object(object) = value {
@@ -76,10 +75,6 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
         }
         ("", "secrets") => encode_string_data(value),
         ("", "services") => services::allocate(endpoint, value, &state.identifiers),
-        ("", "pods") if value["spec"]["serviceAccountName"].is_null() => {
-            value["spec"]["serviceAccountName"] = json!("default");
-            value["spec"]["serviceAccount"] = json!("default");
-        }
         ("batch", "jobs") => jobs::generate_selector(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),

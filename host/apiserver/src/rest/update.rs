@@ -409,9 +409,11 @@ fn store(
         return Ok(Arc::new(StoredObject::unwritten(draft)));
     }
     if deletion_complete {
-        let deleted = table.delete(current, draft)?;
+        // As in kube-apiserver, the response has the resourceVersion before the deletion.
+        let last = Arc::new(StoredObject::unwritten(draft.clone()));
+        table.delete(current, draft)?;
         crd_sync::after_delete(state, endpoint);
-        return Ok(deleted);
+        return Ok(last);
     }
     table.update(current, draft)
 }

@@ -200,9 +200,8 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => {
             default_rolling_update(object, || json!({"partition": 0}));
         }
-        "io.k8s.api.batch.v1.JobSpec" if !object.contains_key("parallelism") => {
-            set_if_absent(object, "completions", || 1.into());
-        }
+        "io.k8s.api.batch.v1.Job" => default_job(object),
+        "io.k8s.api.core.v1.ReplicationController" => default_replication_controller(object),
         "io.k8s.api.networking.v1.NetworkPolicySpec" => {
             let egress = object.contains_key("egress");
             set_if_absent(object, "policyTypes", || {
@@ -297,6 +296,42 @@ fn default_pod(pod: &mut Map<String, Value>) {
                 }
             }
         }
+    }
+}
+
+/// Copies the labels of the template to the selector and to the labels of a ReplicationController that has none.
+fn default_replication_controller(controller: &mut Map<String, Value>) {
+    let is_empty = |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(Map::is_empty);
+    let template = controller.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels"));
+    let Some(labels) = template.filter(|labels| !is_empty(Some(labels))).cloned() else { return };
+    if let Some(Value::Object(spec)) = controller.get_mut("spec")
+        && is_empty(spec.get("selector"))
+    {
+        spec.insert("selector".into(), labels.clone());
+    }
+    if let Some(Value::Object(metadata)) = controller.get_mut("metadata")
+        && is_empty(metadata.get("labels"))
+    {
+        metadata.insert("labels".into(), labels);
+    }
+}
+
+/// Sets the defaults of a Job's specification, which the template of a CronJob does not have.
+fn default_job(job: &mut Map<String, Value>) {
+    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if !spec.contains_key("parallelism") {
+        set_if_absent(spec, "completions", || 1.into());
+    }
+    let defaults = [
+        ("backoffLimit", json!(6)),
+        ("completionMode", json!("NonIndexed")),
+        ("manualSelector", json!(false)),
+        ("parallelism", json!(1)),
+        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("suspend", json!(false)),
+    ];
+    for (name, default) in defaults {
+        set_if_absent(spec, name, || default);
     }
 }
 

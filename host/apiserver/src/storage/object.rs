@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 /// An object to be written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct UnstoredObject {
     /// The whole object. `kind` is not stored, and `apiVersion` beside the object, because the endpoint that serves it sets both.
     pub value: Value,

@@ -2,6 +2,7 @@
 
 mod age;
 mod columns;
+mod descriptions;
 mod jsonpath;
 
 use std::sync::Arc;
@@ -63,7 +64,10 @@ impl Columns {
         let columns = columns::for_kind(group, kind);
         let definitions = columns.iter().map(|column| {
             let format = if column.name == "Name" { "name" } else { "" };
-            definition(column.name, column.ty, format, "", i64::from(column.wide))
+            {
+                let description = descriptions::of(group, kind, column.name);
+                definition(column.name, column.ty, format, description, i64::from(column.wide))
+            }
         });
         Self { definitions: Arc::new(definitions.collect()), cells: Cells::BuiltIn(columns) }
     }
@@ -74,7 +78,7 @@ impl Columns {
     /// # Errors
     /// If the `jsonPath` of a column is invalid.
     pub fn custom(printer_columns: &Value) -> Result<Self, String> {
-        let mut definitions = vec![definition("Name", "string", "name", "", 0)];
+        let mut definitions = vec![definition("Name", "string", "name", descriptions::of("", "", "Name"), 0)];
         let mut cells = Vec::new();
         let declared = printer_columns.as_array().map_or(&[][..], Vec::as_slice);
         let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::fieldset::{self, FieldSet};
 use super::identity::{MergeKind, item_element, merge_kind};
+use super::zero_value;
 use crate::schema::SchemaRef;
 
 /// The fields that a write changed.
@@ -63,14 +64,16 @@ fn set_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
 /// Returns the fields in which `old` and `new` differ.
 pub(super) fn compare(schema: SchemaRef<'_>, old: &Value, new: &Value) -> Changes {
     let mut changes = Changes::default();
-    compare_values(Some(schema), Some(old), Some(new), &mut changes);
+    compare_values(Some(schema), Some(old), Some(new), false, &mut changes);
     changes
 }
 
+/// Adds the differences of two values. `has_zero` says whether the value exists in Go even if it is absent.
 fn compare_values(
     schema: Option<SchemaRef<'_>>,
     old: Option<&Value>,
     new: Option<&Value>,
+    has_zero: bool,
     changes: &mut Changes,
 ) {
     match (old, new) {
@@ -81,7 +84,17 @@ fn compare_values(
                 for name in after.keys().chain(removed) {
                     let child_schema = schema.and_then(|schema| schema.field(name));
                     let element = fieldset::field_element(name);
-                    compare_child(element, child_schema, before.get(name), after.get(name), changes);
+                    if !before.contains_key(name) && zero_value::is_zero(schema, name, after.get(name)) {
+                        continue;
+                    }
+                    let has_zero = zero_value::exists(schema, name, child_schema);
+                    compare_child(
+                        element,
+                        child_schema,
+                        (before.get(name), after.get(name)),
+                        has_zero,
+                        changes,
+                    );
                 }
             }
             (MergeKind::Items(list_type), MergeKind::Items(_), Value::Array(before), Value::Array(after)) => {
@@ -93,17 +106,17 @@ fn compare_values(
                 for (element, item) in new_elements.iter().zip(after) {
                     let index = old_elements.iter().position(|candidate| candidate == element);
                     let old_item = index.map(|index| &before[index]);
-                    compare_child(element.clone(), item_schema, old_item, Some(item), changes);
+                    compare_child(element.clone(), item_schema, (old_item, Some(item)), false, changes);
                 }
                 let old_items = old_elements.iter().zip(before);
                 for (element, item) in old_items.filter(|(element, _)| !new_elements.contains(element)) {
-                    compare_child(element.clone(), item_schema, Some(item), None, changes);
+                    compare_child(element.clone(), item_schema, (Some(item), None), false, changes);
                 }
             }
             _ => changes.written.insert_self(),
         },
-        (None, Some(new)) => changes.written = all_fields(schema, new),
-        (Some(old), None) => changes.removed = all_fields(schema, old),
+        (None, Some(new)) => changes.written = all_fields(schema, new, has_zero),
+        (Some(old), None) => changes.removed = all_fields(schema, old, has_zero),
         (None, None) => {}
     }
 }
@@ -112,25 +125,29 @@ fn compare_values(
 fn compare_child(
     element: fieldset::PathElement,
     schema: Option<SchemaRef<'_>>,
-    old: Option<&Value>,
-    new: Option<&Value>,
+    (old, new): (Option<&Value>, Option<&Value>),
+    has_zero: bool,
     changes: &mut Changes,
 ) {
     let mut child_changes = Changes::default();
-    compare_values(schema, old, new, &mut child_changes);
+    compare_values(schema, old, new, has_zero, &mut child_changes);
     changes.written.add(element.clone(), child_changes.written);
     changes.removed.add(element, child_changes.removed);
 }
 
-/// Returns the fields of a value that was added or removed as a whole: the value itself and everything within it. A
-/// non-empty struct of a built-in type is not itself a member, since in Go it always exists as a zero value.
-fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
+/// Returns the fields of a value that was added or removed as a whole: the value itself and everything within it. A value
+/// that exists in Go even if it is absent is not itself a member, unless it is a leaf or an empty object.
+fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value, has_zero: bool) -> FieldSet {
     let mut set = match (merge_kind(schema, value), value) {
         (MergeKind::Fields, Value::Object(object)) => {
             let mut set = FieldSet::default();
             for (name, child) in object {
+                if has_zero && zero_value::is_zero(schema, name, Some(child)) {
+                    continue;
+                }
                 let child_schema = schema.and_then(|schema| schema.field(name));
-                set.add(fieldset::field_element(name), all_fields(child_schema, child));
+                let has_zero = has_zero && zero_value::exists(schema, name, child_schema);
+                set.add(fieldset::field_element(name), all_fields(child_schema, child, has_zero));
             }
             set
         }
@@ -138,7 +155,7 @@ fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
             let item_schema = schema.and_then(SchemaRef::items);
             let mut set = FieldSet::default();
             for item in list {
-                let mut item_set = all_fields(item_schema, item);
+                let mut item_set = all_fields(item_schema, item, false);
                 item_set.insert_self();
                 set.add(item_element(list_type, item_schema, item), item_set);
             }
@@ -146,8 +163,7 @@ fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
         }
         _ => FieldSet::leaf(),
     };
-    let is_built_in_struct = schema.is_some_and(|schema| schema.node().definition.is_some());
-    if !is_built_in_struct || set.is_empty() {
+    if !has_zero || set.is_empty() {
         set.insert_self();
     }
     set

@@ -135,8 +135,11 @@ impl FieldSet {
     }
 
     fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
-        if self.is_member && !prefix.is_empty() {
-            paths.push(prefix.to_owned());
+        // The fields of this level come before those of deeper levels, as in Kubernetes.
+        for (element, child) in &self.children {
+            if child.is_member {
+                paths.push(format!("{prefix}{}", display(element)));
+            }
         }
         for (element, child) in &self.children {
             child.collect_paths(&format!("{prefix}{}", display(element)), paths);

@@ -117,6 +117,14 @@ impl Managers {
         self.entries.retain(|entry| !entry.fields.is_empty());
     }
 
+    /// Sets the time of a manager's entry to the one that it has in `live`, or removes it if the manager has none there.
+    pub(super) fn keep_time(&mut self, manager: &Manager, live: &Value) {
+        let before = Self::read(live).entries.into_iter().find(|entry| entry.manager == *manager);
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.manager == *manager) {
+            entry.time = before.map(|entry| entry.time).unwrap_or_default();
+        }
+    }
+
     /// Returns the fields that any manager owns.
     pub(super) fn all_fields(&self) -> FieldSet {
         self.entries.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields))

@@ -11,6 +11,7 @@ mod identity;
 mod managed;
 mod merge;
 mod prune;
+mod zero_value;
 
 #[cfg(test)]
 mod tests;
@@ -105,6 +106,10 @@ pub fn apply(
     prune::prune(schema.root(), &mut merged, &last_applied, &retained);
 
     let changes = diff::compare(schema.root(), live, &merged);
+    if changes.all().is_empty() {
+        // As in kube-apiserver, only a write that changes something sets the time of a new manager.
+        managers.keep_time(&manager, live);
+    }
     let conflicts = managers.conflicts(&manager, &changes);
     if !conflicts.is_empty() && !force && !all_from_client_side_apply(schema, live, &conflicts, writer) {
         return Err(conflict::conflict_error(&conflicts));

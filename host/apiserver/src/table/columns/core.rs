@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count, join, list, or_none, scalar, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, join, list, or_none, scalar, text};
 
 const NAMESPACE: &[Column] = &[NAME, Column::text("Status", |row| row.text("/status/phase").into()), AGE];
 
@@ -19,8 +19,7 @@ const SECRET: &[Column] = &[
     AGE,
 ];
 
-const SERVICE_ACCOUNT: &[Column] =
-    &[NAME, Column::text("Secrets", |row| count(row.list("/secrets").len()).into()), AGE];
+const SERVICE_ACCOUNT: &[Column] = &[NAME, AGE];
 
 const SERVICE: &[Column] = &[
     NAME,
