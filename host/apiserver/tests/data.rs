@@ -2,7 +2,7 @@
 
 mod api;
 
-use api::{Api, core, names, version};
+use api::{Api, apps, core, names, version};
 use pilothouse_apiserver::{ApiServer, DataError};
 use serde_json::{Value, json};
 
@@ -62,6 +62,26 @@ async fn objects_versions_and_custom_resources_survive_a_restart() {
     changed["data"]["text"] = json!("3");
     api.put(&core("configmaps/a"), &changed).await.ok();
     api.put(&core("configmaps/a"), &changed).await.fails(409, "Conflict");
+}
+
+#[tokio::test]
+async fn nested_objects_survive_or_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let revision = |levels: usize| {
+        let data = (1..levels).fold(json!(1), |value, _| json!({"a": value}));
+        json!({"metadata": {"name": format!("r{levels}")}, "data": data, "revision": 1})
+    };
+    let api = open(&folder);
+    let stored = api.post(&apps("controllerrevisions"), &revision(110)).await.ok();
+    let refused = api.post(&apps("controllerrevisions"), &revision(111)).await.fails(400, "BadRequest");
+    assert!(refused["message"].to_string().contains("110 levels"), "{refused}");
+    drop(api);
+    let api = open(&folder);
+    let mut found = api.get(&apps("controllerrevisions/r110")).await.ok();
+    assert_eq!(found, stored);
+    found["revision"] = json!(2);
+    api.put(&apps("controllerrevisions/r110"), &found).await.ok();
+    api.delete(&apps("controllerrevisions/r110"), &json!(null)).await.ok();
 }
 
 #[tokio::test]

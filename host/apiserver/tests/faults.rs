@@ -150,6 +150,7 @@ async fn faults_over_http_are_validated_and_listed() {
         (json!({"delayMillis": 600_001}), "delayMillis must be"),
         (json!({"delayMillis": 1, "afterwards": true}), "afterwards needs"),
         (json!({"compact": true}), "need a resource"),
+        (json!({"code": 500, "name": "x".repeat(513)}), "at most 512 bytes"),
         (json!({"resource": "gadgets", "compact": true}), "is not served"),
         (json!({"verb": "get", "staleLists": true}), "verb list only"),
     ] {

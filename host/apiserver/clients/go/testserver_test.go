@@ -70,6 +70,17 @@ func TestSnapshotsAreRestored(t *testing.T) {
 	}
 }
 
+func TestServerWithoutTLSNeedsNoToken(t *testing.T) {
+	server, err := Start(Options{Flags: []string{"--controllers", "none", "--insecure-http"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	if err := create(server, "a"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStopRemovesTheFiles(t *testing.T) {
 	server := start(t)
 	if _, err := os.Stat(server.Kubeconfig); err != nil {

@@ -3,6 +3,7 @@
 import json
 import os
 import unittest
+import unittest.mock
 
 import pilothouse_testserver
 
@@ -35,6 +36,16 @@ class TestServer(unittest.TestCase):
         self.assertEqual(self.names(), ["a"])
         self.server.restore_snapshot("empty")
         self.assertEqual(self.names(), [])
+
+    def test_requests_use_no_proxy_from_the_environment(self):
+        proxies = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "no_proxy": ""}
+        with unittest.mock.patch.dict(os.environ, proxies):
+            with pilothouse_testserver.start(flags=["--controllers", "none"]) as server:
+                server.call("GET", CONFIG_MAPS)
+
+    def test_server_without_tls_needs_no_token(self):
+        with pilothouse_testserver.start(flags=["--controllers", "none", "--insecure-http"]) as server:
+            server.call("GET", CONFIG_MAPS)
 
     def test_stop_removes_the_files(self):
         self.assertTrue(os.path.exists(self.server.kubeconfig))

@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use commit_log::{CommitGroup, CommitLog};
 use database::Database;
 pub use error::DataError;
+use parking_lot::Mutex;
 pub(crate) use record::LoadedObject;
 
 use crate::storage::{ChangeLog, StoredState};
@@ -36,6 +37,8 @@ pub(crate) struct DataDirectory {
     log: Arc<CommitLog>,
     database: Arc<Database>,
     thread: Option<JoinHandle<()>>,
+    /// Held while a named state changes.
+    state_changes: Arc<Mutex<()>>,
 }
 
 impl DataDirectory {
@@ -51,7 +54,7 @@ impl DataDirectory {
             .name("apiserver-data".into())
             .spawn(move || thread_log.run(&thread_database))
             .map_err(|error| DataError::io(directory, "start a thread for", &error))?;
-        Ok(Self { log, database, thread: Some(thread) })
+        Ok(Self { log, database, thread: Some(thread), state_changes: Arc::default() })
     }
 
     /// Returns the first revision that no earlier process used.
@@ -95,29 +98,41 @@ impl DataDirectory {
         self.database.states()
     }
 
-    /// Stores a named state with a description, and replaces the one of this name.
+    /// Stores a named state with a description, and replaces the one of this name. Calls `on_success` before any later change of a
+    /// named state, even if the future was dropped.
     pub(crate) async fn save_state(
         &self,
         name: String,
         description: String,
-        state: StoredState,
+        state: Arc<StoredState>,
+        on_success: impl FnOnce() + Send + 'static,
     ) -> Result<(), DataError> {
-        self.in_background(move |database| database.save_state(&name, &description, &state)).await
+        let save = move |database: &Database| database.save_state(&name, &description, &state);
+        self.change_states(save, on_success).await
     }
 
-    /// Removes a named state.
-    pub(crate) async fn remove_state(&self, name: String) -> Result<(), DataError> {
-        self.in_background(move |database| database.remove_state(&name)).await
-    }
-
-    /// Runs I/O in a thread that may block.
-    async fn in_background(
+    /// Removes a named state. Calls `on_success` as [`Self::save_state`] does.
+    pub(crate) async fn remove_state(
         &self,
-        run: impl FnOnce(&Database) -> Result<(), DataError> + Send + 'static,
+        name: String,
+        on_success: impl FnOnce() + Send + 'static,
     ) -> Result<(), DataError> {
-        let database = Arc::clone(&self.database);
+        self.change_states(move |database| database.remove_state(&name), on_success).await
+    }
+
+    /// Changes named states in a thread that may block, one change after the other.
+    async fn change_states(
+        &self,
+        change: impl FnOnce(&Database) -> Result<(), DataError> + Send + 'static,
+        on_success: impl FnOnce() + Send + 'static,
+    ) -> Result<(), DataError> {
+        let (database, one_at_a_time) = (Arc::clone(&self.database), Arc::clone(&self.state_changes));
         let path = database.path().to_owned();
-        let finished = tokio::task::spawn_blocking(move || run(&database)).await;
+        let run = move || {
+            let _change = one_at_a_time.lock();
+            change(&database).map(|()| on_success())
+        };
+        let finished = tokio::task::spawn_blocking(run).await;
         finished.unwrap_or_else(|error| Err(DataError::write(&path, &error)))
     }
 }

@@ -24,11 +24,13 @@ struct StoredRecord<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LoadedRecord {
+struct LoadedRecord<'a> {
     api_version: Option<String>,
     schema: u64,
     fields: Box<[Box<str>]>,
-    object: Value,
+    /// Parsed by itself: the parser bounds the nesting, and an object may nest as deep here as in a table.
+    #[serde(borrow)]
+    object: &'a RawValue,
 }
 
 /// An object that was read.
@@ -73,8 +75,8 @@ pub(super) fn decode(key: &str, value: &[u8]) -> Result<LoadedObject, String> {
     if value.len() > MAX_SIZE {
         return Err(format!("{} bytes are more than an object can have", value.len()));
     }
-    let record: LoadedRecord = serde_json::from_slice(value).map_err(|error| error.to_string())?;
-    let mut object = record.object;
+    let record: LoadedRecord<'_> = serde_json::from_slice(value).map_err(|error| error.to_string())?;
+    let mut object: Value = serde_json::from_str(record.object.get()).map_err(|error| error.to_string())?;
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     if (text("namespace"), text("name")) != (namespace, name) {
@@ -124,6 +126,20 @@ mod tests {
             assert_eq!((&after.fields, &after.labels), (&before.fields, &before.labels));
             assert_eq!((&after.uid, after.revision), (&before.uid, before.revision));
         }
+    }
+
+    #[test]
+    fn deepest_object_that_the_parser_accepts_survives_the_round_trip() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        let text = |levels: usize| {
+            let metadata = r#"{"name": "a", "namespace": "n", "uid": "u"}"#;
+            format!(r#"{{"metadata": {metadata}, "spec": {}}}"#, nested(levels))
+        };
+        let deepest = (1..200).rev().find_map(|levels| serde_json::from_str::<Value>(&text(levels)).ok());
+        let value = deepest.expect("an object");
+        let before = StoredObject::new(UnstoredObject { value, fields: Box::default(), schema: 0 }, 42);
+        let read = decode("g/plural/n/a", &encode(&before).expect("JSON")).expect("an object");
+        assert_eq!(StoredObject::new(read.object, read.revision).body(), before.body());
     }
 
     #[test]

@@ -84,11 +84,12 @@ async fn replaced_tables_and_named_states_survive() {
     let (data, storage) = open(folder.path()).expect("a new directory");
     let pods = storage.table("", "pods");
     pods.create(draft("a", 1)).expect("created");
-    let state = storage.state().expect("a state");
+    let state = Arc::new(storage.state().expect("a state"));
     for name in ["s", "s-2", "other"] {
-        data.save_state(name.into(), format!("about {name}"), state.clone()).await.expect("saved");
+        let saved = data.save_state(name.into(), format!("about {name}"), Arc::clone(&state), || {});
+        saved.await.expect("saved");
     }
-    data.remove_state("s".into()).await.expect("removed");
+    data.remove_state("s".into(), || {}).await.expect("removed");
     pods.create(draft("b", 1)).expect("created");
     storage.replace_all(&state, None);
     let before = contents(&storage, "pods");
@@ -172,6 +173,21 @@ async fn writes_wait_for_one_flush_together() {
     let results = futures::future::join_all(flushes).await;
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(data.failure(), None);
+}
+
+#[tokio::test]
+async fn saving_a_state_continues_when_nobody_waits_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, storage) = open(folder.path()).expect("a new directory");
+    let state = Arc::new(storage.state().expect("a state"));
+    let (saved, was_saved) = tokio::sync::oneshot::channel();
+    {
+        let on_success = move || saved.send(()).expect("a receiver");
+        let mut saving = std::pin::pin!(data.save_state("s".into(), String::new(), state, on_success));
+        let _ = futures::poll!(&mut saving);
+    }
+    was_saved.await.expect("saved");
+    assert_eq!(data.states().expect("states").len(), 1);
 }
 
 /// One step of a property test: which object, and whether it is written, deleted, or all are replaced by an earlier state.

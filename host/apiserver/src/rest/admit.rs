@@ -8,6 +8,10 @@ use crate::registry::Endpoint;
 use crate::request::options::{FieldValidation, WriteOptions};
 use crate::status::{Cause, Status};
 
+/// The levels that an object may nest. The managed fields add a few, and a stored object that nests deeper than 127 levels cannot
+/// be parsed again.
+const MAX_DEPTH: usize = 110;
+
 /// Decodes an object: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
 pub(crate) fn decode(
     endpoint: &Endpoint,
@@ -65,13 +69,37 @@ pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(
     decode(endpoint, value, FieldValidation::Ignore).map(drop)
 }
 
-/// Validates an object by its schema. `extra` are causes that the caller found itself.
+/// Errors if an object nests too deep. The metadata may nest deeper, because its managed fields follow the rest.
+fn check_depth(object: &Value) -> Result<(), Status> {
+    let members = object.as_object().into_iter().flatten();
+    for (name, value) in members.filter(|(name, _)| *name != "metadata") {
+        if is_deeper(value, MAX_DEPTH - 1) {
+            return Err(Status::bad_request(format!(
+                "the member {name:?} makes the object nest deeper than {MAX_DEPTH} levels; store it as text instead"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value nests deeper than `levels`. Goes no deeper than that.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let is_deeper_below = |value: &Value| is_deeper(value, levels - 1);
+    match value {
+        Value::Object(object) => levels == 0 || object.values().any(is_deeper_below),
+        Value::Array(items) => levels == 0 || items.iter().any(is_deeper_below),
+        _ => false,
+    }
+}
+
+/// Validates an object by its schema, and checks that it can be stored. `extra` are causes that the caller found itself.
 pub(crate) fn validate(
     endpoint: &Endpoint,
     new: &Value,
     old: Option<&Value>,
     extra: Vec<Cause>,
 ) -> Result<(), Status> {
+    check_depth(new)?;
     let mut causes = extra;
     if let Some(schema) = &endpoint.schema {
         for cause in schema.validate(new, old) {

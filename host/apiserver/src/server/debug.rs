@@ -20,6 +20,9 @@ const MAX_DELAY: Duration = Duration::from_secs(600);
 /// The most requests that one fault applies to.
 const MAX_COUNT: u32 = 1_000_000;
 
+/// The longest text that selects requests, in bytes. No group, resource or name is longer.
+const MAX_TEXT: usize = 512;
+
 /// The body of a POST to `/debug/faults`. The first five fields select requests and are optional. Of the others, those down to `staleLists`
 /// say what happens to these requests, and the rest changes the open watches and the history of a resource at once.
 #[derive(Debug, Deserialize)]
@@ -124,6 +127,10 @@ impl FaultRequest {
     /// Errors if the members contradict each other or are out of range.
     fn validate(&self) -> Result<(), Status> {
         let refuse = |problem: &str| Err(Status::bad_request(format!("the fault is invalid: {problem}")));
+        let texts = [&self.verb, &self.group, &self.resource, &self.namespace, &self.name];
+        if texts.into_iter().flatten().any(|text| text.len() > MAX_TEXT) {
+            return refuse("verb, group, resource, namespace and name must have at most 512 bytes");
+        }
         let is_no_error = |code: u16| !(400..600).contains(&code);
         let effects = [self.code.is_some(), self.delay_millis.is_some(), self.hang, self.stale_lists];
         let effects = effects.iter().filter(|is_set| **is_set).count();

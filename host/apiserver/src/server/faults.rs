@@ -168,10 +168,10 @@ impl Faults {
             Some(Effect::Hang(true)) => Ok(Some(AfterFault::Hang)),
             Some(Effect::Hang(false)) => Err(hang(shutdown).await),
             Some(Effect::ListAt(revision)) => Ok(Some(AfterFault::ListAt(revision))),
-            Some(Effect::Delay(delay)) => {
-                tokio::time::sleep(delay).await;
-                Ok(None)
-            }
+            Some(Effect::Delay(delay)) => tokio::select! {
+                status = hang(shutdown) => Err(status),
+                () = tokio::time::sleep(delay) => Ok(None),
+            },
         }
     }
 
@@ -257,6 +257,17 @@ mod tests {
         assert_eq!(waiting.await.expect_err("the end").code, 503);
         faults.hang(Matcher::default(), 1, true);
         assert_eq!(apply(&faults, Verb::Create).await, Ok(Some(AfterFault::Hang)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delay_ends_with_the_server() {
+        let faults = Faults::default();
+        faults.delay(Matcher::default(), Some(1), Duration::from_secs(600));
+        let shutdown = CancellationToken::new();
+        shutdown.cancel();
+        let before = tokio::time::Instant::now();
+        let status = faults.apply(Verb::Get, &pods(), &shutdown).await.expect_err("the end");
+        assert_eq!((status.code, before.elapsed()), (503, Duration::ZERO));
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ const MAX_NAME: usize = 63;
 /// The snapshots by name. With a data directory, they are on disk, too.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
-    by_name: Mutex<BTreeMap<String, Snapshot>>,
+    by_name: Arc<Mutex<BTreeMap<String, Snapshot>>>,
 }
 
 /// A state of all objects. Objects are shared with the tables as long as they do not change.
@@ -58,7 +58,7 @@ impl Snapshots {
         let states = data.states()?.into_iter();
         let by_name =
             states.map(|(name, taken, state)| (name, Snapshot { taken, state: Arc::new(state) })).collect();
-        Ok(Self { by_name: Mutex::new(by_name) })
+        Ok(Self { by_name: Arc::new(Mutex::new(by_name)) })
     }
 
     fn get(&self, name: &str) -> Result<Snapshot, Status> {
@@ -139,23 +139,31 @@ async fn take(server: &ServerInner, name: &str) -> Result<Value, Status> {
             Status::too_many_requests("objects change too fast for a snapshot; try again", 1)
         })?;
     let snapshot = Snapshot { taken: server.state.now(), state: Arc::new(state) };
-    if let Some(data) = &server.data {
-        server.check_data()?;
-        let state = StoredState::clone(&snapshot.state);
-        let saved = data.save_state(name.to_owned(), snapshot.taken.clone(), state).await;
-        saved.map_err(Status::internal)?;
-    }
     let description = snapshot.describe(name);
-    server.snapshots.by_name.lock().insert(name.to_owned(), snapshot);
+    let (key, taken, state) = (name.to_owned(), snapshot.taken.clone(), Arc::clone(&snapshot.state));
+    let by_name = Arc::clone(&server.snapshots.by_name);
+    let insert = move || drop(by_name.lock().insert(key, snapshot));
+    match &server.data {
+        None => insert(),
+        Some(data) => {
+            server.check_data()?;
+            data.save_state(name.to_owned(), taken, state, insert).await.map_err(Status::internal)?;
+        }
+    }
     Ok(description)
 }
 
 async fn remove(server: &ServerInner, name: &str) -> Result<(), Status> {
     server.snapshots.get(name)?;
-    if let Some(data) = &server.data {
-        data.remove_state(name.to_owned()).await.map_err(Status::internal)?;
+    let (key, by_name) = (name.to_owned(), Arc::clone(&server.snapshots.by_name));
+    let remove = move || drop(by_name.lock().remove(&key));
+    match &server.data {
+        None => remove(),
+        Some(data) => {
+            server.check_data()?;
+            data.remove_state(name.to_owned(), remove).await.map_err(Status::internal)?;
+        }
     }
-    server.snapshots.by_name.lock().remove(name);
     Ok(())
 }
 

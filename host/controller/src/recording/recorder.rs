@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pilothouse_model::Object;
 use pilothouse_plugin::{
-    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest, Reason,
-    Request,
+    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostCall, HostRequest, Reason, Request,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -170,7 +168,7 @@ impl GuestCallObserver for ReconcileRecorder {
         if !is_recorded(&call.request, self.shared.secrets) || self.bytes > MAX_BYTES {
             return;
         }
-        self.bytes = self.bytes.saturating_add(size(&call));
+        self.bytes = self.bytes.saturating_add(call.memory_size());
         self.calls.push(call);
         if self.bytes > MAX_BYTES {
             self.calls = Vec::new();
@@ -203,33 +201,10 @@ fn is_recorded(request: &HostRequest, secrets: SecretMode) -> bool {
     }
 }
 
-/// Returns the approximate size of a call in memory, with all objects in it.
-fn size(call: &HostCall) -> usize {
-    let request = match &call.request {
-        HostRequest::ClientCreate { manifest, .. } | HostRequest::ClientUpdate { manifest, .. } => {
-            manifest.len()
-        }
-        HostRequest::ClientPatch { patch, .. } => patch.body.len(),
-        _ => 0,
-    };
-    let sum = |objects: &[Object]| objects.iter().map(Object::unpacked_size).sum();
-    let answer: usize = match &call.answer {
-        HostAnswer::Object(Some(object)) => object.unpacked_size(),
-        HostAnswer::CachePage(page) => sum(&page.items),
-        HostAnswer::LivePage(page) => sum(&page.items),
-        HostAnswer::Objects(part) => sum(&part.found),
-        HostAnswer::Keys(part) => part.found.iter().map(|key| key.as_str().len()).sum(),
-        HostAnswer::Values(part) => part.found.iter().map(String::len).sum(),
-        HostAnswer::Random(bytes) => bytes.len(),
-        _ => 0,
-    };
-    size_of::<HostCall>() + request + answer
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use pilothouse_model::ObjectKey;
-    use pilothouse_plugin::Outcome;
+    use pilothouse_plugin::{HostAnswer, Outcome};
     use prometheus_client::registry::Registry;
     use serde_json::json;
 

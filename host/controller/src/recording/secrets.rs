@@ -1,4 +1,4 @@
-//! Replaces the values of Secrets in recorded calls by keyed hashes.
+//! Replaces the values of Secrets and other credentials in recorded calls by keyed hashes.
 //!
 //! A hash has the form of the value that it replaces: a value of `data` is Base64 of text, one of `stringData` is that text. So a plugin that
 //! copies a value from one to the other writes, in a replay, what the recording has.
@@ -30,36 +30,70 @@ impl SecretHasher {
     /// Replaces the values of Secrets in the arguments and in the answer.
     pub(super) fn hash_call(&self, call: &mut RecordedCall) {
         if call.function == "http" {
-            self.hash_query(&mut call.arguments);
+            self.hash_url(&mut call.arguments);
             return;
         }
         let is_of_secret = is_secret(&call.arguments);
         if let Some(patch) = call.arguments.get_mut("patch").filter(|_| is_of_secret) {
             self.hash_patch(patch);
         }
+        if let Some(manifest) = call.arguments.get_mut("manifest").filter(|manifest| manifest.is_string()) {
+            // It is no JSON, so it may be a Secret in another notation or with a mistake.
+            self.hash_value("stringData", manifest);
+        }
         self.hash_objects(&mut call.arguments);
         self.hash_objects(&mut call.answer);
     }
 
-    /// Replaces the query of a URL, which may contain credentials.
-    fn hash_query(&self, arguments: &mut Value) {
+    /// Replaces the query of a URL and the user before its host, which may contain credentials.
+    fn hash_url(&self, arguments: &mut Value) {
         let Some(url) = arguments.get_mut("url") else { return };
-        let Some((path, query)) = url.as_str().and_then(|text| text.split_once('?')) else { return };
-        *url = Value::String(format!("{path}?{}", self.hash(query.as_bytes())));
+        let Some(text) = url.as_str() else { return };
+        let hashed = match text.split_once('?') {
+            Some((address, query)) => format!("{}?{}", self.hash_user(address), self.hash(query.as_bytes())),
+            None => self.hash_user(text),
+        };
+        *url = Value::String(hashed);
     }
 
-    /// Replaces the values of all Secrets in the tree.
+    /// Returns the address of a URL without the user before its host.
+    fn hash_user(&self, address: &str) -> String {
+        let parts = address.split_once("://").map(|(scheme, rest)| {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (scheme, authority.rsplit_once('@'), path)
+        });
+        match parts {
+            Some((scheme, Some((user, host)), path)) => {
+                format!("{scheme}://{}@{host}{path}", self.hash(user.as_bytes()))
+            }
+            _ => address.to_owned(),
+        }
+    }
+
+    /// Replaces the values of all Secrets in the tree, and the tokens of service accounts.
     fn hash_objects(&self, value: &mut Value) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| self.hash_objects(item)),
             Value::Object(members) => {
-                if members.get("kind").and_then(Value::as_str) == Some("Secret") {
+                let kind = members.get("kind").and_then(Value::as_str);
+                if kind == Some("Secret") {
                     self.hash_secret(members);
+                } else if matches!(kind, Some("TokenRequest" | "TokenReview")) {
+                    self.hash_token(members);
                 } else {
                     members.values_mut().for_each(|member| self.hash_objects(member));
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Replaces the token in the status of a TokenRequest, or in the specification of a TokenReview.
+    fn hash_token(&self, request: &mut Map<String, Value>) {
+        for member in ["spec", "status"] {
+            if let Some(token) = request.get_mut(member).and_then(|part| part.get_mut("token")) {
+                self.hash_value("stringData", token);
+            }
         }
     }
 
@@ -233,7 +267,23 @@ mod tests {
                 json!({"kind": "Secret", "patch": "no JSON, but super"}),
                 json!("nothing"),
             ),
+            hashed(
+                "client.create",
+                json!({"manifest": "kind: Secret\nstringData: {a: super}"}),
+                json!({"apiError": {"unavailable": ""}}),
+            ),
+            hashed(
+                "client.create",
+                json!({"manifest": {"kind": "TokenRequest", "spec": {}}, "subresource": "token"}),
+                json!({"object": {"kind": "TokenRequest", "status": {"token": "super"}}}),
+            ),
+            hashed(
+                "client.create",
+                json!({"manifest": {"kind": "TokenReview", "spec": {"token": "super"}}}),
+                json!({"object": {"kind": "TokenReview", "spec": {"token": "super"}, "status": {}}}),
+            ),
             hashed("http", json!({"method": "GET", "url": "https://a.example/b?token=super"}), json!({})),
+            hashed("http", json!({"method": "GET", "url": "https://super:c3VwZXI=@a.example/b"}), json!({})),
         ] {
             let text = serde_json::to_string(&call).expect("JSON");
             assert!(!text.contains("super") && !text.contains("c3VwZXI="), "{text}");
@@ -247,6 +297,10 @@ mod tests {
         assert_eq!((call.arguments, call.answer), (json!({"key": "n/a"}), map));
         let patch = json!({"kind": "Secret", "patch": [{"op": "remove", "path": "/data/a"}]});
         assert_eq!(hashed("client.patch", patch.clone(), json!("nothing")).arguments, patch);
+        for url in ["https://a.example/b@c", "https://a.example", "no URL"] {
+            let arguments = json!({"method": "GET", "url": url});
+            assert_eq!(hashed("http", arguments.clone(), json!({})).arguments, arguments);
+        }
         let deletion = json!({"kind": "Secret", "patch": {"data": {"a": null}}});
         assert_eq!(hashed("client.patch", deletion.clone(), json!("nothing")).arguments, deletion);
     }

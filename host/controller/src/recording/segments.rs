@@ -1,4 +1,4 @@
-//! Decides which file of a plugin's recording a reconcile is written to, and which files are deleted. Does no I/O.
+//! Decides which file of a plugin's recording a reconcile is written to, and which files are deleted after that. Does no I/O.
 
 use std::collections::VecDeque;
 
@@ -24,6 +24,8 @@ pub(super) struct Segment {
 #[derive(Debug)]
 pub(super) struct Ring {
     segments: VecDeque<Segment>,
+    /// The number of the next file. A number is used once, also if its file cannot be written.
+    next: u64,
     /// How many reconciles are kept.
     last: u64,
 }
@@ -35,15 +37,14 @@ pub(super) struct Placement {
     pub(super) segment: u64,
     /// Whether the file is new, so that it needs a head.
     pub(super) is_new: bool,
-    /// Files to delete.
-    pub(super) expired: Vec<u64>,
 }
 
 impl Ring {
     /// Creates a ring of at least `last` reconciles from the files that exist already, in any order.
     pub(super) fn new(last: u64, mut existing: Vec<Segment>) -> Self {
         existing.sort_unstable_by_key(|segment| segment.number);
-        Self { segments: existing.into(), last: last.max(1) }
+        let next = existing.last().map_or(1, |newest| newest.number.saturating_add(1));
+        Self { segments: existing.into(), next, last: last.max(1) }
     }
 
     /// Places a reconcile of this many bytes. `current` is the file of this run of the host and of the same version, if there is one; it is
@@ -59,15 +60,21 @@ impl Ring {
             segment.reconciles += 1;
             segment.bytes += bytes;
             let segment = segment.number;
-            return Placement { segment, is_new: false, expired: self.expire(segment) };
+            return Placement { segment, is_new: false };
         }
-        let number = self.segments.back().map_or(1, |newest| newest.number + 1);
+        let number = self.next;
+        self.next = number.saturating_add(1);
         self.segments.push_back(Segment { number, reconciles: 1, bytes: head.saturating_add(bytes) });
-        Placement { segment: number, is_new: true, expired: self.expire(number) }
+        Placement { segment: number, is_new: true }
     }
 
-    /// Removes the oldest files that are not needed, up to the one that is written to.
-    fn expire(&mut self, written: u64) -> Vec<u64> {
+    /// Takes back a new file that cannot be written, so that no older file is deleted in its favour.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.segments.retain(|segment| segment.number != number);
+    }
+
+    /// Removes the oldest files that are not needed, up to the one that was written to. Returns their numbers.
+    pub(super) fn expire(&mut self, written: u64) -> Vec<u64> {
         let (mut reconciles, mut bytes) = self
             .segments
             .iter()
@@ -94,8 +101,21 @@ mod tests {
 
     use super::*;
 
-    fn placed(segment: u64, is_new: bool, expired: &[u64]) -> Placement {
-        Placement { segment, is_new, expired: expired.to_vec() }
+    /// Where a reconcile was written, and which files were deleted then.
+    #[derive(Debug, PartialEq)]
+    struct Placed {
+        segment: u64,
+        is_new: bool,
+        expired: Vec<u64>,
+    }
+
+    fn placed(segment: u64, is_new: bool, expired: &[u64]) -> Placed {
+        Placed { segment, is_new, expired: expired.to_vec() }
+    }
+
+    fn place(ring: &mut Ring, bytes: u64, current: Option<u64>) -> Placed {
+        let Placement { segment, is_new } = ring.place(bytes, 1, current);
+        Placed { segment, is_new, expired: ring.expire(segment) }
     }
 
     /// Places reconciles of one version, which continues its own file.
@@ -109,8 +129,8 @@ mod tests {
             Self { current: None, bytes: 10 }
         }
 
-        fn place(&mut self, ring: &mut Ring) -> Placement {
-            let placement = ring.place(self.bytes, 1, self.current);
+        fn place(&mut self, ring: &mut Ring) -> Placed {
+            let placement = place(ring, self.bytes, self.current);
             self.current = Some(placement.segment);
             placement
         }
@@ -147,7 +167,23 @@ mod tests {
             Segment { number: 5, reconciles: 3, bytes: 30 },
         ];
         let mut ring = Ring::new(3, existing);
-        assert_eq!(ring.place(10, 1, None), placed(8, true, &[5]));
+        assert_eq!(place(&mut ring, 10, None), placed(8, true, &[5]));
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_replace_no_others() {
+        let existing = vec![Segment { number: 1, reconciles: 4, bytes: 40 }];
+        let mut ring = Ring::new(4, existing);
+        for number in 2..20 {
+            assert_eq!(ring.place(10, 1, None), Placement { segment: number, is_new: true });
+            ring.forget(number);
+        }
+        let mut version = Version::new();
+        let expired: Vec<u64> = (0..4).flat_map(|_| version.place(&mut ring).expired).collect();
+        assert_eq!((version.current, expired), (Some(23), vec![1]));
+        // A file of someone else with the largest number.
+        let existing = vec![Segment { number: u64::MAX, reconciles: 1, bytes: 1 }];
+        assert_eq!(Ring::new(4, existing).place(10, 1, None).segment, u64::MAX);
     }
 
     #[test]

@@ -104,24 +104,38 @@ impl PluginRecording {
         let position = self.open.iter().position(|(open, _)| open == version);
         let current = position.map(|position| self.open.remove(position).1);
         let placement = self.ring.place(line.len() as u64, head.len() as u64, current);
-        for number in placement.expired {
-            remove(&self.directory.join(name_of(number)))?;
-        }
-        let mut options = OpenOptions::new();
-        options.append(true).create_new(placement.is_new).mode(0o600);
-        let mut file = options.open(self.directory.join(name_of(placement.segment)))?;
-        let mut bytes = line.len();
-        if placement.is_new {
-            file.write_all(&head)?;
-            bytes += head.len();
-        }
-        file.write_all(line)?;
+        let path = self.directory.join(name_of(placement.segment));
+        let bytes = if placement.is_new {
+            let written = create(&path, &[head.as_slice(), line].concat());
+            written.inspect_err(|_| self.ring.forget(placement.segment))?
+        } else {
+            append(&path, line)?
+        };
         if self.open.len() == MAX_OPEN {
             self.open.remove(0);
         }
         self.open.push((Arc::clone(version), placement.segment));
-        Ok(bytes as u64)
+        for number in self.ring.expire(placement.segment) {
+            remove(&self.directory.join(name_of(number)))?;
+        }
+        Ok(bytes)
     }
+}
+
+/// Writes a new file, and returns its size. A part of a file is removed again: without its head, it cannot be read.
+fn create(path: &Path, text: &[u8]) -> io::Result<u64> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(text).inspect_err(|_| {
+        // If this fails, too, the first error says more.
+        let _ = remove(path);
+    });
+    written.map(|()| text.len() as u64)
+}
+
+/// Appends a line to a file, and returns the length of the line.
+fn append(path: &Path, line: &[u8]) -> io::Result<u64> {
+    OpenOptions::new().append(true).open(path)?.write_all(line)?;
+    Ok(line.len() as u64)
 }
 
 fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
@@ -136,7 +150,8 @@ fn name_of(number: u64) -> String {
 
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".jsonl")?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    // Other notations of a number are not of this module: it could not remove their files.
+    digits.parse().ok().filter(|number| name_of(*number) == name)
 }
 
 /// Counts the reconciles of a file of an earlier run.
@@ -270,6 +285,22 @@ mod tests {
     }
 
     #[test]
+    fn writes_that_fail_delete_no_older_recording() {
+        let mut setup = setup(1);
+        setup.write("p", "a");
+        for number in 2..5 {
+            let taken = setup.directory("p").join(name_of(number));
+            fs::create_dir(&taken).expect("a directory in its place");
+            assert!(setup.writer.write(&finished("p", "b", Vec::new())).is_err());
+            assert_eq!(names_in(&setup.directory("p").join(name_of(1))), ["a"]);
+            fs::remove_dir(&taken).expect("removed");
+        }
+        setup.write("p", "c");
+        let files: Vec<_> = fs::read_dir(setup.directory("p")).expect("a folder").collect();
+        assert_eq!((setup.names("p"), files.len()), (vec![vec!["c".to_owned()]], 1));
+    }
+
+    #[test]
     fn the_values_of_secrets_are_not_written() {
         let mut setup = setup(1);
         let manifest =
@@ -284,7 +315,15 @@ mod tests {
     #[test]
     fn names_of_other_files_are_no_numbers() {
         assert_eq!(number_of(&name_of(12)), Some(12));
-        for name in ["12", "a.jsonl", ".jsonl", "-1.jsonl", "99999999999999999999999.jsonl"] {
+        for name in [
+            "12",
+            "a.jsonl",
+            ".jsonl",
+            "-1.jsonl",
+            "+0000001.jsonl",
+            "12.jsonl",
+            "99999999999999999999999.jsonl",
+        ] {
             assert_eq!(number_of(name), None, "{name}");
         }
     }

@@ -14,7 +14,7 @@ use crate::runtime::queue::Item;
 
 /// The number of differences that are kept.
 const MAX_DIFFERENCES: usize = 20;
-/// The maximum length of a text in a difference, in bytes.
+/// The maximum length of an error and of a text in a difference, in bytes.
 const MAX_TEXT: usize = 1 << 10;
 
 /// The shadow of a plugin, as `/api/plugins` shows it.
@@ -33,7 +33,7 @@ pub struct ShadowStatus {
     pub differed: u64,
     /// Reconciles that cannot be compared, because the shadow sends an HTTP request, or because a write has no answer.
     pub skipped: u64,
-    /// Reconciles that were not compared, because the shadow was behind.
+    /// Reconciles that were not compared, because the shadow was behind, or because they are too large.
     pub dropped: u64,
     /// Why the shadow does not run; "" if it does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -106,14 +106,15 @@ impl ShadowReport {
 
     /// Reports that the shadow in this file cannot run.
     pub(crate) fn fail(&self, file: &Path, error: String) {
-        let status = ShadowStatus { file: file.display().to_string(), error, ..ShadowStatus::default() };
+        let (file, error) = (file.display().to_string(), shortened(error));
+        let status = ShadowStatus { file, error, ..ShadowStatus::default() };
         *self.state.lock() = Some(ReportState { status, differences: VecDeque::new() });
     }
 
     /// Reports that the shadow does not run any more.
     pub(super) fn set_error(&self, error: String) {
         if let Some(state) = &mut *self.state.lock() {
-            state.status.error = error;
+            state.status.error = shortened(error);
         }
     }
 
@@ -249,5 +250,9 @@ mod tests {
         report.begin(Path::new("new.wasm"), "ab", "1.0.0");
         report.record(&item(), differs(&"ä".repeat(MAX_TEXT)));
         assert!(status(&report).differences[0].running.len() <= MAX_TEXT);
+        report.set_error("ä".repeat(MAX_TEXT));
+        assert!(status(&report).error.len() <= MAX_TEXT);
+        report.fail(Path::new("new.wasm"), "ä".repeat(MAX_TEXT));
+        assert!(status(&report).error.len() <= MAX_TEXT);
     }
 }

@@ -21,13 +21,17 @@ const ENDED: &str = "the comparison with the running version is over";
 pub(super) struct ShadowHost {
     /// The host of the running version. It answers what that version did not read.
     running: Arc<dyn Host>,
+    /// What the shadow's guest makes the host keep. Not the account of the running version: if that were full because of the shadow, the
+    /// running version's calls would fail.
+    memory: HostMemory,
     /// `None` until the reconcile begins: the start code of a new instance must not use up the answers.
     script: Mutex<Option<ShadowScript>>,
 }
 
 impl ShadowHost {
     pub(super) fn new(running: Arc<dyn Host>) -> Self {
-        Self { running, script: Mutex::new(None) }
+        let memory = HostMemory::new(running.host_memory().limit());
+        Self { running, memory, script: Mutex::new(None) }
     }
 
     /// Follows this script from now on.
@@ -122,7 +126,7 @@ impl Host for ShadowHost {
     }
 
     fn host_memory(&self) -> HostMemory {
-        self.running.host_memory()
+        self.memory.clone()
     }
 
     fn is_cached(&self, object: &Object) -> bool {
@@ -342,10 +346,11 @@ impl Host for ShadowHost {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::{GuestResult, HostCall, Outcome, StubHost};
+    use pilothouse_plugin::{GuestResult, HostCall, HostMemoryKind, Outcome, StubHost};
 
     use super::super::script::Comparison;
     use super::*;
+    use crate::guest_host::{GuestHost, GuestServices};
 
     const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;
 
@@ -389,5 +394,47 @@ mod tests {
         let read = host.client_get(&Call::Describe, &target, &ObjectKey::new("n", "a"), "").await;
         assert!(read.is_err());
         assert_eq!(comparison(&host), Comparison::Skipped);
+    }
+
+    #[tokio::test]
+    async fn a_shadow_does_not_use_up_the_memory_of_the_running_version() {
+        let server = pilothouse_apiserver::ApiServer::builder().build();
+        let services = GuestServices::for_test("p", kube::Client::new(server.service(), "default"));
+        let account = services.host_memory.clone();
+        let host = ShadowHost::new(Arc::new(GuestHost::for_describe(services, "{}".into())));
+        let limit = account.limit();
+        let (used, shadow) = (account.used(), host.host_memory());
+        assert!(shadow.try_charge(HostMemoryKind::Handles, limit + 1).is_err(), "it has the same limit");
+        let _charge = shadow.charge(HostMemoryKind::Handles, limit);
+        assert_eq!((host.host_memory().used(), account.used()), (limit, used));
+    }
+
+    #[tokio::test]
+    async fn a_shadow_sends_nothing_and_queues_nothing() {
+        let host = host();
+        let (call, key) = (Call::Describe, ObjectKey::new("n", "a"));
+        // The stub refuses these functions, as any host does while a plugin is described.
+        assert!(host.running.queue_add(&call, "maps", key.clone()).is_err());
+        assert_eq!(host.queue_add(&call, "maps", key.clone()), Ok(()));
+        assert_eq!(host.queue_add_after(&call, "maps", key.clone(), Duration::ZERO), Ok(()));
+        let target = ObjectType { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+        let merge = Patch { patch_type: pilothouse_plugin::PatchType::Merge, body: "{}".to_owned() };
+        let propagation = pilothouse_plugin::Propagation::Background;
+        let options = DeleteOptions { propagation, uid: None, resource_version: None };
+        // The first write differs from the recorded one, so none has an answer.
+        for result in [
+            host.client_update(&call, MAP.to_owned(), "").await.map(drop),
+            host.client_patch(&call, &target, &key, merge, "").await.map(drop),
+            host.client_delete(&call, &target, &key, &options).await,
+            host.client_create(&call, MAP.to_owned(), "").await.map(drop),
+        ] {
+            assert_eq!(result, Err(ended()));
+        }
+        host.end();
+        assert_eq!(
+            host.client_create(&call, MAP.to_owned(), "").await.map(drop),
+            Err(ended()),
+            "after its end"
+        );
     }
 }

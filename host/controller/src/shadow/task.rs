@@ -1,5 +1,6 @@
 //! Runs a shadow: one task for each running version, which repeats that version's reconciles with the new version, one at a time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use pilothouse_plugin::{
@@ -15,8 +16,12 @@ use crate::runtime::queue::Item;
 
 /// The maximum number of reconciles that wait for the shadow.
 const MAX_WAITING: usize = 64;
-/// The maximum number of calls in a reconcile that is compared. It bounds the memory that objects take which are not cached any more.
+/// The maximum number of calls in a reconcile that is compared.
 const MAX_CALLS: usize = 10_000;
+/// The maximum size of a reconcile in memory, in bytes. The running version chooses the texts of its calls.
+const MAX_BYTES: usize = 16 << 20;
+/// The maximum size of all reconciles that wait for the shadow, in bytes. It bounds the memory that objects take which are not cached any more.
+const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// The code of a shadow.
 pub(crate) struct NewVersion {
@@ -27,6 +32,8 @@ pub(crate) struct NewVersion {
 /// Observes the reconciles of the running version, to repeat them.
 pub(crate) struct ShadowObserver {
     waiting: mpsc::Sender<RunReconcile>,
+    /// The size of those that are waiting.
+    waiting_bytes: Arc<AtomicUsize>,
     report: Arc<ShadowReport>,
 }
 
@@ -38,44 +45,93 @@ struct RunReconcile {
     request: Arc<Request>,
     calls: Vec<HostCall>,
     result: GuestResult,
+    /// Its share of what all waiting reconciles take.
+    _bytes: WaitingBytes,
+}
+
+/// A number of bytes in the sum of all waiting reconciles, for as long as this exists.
+struct WaitingBytes {
+    sum: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl WaitingBytes {
+    /// Adds the bytes; `None` if the sum is too large already.
+    fn add(sum: Arc<AtomicUsize>, bytes: usize) -> Option<Self> {
+        let before = sum.fetch_add(bytes, Ordering::Relaxed);
+        let added = Self { sum, bytes };
+        (before <= MAX_WAITING_BYTES).then_some(added)
+    }
+}
+
+impl Drop for WaitingBytes {
+    fn drop(&mut self) {
+        self.sum.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl ShadowObserver {
     /// Creates an observer, and what [`start`] needs of it.
     pub(crate) fn new(report: Arc<ShadowReport>) -> (Self, RunReconciles) {
         let (waiting, reconciles) = mpsc::channel(MAX_WAITING);
-        (Self { waiting, report }, RunReconciles(reconciles))
+        (Self { waiting, waiting_bytes: Arc::default(), report }, RunReconciles(reconciles))
     }
 }
 
 impl CallObserver for ShadowObserver {
     fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
         let GuestCall::Reconcile(request) = call else { return None };
-        let (waiting, report) = (self.waiting.clone(), Arc::clone(&self.report));
-        Some(Box::new(CallCollector { waiting, report, request, calls: Vec::new() }))
+        // The shadow could not be instantiated, and its task has ended.
+        if self.waiting.is_closed() {
+            return None;
+        }
+        Some(Box::new(CallCollector {
+            waiting: self.waiting.clone(),
+            waiting_bytes: Arc::clone(&self.waiting_bytes),
+            report: Arc::clone(&self.report),
+            request,
+            calls: Vec::new(),
+            bytes: 0,
+        }))
     }
 }
 
 /// Collects the calls of one reconcile of the running version.
 struct CallCollector {
     waiting: mpsc::Sender<RunReconcile>,
+    waiting_bytes: Arc<AtomicUsize>,
     report: Arc<ShadowReport>,
     request: Arc<Request>,
     calls: Vec<HostCall>,
+    /// The size of the calls in memory, also of those that were dropped because they are too large.
+    bytes: usize,
+}
+
+impl CallCollector {
+    fn is_complete(&self) -> bool {
+        self.bytes <= MAX_BYTES && self.calls.len() <= MAX_CALLS
+    }
 }
 
 impl GuestCallObserver for CallCollector {
     fn host_call(&mut self, call: HostCall) {
         let is_needed = !matches!(call.request, HostRequest::Log { .. } | HostRequest::Metric { .. });
-        if is_needed && self.calls.len() <= MAX_CALLS {
-            self.calls.push(call);
+        if !is_needed || !self.is_complete() {
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(call.memory_size());
+        self.calls.push(call);
+        if self.bytes > MAX_BYTES {
+            self.calls = Vec::new();
         }
     }
 
     fn end(self: Box<Self>, result: GuestResult) {
-        let Self { waiting, report, request, calls } = *self;
-        let is_complete = calls.len() <= MAX_CALLS;
-        if !is_complete || waiting.try_send(RunReconcile { request, calls, result }).is_err() {
+        let is_complete = self.is_complete();
+        let Self { waiting, waiting_bytes, report, request, calls, bytes } = *self;
+        let bytes = WaitingBytes::add(waiting_bytes, bytes).filter(|_| is_complete);
+        let reconcile = bytes.map(|bytes| RunReconcile { request, calls, result, _bytes: bytes });
+        if reconcile.is_none_or(|reconcile| waiting.try_send(reconcile).is_err()) {
             report.record_dropped();
         }
     }
@@ -116,7 +172,7 @@ async fn repeat(
     running: Arc<dyn Host>,
     reconcile: RunReconcile,
 ) -> Result<Comparison, String> {
-    let RunReconcile { request, calls, result } = reconcile;
+    let RunReconcile { request, calls, result, _bytes } = reconcile;
     let host = Arc::new(ShadowHost::new(running));
     let created = shadow.code.instantiate(Arc::<ShadowHost>::clone(&host), &shadow.limits).await;
     let mut instance = created.map_err(|fault| format!("the shadow cannot be instantiated: {fault}"))?;
@@ -207,6 +263,35 @@ mod tests {
             observe(&observer, Vec::new());
         }
         assert_eq!(report.status().expect("a shadow").dropped, 3);
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_waiting_reconciles_is_bounded() {
+        let report = report();
+        let (observer, mut reconciles) = ShadowObserver::new(Arc::clone(&report));
+        let create = |size: usize| HostCall {
+            request: HostRequest::ClientCreate { manifest: "a".repeat(size), subresource: String::new() },
+            answer: HostAnswer::Nothing,
+        };
+        observe(&observer, vec![create(1), create(MAX_BYTES), create(1)]);
+        assert_eq!(report.status().expect("a shadow").dropped, 1);
+        assert!(reconciles.0.try_recv().is_err(), "a reconcile that is too large is left out as a whole");
+        let half = MAX_BYTES / 2;
+        let fitting = MAX_WAITING_BYTES / half;
+        for _ in 0..fitting + 2 {
+            observe(&observer, vec![create(half)]);
+        }
+        let dropped = report.status().expect("a shadow").dropped;
+        assert!((2..=3).contains(&dropped), "{dropped}");
+        while reconciles.0.try_recv().is_ok() {}
+        assert_eq!(observer.waiting_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_observed_for_a_shadow_whose_task_has_ended() {
+        let (observer, reconciles) = ShadowObserver::new(report());
+        drop(reconciles);
+        assert!(observer.begin(GuestCall::Reconcile(request())).is_none());
     }
 
     #[tokio::test]

@@ -46,8 +46,16 @@ pub(crate) struct InstanceObserver(Option<Arc<ObservedInstance>>);
 
 struct ObservedInstance {
     observer: Arc<dyn CallObserver>,
-    /// The running call, if it is observed. An instance serves one call at a time.
-    running: Mutex<Option<Box<dyn GuestCallObserver>>>,
+    running: Mutex<RunningCall>,
+}
+
+/// The running call. An instance serves one call at a time.
+#[derive(Default)]
+struct RunningCall {
+    /// The number of calls that have begun. An HTTP request may end after the call that it belongs to, when the next one runs already.
+    number: u64,
+    /// `None` if the call is not observed.
+    observer: Option<Box<dyn GuestCallObserver>>,
 }
 
 impl InstanceObserver {
@@ -70,8 +78,10 @@ impl InstanceObserver {
     /// Begins a call of the guest.
     pub(crate) fn begin(&self, call: impl FnOnce() -> GuestCall) -> ObservedGuestCall {
         let Some(instance) = &self.0 else { return ObservedGuestCall(None) };
-        let observed = instance.observer.begin(call());
-        *instance.running.lock() = observed;
+        let observer = instance.observer.begin(call());
+        let mut running = instance.running.lock();
+        *running = RunningCall { number: running.number + 1, observer };
+        drop(running);
         ObservedGuestCall(Some(Arc::clone(instance)))
     }
 }
@@ -82,7 +92,7 @@ pub(crate) struct ObservedGuestCall(Option<Arc<ObservedInstance>>);
 impl ObservedGuestCall {
     /// Ends the call.
     pub(crate) fn end(self, result: impl FnOnce() -> GuestResult) {
-        let running = self.0.as_ref().and_then(|instance| instance.running.lock().take());
+        let running = self.0.as_ref().and_then(|instance| instance.running.lock().observer.take());
         if let Some(running) = running {
             running.end(result());
         }
@@ -93,7 +103,7 @@ impl Drop for ObservedGuestCall {
     fn drop(&mut self) {
         if let Some(instance) = &self.0 {
             // Dropped after the lock was released.
-            let running = instance.running.lock().take();
+            let running = instance.running.lock().observer.take();
             drop(running);
         }
     }
@@ -102,38 +112,48 @@ impl Drop for ObservedGuestCall {
 impl ObservedInstance {
     /// Reports a call that has returned.
     fn report(&self, call: impl FnOnce() -> HostCall) {
-        if let Some(running) = &mut *self.running.lock() {
-            running.host_call(call());
+        if let Some(observer) = &mut self.running.lock().observer {
+            observer.host_call(call());
         }
     }
 
     /// Begins a call that waits for its answer.
     fn begin(&self, request: impl FnOnce() -> HostRequest) -> WaitingCall<'_> {
-        let is_observed = self.running.lock().is_some();
-        WaitingCall { instance: self, request: is_observed.then(request) }
+        let running = self.running.lock();
+        let (number, is_observed) = (running.number, running.observer.is_some());
+        drop(running);
+        WaitingCall { instance: self, number, request: is_observed.then(request) }
     }
 }
 
 /// A call of a host function that waits for its answer. The guest's time limit may drop it.
 struct WaitingCall<'a> {
     instance: &'a ObservedInstance,
+    /// The guest's call that it belongs to.
+    number: u64,
     /// `None` once the call was reported, and if it is not observed.
     request: Option<HostRequest>,
 }
 
 impl WaitingCall<'_> {
     fn end(mut self, answer: impl FnOnce() -> HostAnswer) {
-        if let Some(request) = self.request.take() {
-            self.instance.report(|| HostCall { request, answer: answer() });
+        self.report(answer);
+    }
+
+    /// Reports the call, unless it was reported, or the guest's call that it belongs to has ended.
+    fn report(&mut self, answer: impl FnOnce() -> HostAnswer) {
+        let Some(request) = self.request.take() else { return };
+        let mut running = self.instance.running.lock();
+        let is_same = running.number == self.number;
+        if let Some(observer) = running.observer.as_mut().filter(|_| is_same) {
+            observer.host_call(HostCall { request, answer: answer() });
         }
     }
 }
 
 impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
-            self.instance.report(|| HostCall { request, answer: HostAnswer::Abandoned });
-        }
+        self.report(|| HostAnswer::Abandoned);
     }
 }
 
@@ -447,3 +467,6 @@ impl Host for ObservedHost {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

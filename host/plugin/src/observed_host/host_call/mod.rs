@@ -1,5 +1,7 @@
 //! Calls of host functions and their answers, as data.
 
+mod size;
+
 use std::time::Duration;
 
 use http::StatusCode;
