@@ -67,7 +67,7 @@ pub(crate) fn sync(state: &State) {
     for (name, service) in &served {
         if table.get("", name).is_none() {
             // An APIService that a client creates at the same moment stays.
-            let _ = table.create(endpoint.draft(local_service(name, service, &state.now())));
+            let _ = table.create(endpoint.draft(local_service(name, service, state)));
         }
     }
     for stored in table.list(None).0 {
@@ -92,13 +92,14 @@ fn served_versions(registry: &Registry) -> BTreeMap<String, LocalService<'_>> {
     versions.collect()
 }
 
-fn local_service(name: &str, service: &LocalService<'_>, now: &str) -> Value {
+fn local_service(name: &str, service: &LocalService<'_>, state: &State) -> Value {
+    let now = state.now();
     let LocalService { group, version, is_custom } = service;
     let known = PRIORITIES.iter().find(|row| row.0 == *group && row.1 == *version);
     let (group_priority, version_priority) = known.map_or(CUSTOM_PRIORITY, |row| (row.2, row.3));
     let mut value = json!({
         "metadata": {
-            "name": name, "uid": meta::new_uid(), "creationTimestamp": now,
+            "name": name, "uid": state.identifiers.new_uid(), "creationTimestamp": now,
             "labels": {MANAGED: if *is_custom { "true" } else { "onstart" }},
         },
         "spec": {
@@ -106,7 +107,7 @@ fn local_service(name: &str, service: &LocalService<'_>, now: &str) -> Value {
             "versionPriority": version_priority,
         },
     });
-    set_availability(&mut value, now);
+    set_availability(&mut value, &now);
     value
 }
 
