@@ -2,6 +2,8 @@
 
 mod api;
 
+use std::sync::Arc;
+
 use api::{Api, apps, core, names, version};
 use pilothouse_apiserver::{ApiServer, DataError};
 use serde_json::{Value, json};
@@ -121,6 +123,27 @@ async fn snapshot_restores_all_objects_and_ends_watches() {
     assert_eq!(watch.next_summary().await, "ADDED a");
     api.post("/debug/snapshot/first/restore", &json!({"asRestart": true})).await.ok();
     assert_eq!(watch.next().await, None, "like a closed connection");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_during_a_restore_leave_no_object_without_its_namespace() {
+    let api = Arc::new(Api { server: ApiServer::builder().snapshots_over_http(true).build() });
+    api.post("/debug/snapshot", &json!({"name": "empty"})).await.ok();
+    for _ in 0..100 {
+        let writer = Arc::clone(&api);
+        let writing = tokio::spawn(async move {
+            writer.post("/api/v1/namespaces", &json!({"metadata": {"name": "x"}})).await;
+            for number in 0..10 {
+                writer.post("/api/v1/namespaces/x/configmaps", &config_map(&format!("c{number}"), "")).await;
+            }
+        });
+        api.post("/debug/snapshot/empty/restore", &json!({})).await.ok();
+        writing.await.expect("no panic");
+        if api.get("/api/v1/namespaces/x").await.code == 404 {
+            let left = api.get("/api/v1/configmaps").await.ok();
+            assert_eq!(left["items"], json!([]));
+        }
+    }
 }
 
 #[tokio::test]

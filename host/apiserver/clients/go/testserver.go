@@ -151,8 +151,8 @@ func (s *Server) readKubeconfig() error {
 	cluster := config.Clusters[0].Cluster
 	s.URL, s.token = cluster.Server, config.Users[0].User.Token
 	authorities := x509.NewCertPool()
-	// No proxy from the environment: the server is on this machine.
 	authorities.AppendCertsFromPEM(cluster.Certificate)
+	// Without a proxy from the environment: the server is on this machine.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}}
 	s.client = &http.Client{Transport: transport, Timeout: timeout}
 	return nil

@@ -38,9 +38,12 @@ class Server:
         self.kubeconfig = str(pathlib.Path(self._folder.name, "kubeconfig"))
         try:
             self._start(binary or os.environ.get("PILOTHOUSE_BINARY") or "pilothouse", flags)
-        except Exception as error:
+        except BaseException as error:
             log = self._log()
             self.stop()
+            if not isinstance(error, Exception):
+                # Such as KeyboardInterrupt.
+                raise
             raise ServerError(f"cannot start the API server: {error}\n{log}") from error
 
     def _log(self):

@@ -12,7 +12,7 @@ pub(super) type Key = (Box<str>, Box<str>);
 /// objects and not by the number of writes.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// The highest revision of a change.
+    /// The highest revision of a change, these ones or earlier ones.
     pub(super) revision: u64,
     pub(super) tables: BTreeMap<TableName, TableChanges>,
 }
@@ -43,10 +43,9 @@ impl Changes {
         self.table(table).objects.insert(key(last), None);
     }
 
-    /// Adds the replacement of all objects of a table by these.
-    pub(super) fn replaced(&mut self, table: &TableName, objects: &[Arc<StoredObject>]) {
-        let highest = objects.iter().map(|object| object.revision).max().unwrap_or_default();
-        self.revision = self.revision.max(highest);
+    /// Adds the replacement of all objects of a table by these, at `revision`.
+    pub(super) fn replaced(&mut self, table: &TableName, objects: &[Arc<StoredObject>], revision: u64) {
+        self.revision = self.revision.max(revision);
         let objects = objects.iter().map(|object| (key(object), Some(Arc::clone(object)))).collect();
         *self.table(table) = TableChanges { is_cleared: true, objects };
     }

@@ -74,6 +74,8 @@ impl CommitLog {
             self.wake.wait(&mut pending);
         }
         let changes = std::mem::take(&mut pending.changes);
+        // Tables record independently of each other, so a later change may have a lower revision.
+        pending.changes.revision = changes.revision;
         (!changes.is_empty()).then_some((changes, pending.recorded))
     }
 
@@ -141,8 +143,8 @@ impl ChangeLog for CommitLog {
         });
     }
 
-    fn replaced(&self, table: &Arc<TableName>, objects: &[Arc<StoredObject>]) {
-        self.record(|changes| changes.replaced(table, objects));
+    fn replaced(&self, table: &Arc<TableName>, objects: &[Arc<StoredObject>], revision: u64) {
+        self.record(|changes| changes.replaced(table, objects, revision));
     }
 }
 
@@ -169,14 +171,24 @@ mod tests {
         let log = Arc::new(CommitLog::default());
         let table = |plural: &str| Arc::new((String::new(), plural.to_owned()));
         let (first, second) = (log.begin_group(), log.begin_group());
-        log.replaced(&table("pods"), &[]);
+        log.replaced(&table("pods"), &[], 2);
         log.close();
         drop(first);
-        log.replaced(&table("nodes"), &[]);
+        log.replaced(&table("nodes"), &[], 3);
         assert!(!log.pending.lock().is_ready());
         drop(second);
         let (changes, recorded) = log.take().expect("changes");
         assert_eq!((changes.tables.len(), recorded), (2, 2));
         assert!(log.take().is_none(), "the log is closed");
+    }
+
+    #[test]
+    fn revision_on_disk_never_decreases() {
+        let log = CommitLog::default();
+        let table = Arc::new((String::new(), "pods".to_owned()));
+        for (recorded, expected) in [(7, 7), (5, 7), (9, 9)] {
+            log.replaced(&table, &[], recorded);
+            assert_eq!(log.take().expect("changes").0.revision, expected);
+        }
     }
 }

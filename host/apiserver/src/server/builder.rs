@@ -190,7 +190,7 @@ impl ApiServerBuilder {
         let journal = self.journal();
         let state = self.state(first_revision, Some(&data), journal.as_ref());
         restore::load(&state, &data)?;
-        let snapshots = Snapshots::load(&data)?;
+        let snapshots = Snapshots::load(&data, &state.storage)?;
         bootstrap::create_initial_objects(&state);
         Ok(self.server(state, Some(data), snapshots, journal))
     }

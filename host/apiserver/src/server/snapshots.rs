@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::respond::{self, Answer};
 use crate::rest::restore::restore;
 use crate::status::Status;
-use crate::storage::StoredState;
+use crate::storage::{Storage, StoredState};
 
 /// The most snapshots that exist at the same time.
 const MAX_SNAPSHOTS: usize = 64;
@@ -53,11 +53,13 @@ struct RestoreRequest {
 }
 
 impl Snapshots {
-    /// Reads the snapshots of a data directory.
-    pub(super) fn load(data: &DataDirectory) -> Result<Self, DataError> {
-        let states = data.states()?.into_iter();
-        let by_name =
-            states.map(|(name, taken, state)| (name, Snapshot { taken, state: Arc::new(state) })).collect();
+    /// Reads the snapshots of a data directory, from which `storage` was filled.
+    pub(super) fn load(data: &DataDirectory, storage: &Storage) -> Result<Self, DataError> {
+        let mut by_name = BTreeMap::new();
+        for (name, taken, mut state) in data.states()? {
+            state.share_unchanged(storage);
+            by_name.insert(name, Snapshot { taken, state: Arc::new(state) });
+        }
         Ok(Self { by_name: Arc::new(Mutex::new(by_name)) })
     }
 

@@ -12,6 +12,6 @@ pub(crate) trait ChangeLog: Debug + Send + Sync {
     /// Records a write of one object.
     fn written(&self, table: &Arc<TableName>, event: &Arc<Event>);
 
-    /// Records that a table has these objects and no others.
-    fn replaced(&self, table: &Arc<TableName>, objects: &[Arc<StoredObject>]);
+    /// Records that a table has these objects and no others since `revision`, which is later than their own.
+    fn replaced(&self, table: &Arc<TableName>, objects: &[Arc<StoredObject>], revision: u64);
 }

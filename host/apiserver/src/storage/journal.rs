@@ -28,5 +28,5 @@ impl ChangeLog for Journal {
     }
 
     /// Does nothing: a restored snapshot or a dropped table is no write of a client or controller.
-    fn replaced(&self, _: &Arc<TableName>, _: &[Arc<StoredObject>]) {}
+    fn replaced(&self, _: &Arc<TableName>, _: &[Arc<StoredObject>], _: u64) {}
 }

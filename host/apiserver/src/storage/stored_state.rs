@@ -27,6 +27,21 @@ impl StoredState {
     pub(crate) fn count(&self) -> usize {
         self.tables.values().map(Vec::len).sum()
     }
+
+    /// Shares the memory of those objects that did not change since.
+    pub(crate) fn share_unchanged(&mut self, storage: &Storage) {
+        for table in storage.tables() {
+            for object in self.tables.get_mut(table.name()).into_iter().flatten() {
+                let current = table.get(&object.namespace, &object.name);
+                let is_same = |current: &Arc<StoredObject>| {
+                    current.revision == object.revision && current.body() == object.body()
+                };
+                if let Some(current) = current.filter(is_same) {
+                    *object = current;
+                }
+            }
+        }
+    }
 }
 
 impl Storage {

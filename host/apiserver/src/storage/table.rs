@@ -232,7 +232,7 @@ impl Table {
     pub(super) fn detach(&self) {
         let mut contents = self.contents.write();
         for log in std::mem::take(&mut contents.logs) {
-            log.replaced(&self.name, &[]);
+            log.replaced(&self.name, &[], self.revision.current());
         }
     }
 
@@ -354,7 +354,7 @@ impl TableWriteGuard<'_> {
         }
         contents.history.compact(revision);
         for log in &contents.logs {
-            log.replaced(&table.name, objects);
+            log.replaced(&table.name, objects, revision);
         }
         // A watch that finds the history too short learns from its signal why.
         table.cut_watches(watch_error);

@@ -104,6 +104,23 @@ fn state_contains_all_tables_at_one_revision() {
 }
 
 #[test]
+fn state_shares_the_objects_that_did_not_change() {
+    let storage = storage(10);
+    let pods = storage.table("", "pods");
+    let same = pods.create(draft("a", 1)).expect("created");
+    let other = pods.create(draft("b", 1)).expect("created");
+    pods.create(draft("c", 1)).expect("created");
+    let copy = |object: &Arc<StoredObject>, data: u32| {
+        Arc::new(StoredObject::new(draft(&object.name, data), object.revision))
+    };
+    let tables = BTreeMap::from([(pods.name().clone(), vec![copy(&same, 1), copy(&other, 2)])]);
+    let mut state = StoredState { revision: 1, tables };
+    state.share_unchanged(&storage);
+    let objects = state.objects(pods.name());
+    assert!(Arc::ptr_eq(&objects[0], &same) && !Arc::ptr_eq(&objects[1], &other));
+}
+
+#[test]
 fn replaced_objects_keep_their_versions_and_the_history_begins_anew() {
     let storage = storage(10);
     let pods = storage.table("", "pods");
