@@ -27,10 +27,17 @@ impl From<io::Error> for FileProblem {
 
 /// Opens a file of the plugins directory.
 pub(crate) fn open(path: &Path) -> Result<File, FileProblem> {
-    refuse_irregular(path)?;
-    let opened = match platform::open_beneath(path) {
+    let name = path.file_name().map_or(path, Path::new);
+    open_below(folder_of(path), name)
+}
+
+/// Opens a file at a path relative to a folder. No link on the way may lead out of the folder.
+fn open_below(folder: &Path, relative: &Path) -> Result<File, FileProblem> {
+    let path = folder.join(relative);
+    refuse_irregular(&path)?;
+    let opened = match platform::open_beneath(folder, relative) {
         Some(opened) => opened?,
-        None => open_checked(path)?,
+        None => open_checked(folder, &path)?,
     };
     ensure_regular(opened)
 }
@@ -38,6 +45,11 @@ pub(crate) fn open(path: &Path) -> Result<File, FileProblem> {
 /// Reads a file of the plugins directory. `limit` is its maximum size in bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
     read_bounded(&open(path)?, limit)
+}
+
+/// Reads a file at a path relative to the plugins directory, such as one in a subdirectory. `limit` is its maximum size in bytes.
+pub(crate) fn read_below(folder: &Path, relative: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
+    read_bounded(&open_below(named(folder), relative)?, limit)
 }
 
 /// Reads a file that a user named on the command line. Follows links to any path.
@@ -99,8 +111,8 @@ fn read_bounded(file: &File, limit: u64) -> Result<Vec<u8>, FileProblem> {
 
 /// Opens a file if the kernel cannot restrict links to the directory: resolves the path, checks it, and opens the result without following
 /// a link.
-fn open_checked(path: &Path) -> Result<File, FileProblem> {
-    let folder = folder_of(path).canonicalize()?;
+fn open_checked(folder: &Path, path: &Path) -> Result<File, FileProblem> {
+    let folder = folder.canonicalize()?;
     let target = path.canonicalize()?;
     if !target.starts_with(&folder) {
         return Err(FileProblem::Outside(target));
@@ -109,7 +121,12 @@ fn open_checked(path: &Path) -> Result<File, FileProblem> {
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent().map_or(Path::new("."), named)
+}
+
+/// Returns the folder, or "." for an empty path.
+fn named(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 #[cfg(unix)]
@@ -134,17 +151,17 @@ mod platform {
     /// Opens a file; the kernel refuses paths that lead out of the directory. `None` if the kernel cannot do that, or if an absolute link may
     /// lead back into the directory.
     #[cfg(target_os = "linux")]
-    pub(crate) fn open_beneath(path: &Path) -> Option<Result<File, FileProblem>> {
+    pub(crate) fn open_beneath(folder: &Path, relative: &Path) -> Option<Result<File, FileProblem>> {
         use rustix::fs::{ResolveFlags, openat2};
         use rustix::io::Errno;
 
-        let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = match rustix::fs::open(super::folder_of(path), folder, Mode::empty()) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = match rustix::fs::open(folder, flags, Mode::empty()) {
             Ok(folder) => folder,
             Err(error) => return Some(Err(io::Error::from(error).into())),
         };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&folder, path.file_name()?, FLAGS, Mode::empty(), resolve) {
+        match openat2(&folder, relative, FLAGS, Mode::empty(), resolve) {
             Ok(file) => Some(Ok(file.into())),
             Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::AGAIN) => None,
             Err(error) => Some(Err(io::Error::from(error).into())),
@@ -152,7 +169,7 @@ mod platform {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn open_beneath(_: &Path) -> Option<Result<File, FileProblem>> {
+    pub(crate) fn open_beneath(_: &Path, _: &Path) -> Option<Result<File, FileProblem>> {
         None
     }
 
@@ -178,7 +195,7 @@ mod platform {
         File::open(path)
     }
 
-    pub(crate) fn open_beneath(_: &Path) -> Option<Result<File, FileProblem>> {
+    pub(crate) fn open_beneath(_: &Path, _: &Path) -> Option<Result<File, FileProblem>> {
         None
     }
 
@@ -240,19 +257,39 @@ mod tests {
         symlink(at("..2026_01/p.yaml"), at("absolute.yaml")).expect("linked");
         for name in ["p.yaml", "absolute.yaml"] {
             assert_eq!(read(&at(name), 100).expect(name), b"one");
-            assert!(open_checked(&at(name)).is_ok(), "as without openat2");
+            assert!(open_checked(folder.path(), &at(name)).is_ok(), "as without openat2");
         }
         symlink(outside.path().join("secret"), at("out.yaml")).expect("linked");
         symlink(outside.path(), at("folder")).expect("linked");
         symlink("folder/secret", at("through.yaml")).expect("linked");
         symlink("../".repeat(20) + "etc/passwd", at("up.yaml")).expect("linked");
         for name in ["out.yaml", "through.yaml", "up.yaml"] {
-            for problem in [open(&at(name)), open_checked(&at(name))] {
+            for problem in [open(&at(name)), open_checked(folder.path(), &at(name))] {
                 assert!(matches!(problem, Err(FileProblem::Outside(_))), "{name}: {problem:?}");
             }
         }
         // A file that a user names may be anywhere.
         assert_eq!(read_anywhere(&at("out.yaml"), 100).expect("read"), b"secret");
+    }
+
+    #[test]
+    fn a_file_in_a_subdirectory_is_not_read_through_a_link_out_of_the_directory() {
+        let outside = tempfile::tempdir().expect("a folder");
+        fs::write(outside.path().join("p.wasm"), "secret").expect("written");
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("shadows")).expect("a folder");
+        fs::write(at("shadows/p.wasm"), "one").expect("written");
+        symlink("shadows", at("inside")).expect("linked");
+        symlink(outside.path(), at("outside")).expect("linked");
+        for name in ["shadows/p.wasm", "inside/p.wasm"] {
+            assert_eq!(read_below(folder.path(), Path::new(name), 100).expect(name), b"one");
+        }
+        let name = Path::new("outside/p.wasm");
+        let without_openat2 = open_checked(folder.path(), &folder.path().join(name)).map(drop);
+        for problem in [read_below(folder.path(), name, 100).map(drop), without_openat2] {
+            assert!(matches!(problem, Err(FileProblem::Outside(_))), "{problem:?}");
+        }
     }
 
     #[test]

@@ -38,13 +38,14 @@ pub(super) async fn attach(
     let (version, shadow) = match load(engine, &file, host.config(), descriptor, &limits.instance).await {
         Ok(loaded) => loaded,
         Err(problem) => {
-            let text = format!("the shadow {} does not run: {problem}", file.path().display());
+            let path = file.path();
+            let text = format!("the shadow {} does not run: {problem}", path.display());
             host.services().log.host(LogLevel::Warn, format_args!("{text}"), &[]);
-            report.fail(file.path(), problem);
+            report.fail(&path, problem);
             return Arc::new(host);
         }
     };
-    report.begin(file.path(), shadow.code.digest(), &version);
+    report.begin(&file.path(), shadow.code.digest(), &version);
     let (observer, reconciles) = ShadowObserver::new(Arc::clone(&report));
     let host = Arc::new(host.also_observed_by(Arc::new(observer)));
     let running: Arc<dyn Host> = Arc::<GuestHost>::clone(&host);
@@ -54,8 +55,13 @@ pub(super) async fn attach(
 
 /// The file of a shadow.
 enum ShadowFile {
-    /// The sidecar names it, so it must be in the plugins directory.
-    InDirectory(PathBuf),
+    /// The sidecar names it, so it must be below the plugins directory.
+    Below {
+        /// The plugins directory.
+        directory: PathBuf,
+        /// The path that the sidecar names, relative to the directory.
+        relative: PathBuf,
+    },
     /// The flags of the host name it.
     Anywhere(PathBuf),
 }
@@ -65,20 +71,27 @@ impl ShadowFile {
     fn wanted(files: &PluginFiles, sidecar: &Sidecar, flag: Option<&Path>) -> Option<Self> {
         let directory = files.wasm.parent().unwrap_or_else(|| Path::new("."));
         match &sidecar.shadow {
-            Some(shadow) => Some(Self::InDirectory(directory.join(&shadow.file))),
+            Some(shadow) => {
+                Some(Self::Below { directory: directory.to_owned(), relative: PathBuf::from(&shadow.file) })
+            }
             None => flag.map(|file| Self::Anywhere(file.to_owned())),
         }
     }
 
-    fn path(&self) -> &Path {
+    fn path(&self) -> PathBuf {
         match self {
-            Self::InDirectory(path) | Self::Anywhere(path) => path,
+            Self::Below { directory, relative } => directory.join(relative),
+            Self::Anywhere(path) => path.clone(),
         }
     }
 
     async fn read(&self) -> Result<Vec<u8>, LoadProblem> {
         match self {
-            Self::InDirectory(path) => read_blocking(path, |path| plugin_file::read(path, MAX_WASM)).await,
+            Self::Below { directory, relative } => {
+                let (directory, relative) = (directory.clone(), relative.clone());
+                let read = move |_: &Path| plugin_file::read_below(&directory, &relative, MAX_WASM);
+                read_blocking(&self.path(), read).await
+            }
             Self::Anywhere(path) => {
                 read_blocking(path, |path| plugin_file::read_anywhere(path, MAX_WASM)).await
             }

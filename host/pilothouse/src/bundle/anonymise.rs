@@ -62,6 +62,9 @@ const NAME_MEMBERS: [&str; 9] =
 /// Members with selectors, whose values may be names.
 const SELECTOR_MEMBERS: [&str; 2] = ["labelSelector", "fieldSelector"];
 
+/// Members of the differences of a shadow, whose texts end in the key of the object that is written: `client.update v1 ConfigMap shop/web`.
+const WRITE_MEMBERS: [&str; 2] = ["running", "shadow"];
+
 /// The maximum number of names.
 const MAX_NAMES: usize = 200_000;
 
@@ -99,6 +102,8 @@ impl Anonymiser {
                     } else if SELECTOR_MEMBERS.contains(&member.as_str()) {
                         let parts = value.as_str().into_iter().flat_map(|text| text.split(','));
                         parts.filter_map(|part| part.rsplit_once('=')).for_each(|(_, name)| self.learn(name));
+                    } else if let Some(key) = written_key(member, value) {
+                        self.learn(key);
                     } else {
                         self.learn_from(value);
                     }
@@ -202,6 +207,13 @@ impl Anonymiser {
     }
 }
 
+/// Returns the key in the description of a write; `None` if the member has none.
+fn written_key<'a>(member: &str, value: &'a Value) -> Option<&'a str> {
+    let write =
+        value.as_str().filter(|text| WRITE_MEMBERS.contains(&member) && text.starts_with("client."))?;
+    write.rsplit_once(' ').map(|(_, key)| key)
+}
+
 fn is_name_char(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '-' | '.' | '_')
 }
@@ -250,6 +262,23 @@ mod tests {
         assert_eq!(one.path("keys/shop.json"), format!("keys/{shop}.json"));
         assert_eq!(one.json(json!({"namespace": "shop", "attempts": 3}))["namespace"], *shop);
         assert_ne!(shop, other.pseudonym("shop"));
+    }
+
+    #[test]
+    fn the_objects_in_the_differences_of_a_shadow_are_names() {
+        let mut anonymiser = Anonymiser::new([7; 32]);
+        let (running, shadow) =
+            ("client.update v1 ConfigMap shop/web", "client.delete v1 ConfigMap shop/old");
+        let status = json!({"shadow": {"differences": [{"running": running, "shadow": shadow}]}});
+        anonymiser.learn_from(&status);
+        let text = anonymiser.json(status).to_string();
+        for name in ["shop", "web", "old"] {
+            assert!(!text.contains(name), "{name}: {text}");
+        }
+        assert!(text.contains("client.update v1 ConfigMap anon-"), "{text}");
+        let mut anonymiser = Anonymiser::new([7; 32]);
+        anonymiser.learn_from(&json!({"running": "returns done"}));
+        assert_eq!(anonymiser.text("done"), "done");
     }
 
     #[test]

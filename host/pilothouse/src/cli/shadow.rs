@@ -1,5 +1,6 @@
 //! The flag of `run` and `dev` for shadows.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -29,6 +30,22 @@ fn parse_shadow(text: &str) -> Result<(PluginName, PathBuf), String> {
     }
 }
 
+/// Returns the file of each plugin. Errors if a plugin has several, since it has at most one shadow.
+pub(crate) fn by_plugin(
+    shadows: Vec<(PluginName, PathBuf)>,
+) -> Result<BTreeMap<PluginName, PathBuf>, String> {
+    let mut files = BTreeMap::new();
+    for (plugin, file) in shadows {
+        if files.contains_key(&plugin) {
+            return Err(format!(
+                "--shadow names two files for {plugin}: give one, because a plugin has at most one shadow"
+            ));
+        }
+        files.insert(plugin, file);
+    }
+    Ok(files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +63,15 @@ mod tests {
             let error = parse_shadow(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_plugin_has_one_shadow() {
+        let parse = |texts: &[&str]| texts.iter().map(|text| parse_shadow(text).expect(text)).collect();
+        let files = by_plugin(parse(&["a=1.wasm", "b=2.wasm"])).expect("two plugins");
+        let files: Vec<_> = files.values().map(PathBuf::as_path).collect();
+        assert_eq!(files, [Path::new("1.wasm"), Path::new("2.wasm")]);
+        let error = by_plugin(parse(&["a=1.wasm", "b=2.wasm", "a=3.wasm"])).expect_err("two for one plugin");
+        assert!(error.contains("two files for a"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compile;
 use super::ingest::IngestThread;
-use crate::cli::{AuthMode, CacheCompression, CompilerMode, TestHooks};
+use crate::cli::{AuthMode, CacheCompression, CompilerMode, TestHooks, shadow};
 use crate::http::authorization::Authorizer;
 use crate::shutdown::GRACE_PERIOD;
 use crate::startup::StartupSteps;
@@ -99,7 +99,7 @@ impl RunningHost {
     /// of the status server are not used.
     ///
     /// # Errors
-    /// Errors if the operating system starts no thread, or if the directory of recordings cannot be created.
+    /// Errors if the operating system starts no thread, if the directory of recordings cannot be created, or if a plugin has two shadows.
     pub(crate) fn start(
         flags: HostFlags,
         clients: impl Into<Clients>,
@@ -133,6 +133,7 @@ impl RunningHost {
         };
         #[cfg(feature = "traces")]
         let (tracer, export) = flags.traces.map(|traces| traces.start(&metrics)).unzip();
+        let shadows = shadow::by_plugin(flags.shadows).map_err(CommandError::Usage)?;
         let started = flags.recording.map(|options| record(&options, &environment, &metrics)).transpose()?;
         let host = PluginHost::new(options, clients, flags.engine, metrics);
         let recording = started.map(|(recorder, task)| {
@@ -143,7 +144,7 @@ impl RunningHost {
         if let Some(tracer) = tracer {
             host.set_tracer(tracer);
         }
-        host.set_shadows(flags.shadows.into_iter().collect());
+        host.set_shadows(shadows);
         host.register_collectors(&mut registry);
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
