@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Change;
-use crate::registry::Endpoint;
+use crate::registry::{Endpoint, Registry};
 use crate::state::State;
 use crate::storage::{EventKind, StoredObject, Table, TableName};
 
@@ -18,6 +18,14 @@ const BATCH_SIZE: usize = 1024;
 #[derive(Default)]
 pub(super) struct Feed {
     tables: BTreeMap<TableName, Position>,
+    served: Option<Served>,
+}
+
+/// The endpoints that are read, one for each table.
+struct Served {
+    /// The snapshot that they are from. Most changes do not change the registry.
+    registry: Arc<Registry>,
+    endpoints: Vec<(TableName, Arc<Endpoint>)>,
 }
 
 struct Position {
@@ -38,17 +46,18 @@ impl Feed {
         state: &State,
         on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
     ) -> bool {
-        let endpoints = state.registry().preferred_endpoints();
-        let (mut any, mut served) = (false, 0);
-        for endpoint in &endpoints {
-            let resource = &endpoint.resource;
-            if resource.strategy.is_review {
-                continue;
+        let registry = state.registry();
+        let served = match self.served.take() {
+            Some(served) if Arc::ptr_eq(&served.registry, &registry) => served,
+            _ => Served::of(registry),
+        };
+        let mut any = false;
+        for (name, endpoint) in &served.endpoints {
+            if !self.tables.contains_key(name) {
+                self.tables.insert(name.clone(), Position::new(endpoint));
             }
-            let name = (resource.group.clone(), resource.names.plural.clone());
-            served += 1;
-            let position = self.tables.entry(name).or_insert_with(|| Position::new(endpoint));
-            if !Arc::ptr_eq(&position.table, &resource.table) {
+            let Some(position) = self.tables.get_mut(name) else { continue };
+            if !Arc::ptr_eq(&position.table, &endpoint.resource.table) {
                 // The CRD was deleted and recreated.
                 any |= position.finish(on_change);
                 *position = Position::new(endpoint);
@@ -58,7 +67,7 @@ impl Feed {
             }
             any |= position.read(endpoint, on_change);
         }
-        if self.tables.len() > served {
+        if self.tables.len() > served.endpoints.len() {
             // The table of a CRD that has no served version for now is still open.
             self.tables.retain(|_, position| {
                 let is_closed = position.table.closed_token().is_cancelled();
@@ -68,7 +77,19 @@ impl Feed {
                 !is_closed
             });
         }
+        self.served = Some(served);
         any
+    }
+}
+
+impl Served {
+    fn of(registry: Arc<Registry>) -> Self {
+        let endpoints = registry.preferred_endpoints().into_iter();
+        let endpoints = endpoints.filter(|endpoint| !endpoint.resource.strategy.is_review).map(|endpoint| {
+            let name = (endpoint.resource.group.clone(), endpoint.resource.names.plural.clone());
+            (name, endpoint)
+        });
+        Self { endpoints: endpoints.collect(), registry }
     }
 }
 
