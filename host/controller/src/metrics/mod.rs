@@ -256,7 +256,7 @@ impl Metrics {
             shadow_reconciles: registered(
                 registry,
                 "pilothouse_plugin_shadow_reconciles",
-                "Reconciles of the running version that its shadow was to repeat; `result` is `agreed`, `differed`, `skipped` (not comparable) or `dropped` (the shadow was behind)",
+                "Reconciles of the running version that its shadow was to repeat; `result` is `agreed`, `differed`, `skipped` (not comparable) or `dropped` (the shadow was behind, or the reconcile is too large)",
                 Family::default(),
             ),
             rollbacks: registered(

@@ -1,8 +1,10 @@
 //! Runs a shadow: one task for each running version, which repeats that version's reconciles with the new version, one at a time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use futures::FutureExt;
 use pilothouse_plugin::{
     CallObserver, CompiledPlugin, GuestCall, GuestCallObserver, GuestResult, Host, HostCall, HostRequest,
     InstanceLimits, Request,
@@ -81,7 +83,7 @@ impl ShadowObserver {
 impl CallObserver for ShadowObserver {
     fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
         let GuestCall::Reconcile(request) = call else { return None };
-        // The shadow could not be instantiated, and its task has ended.
+        // The shadow could not be instantiated, or its task panicked.
         if self.waiting.is_closed() {
             return None;
         }
@@ -144,7 +146,12 @@ pub(crate) fn start(
     reconciles: RunReconciles,
     report: Arc<ShadowReport>,
 ) {
-    tokio::spawn(run(shadow, running, reconciles, report));
+    tokio::spawn(async move {
+        let task = run(shadow, running, reconciles, Arc::clone(&report));
+        if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+            report.set_error("its task panicked: the log of the host has the message".to_owned());
+        }
+    });
 }
 
 async fn run(
