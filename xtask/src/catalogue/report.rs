@@ -78,7 +78,10 @@ mod tests {
             steps: 3,
             faults: 1,
         };
-        assert_eq!(Report::parse(text).expect("a report"), Report { runs: 40, findings: vec![finding] });
+        assert_eq!(
+            Report::parse(text).expect("a report"),
+            Report { seconds: 1.5, runs: 40, findings: vec![finding] }
+        );
     }
 
     #[test]
