@@ -188,10 +188,7 @@ pub(crate) async fn load(
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
         Some(code) => code,
-        None => match files.as_in_memory() {
-            Some(in_memory) => in_memory.code.clone(),
-            None => code(&services.engine, &guest, in_use, speculative, &files.wasm, &read, &report).await?,
-        },
+        None => code(&services.engine, &guest, in_use, speculative, &files, &read, &report).await?,
     };
     drop(load_permit);
 
@@ -263,10 +260,13 @@ async fn code(
     guest: &GuestServices,
     running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
-    path: &Path,
+    files: &PluginFiles,
     read: &FileInfo,
     report: &Report,
 ) -> Result<CompiledPlugin, LoadProblem> {
+    if let Some(in_memory) = files.as_in_memory() {
+        return Ok(in_memory.code.clone());
+    }
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
     }
@@ -286,7 +286,7 @@ async fn code(
     let code = match code {
         Some(code) => code,
         None => {
-            let wasm = wasm(path, read.sum).await?;
+            let wasm = wasm(&files.wasm, read.sum).await?;
             let _compiling = begin();
             let compile_permit = engine.acquire_compile_permit().await;
             engine.compile(wasm, read.sum, compile_permit).await?

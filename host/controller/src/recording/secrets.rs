@@ -122,7 +122,7 @@ impl SecretHasher {
         match patch {
             Value::Object(members) => self.hash_secret(members),
             Value::Array(operations) => {
-                operations.iter_mut().for_each(|operation| self.hash_operation(operation))
+                operations.iter_mut().for_each(|operation| self.hash_operation(operation));
             }
             other => self.hash_value("stringData", other),
         }

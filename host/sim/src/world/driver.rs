@@ -192,6 +192,8 @@ impl Driver<'_> {
         let now = self.shared.clock().now_ms();
         if self.controllers_resume_at.is_some_and(|at| at <= now) {
             self.start_controllers();
+            // They may act on what they missed.
+            self.shared.lock().touch();
         }
         let commands = {
             let mut state = self.shared.lock();
@@ -269,8 +271,9 @@ impl Driver<'_> {
     fn rest_at(&self) -> (u64, bool) {
         let state = self.shared.lock();
         let is_busy = state.in_flight > 0 || is_held(&state) || self.controllers_resume_at.is_some();
-        let has_rested = self.rested_at == Some(state.last_activity);
-        let rest_at = if has_rested { u64::MAX } else { state.last_activity + self.setup.limits.rest_ms };
+        let quiet_since = state.quiet_since();
+        let has_rested = self.rested_at == Some(quiet_since);
+        let rest_at = if has_rested { u64::MAX } else { quiet_since + self.setup.limits.rest_ms };
         (rest_at, is_busy)
     }
 
@@ -290,7 +293,7 @@ impl Driver<'_> {
         let problem = self.problem();
         {
             let mut state = self.shared.lock();
-            self.rested_at = Some(state.last_activity);
+            self.rested_at = Some(state.quiet_since());
             if let Some(Problem::NotLoaded(text)) = &problem
                 && state.host == 1
                 && self.actors.are_finished()

@@ -24,7 +24,7 @@ impl RollingHash {
     pub(super) fn add_debug(&mut self, value: &impl fmt::Debug) {
         use fmt::Write;
         // Writing to a hash cannot fail.
-        let _ = write!(self, "{value:?}\n");
+        let _ = writeln!(self, "{value:?}");
     }
 
     pub(super) fn value(self) -> u64 {

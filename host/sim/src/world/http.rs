@@ -126,7 +126,7 @@ mod tests {
             let body = response.into_body().collect().await.expect("a body").to_bytes();
             assert_eq!(body, expected);
         }
-        let unknown = services.send(request("https://elsewhere/", "")).await.err().expect("refused");
+        let unknown = services.send(request("https://elsewhere/", "")).await.map(drop).expect_err("refused");
         assert!(matches!(unknown, HttpError::NotFound(_)), "{unknown}");
         let states: Vec<_> = shared.lock().events.iter().map(|event| event.kind.clone()).collect();
         let state = |count: u32| EventKind::HttpState { state: json!({"counter": count}) };

@@ -100,8 +100,8 @@ fn verb(method: &Method, uri: &Uri, has_name: bool) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn read(method: Method, uri: &str) -> Option<(String, String, String)> {
-        let request = ObjectRequest::parse(&method, &uri.parse().expect("a URI"))?;
+    fn read(method: &Method, uri: &str) -> Option<(String, String, String)> {
+        let request = ObjectRequest::parse(method, &uri.parse().expect("a URI"))?;
         let key = format!("{}/{}", request.namespace, request.name);
         Some((request.verb.to_owned(), request.resource_with_subresource(), key))
     }
@@ -128,7 +128,7 @@ mod tests {
             (Method::GET, "/apis/apps/v1", None),
         ];
         for (method, uri, expected) in cases {
-            assert_eq!(read(method, uri), expected, "{uri}");
+            assert_eq!(read(&method, uri), expected, "{uri}");
         }
     }
 }

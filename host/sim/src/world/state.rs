@@ -153,6 +153,13 @@ impl State {
         self.last_activity = self.now();
     }
 
+    /// Returns when something happened last. The end of a delay is such a moment, because what was held back is delivered then.
+    pub(super) fn quiet_since(&self) -> u64 {
+        let now = self.now();
+        let ended = self.holds.values().copied().filter(|until| *until <= now).max();
+        self.last_activity.max(ended.unwrap_or_default())
+    }
+
     /// Records that a deviation took effect.
     pub(super) fn record_deviation(&mut self, index: usize) {
         let deviation = self.schedule.deviation(index).clone();

@@ -3,6 +3,7 @@
 use super::stage::{Stage, change_map, create_map, creates, deliveries, lease, requests};
 use crate::plan::{Deviation, Fault, Moment};
 use crate::run::{End, EventKind, ReconcileResult, Run};
+use crate::world::WorldLimits;
 
 fn at_create(occurrence: u32, fault: Fault) -> Deviation {
     let resource = "leases.coordination.k8s.io".to_owned();
@@ -88,6 +89,20 @@ fn a_held_watch_delivers_later_and_in_order() {
     let reference = Stage::new(steps()).run(vec![]);
     let expected = deliveries(&reference).into_iter().find(|(_, change, _)| change == "ADDED");
     assert_eq!(keys[0].0, expected.expect("a delivery").0 + 60_000);
+}
+
+#[test]
+fn the_world_is_not_at_rest_when_a_delay_ends_that_is_as_long_as_the_rest() {
+    let rest_ms = WorldLimits::default().rest_ms;
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_event(1, Fault::HoldWatch(rest_ms))]);
+    assert_eq!((run.end.clone(), creates(&run)), (End::AtRest, BOTH.map(str::to_owned).to_vec()));
+    let is = |kind: &dyn Fn(&EventKind) -> bool| run.events.iter().position(|event| kind(&event.kind));
+    let held = is(&|kind| matches!(kind, EventKind::Deviated { .. })).expect("the delay");
+    let written = is(&|kind| matches!(kind, EventKind::Request(request) if request.name == "first-a"));
+    let written = written.expect("a write");
+    let rests = run.events[held..].iter().filter(|event| matches!(event.kind, EventKind::Rest { .. }));
+    assert!(run.events[held..written].iter().all(|event| !matches!(event.kind, EventKind::Rest { .. })));
+    assert_eq!(rests.count(), 1, "after the write");
 }
 
 #[test]
