@@ -188,7 +188,7 @@ pub(crate) async fn load(
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
         Some(code) => code,
-        None => code(&services.engine, &guest, in_use, speculative, &files, &read, &report).await?,
+        None => file_code(&services.engine, &guest, in_use, speculative, &files, &read, &report).await?,
     };
     drop(load_permit);
 
@@ -253,9 +253,8 @@ pub(crate) async fn load(
     })))
 }
 
-/// Returns the code of the file: that of the running version if only the sidecar changed. The plugin's log and status show a
-/// compilation.
-async fn code(
+/// Returns the code of the files, or that of a plugin which is in memory.
+async fn file_code(
     engine: &Engine,
     guest: &GuestServices,
     running: Option<&CompiledPlugin>,
@@ -264,9 +263,23 @@ async fn code(
     read: &FileInfo,
     report: &Report,
 ) -> Result<CompiledPlugin, LoadProblem> {
-    if let Some(in_memory) = files.as_in_memory() {
-        return Ok(in_memory.code.clone());
+    match files.as_in_memory() {
+        Some(in_memory) => Ok(in_memory.code.clone()),
+        None => code(engine, guest, running, speculative, &files.wasm, read, report).await,
     }
+}
+
+/// Returns the code of the file: that of the running version if only the sidecar changed. The plugin's log and status show a
+/// compilation.
+async fn code(
+    engine: &Engine,
+    guest: &GuestServices,
+    running: Option<&CompiledPlugin>,
+    speculative: Option<SpeculativeCompile>,
+    path: &Path,
+    read: &FileInfo,
+    report: &Report,
+) -> Result<CompiledPlugin, LoadProblem> {
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
     }
@@ -286,7 +299,7 @@ async fn code(
     let code = match code {
         Some(code) => code,
         None => {
-            let wasm = wasm(&files.wasm, read.sum).await?;
+            let wasm = wasm(path, read.sum).await?;
             let _compiling = begin();
             let compile_permit = engine.acquire_compile_permit().await;
             engine.compile(wasm, read.sum, compile_permit).await?
