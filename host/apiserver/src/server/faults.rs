@@ -169,6 +169,7 @@ impl Faults {
             Some(Effect::Hang(false)) => Err(hang(shutdown).await),
             Some(Effect::ListAt(revision)) => Ok(Some(AfterFault::ListAt(revision))),
             Some(Effect::Delay(delay)) => tokio::select! {
+                biased;
                 status = hang(shutdown) => Err(status),
                 () = tokio::time::sleep(delay) => Ok(None),
             },

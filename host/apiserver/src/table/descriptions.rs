@@ -1,7 +1,8 @@
 //! The descriptions of the columns of built-in kinds.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use pilothouse_model::hash::HashMap;
 
 /// Descriptions by kind with group, a tab, and column.
 type Table = HashMap<String, String>;

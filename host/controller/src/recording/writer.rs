@@ -41,7 +41,7 @@ const MAX_OPEN: usize = 2;
 
 /// What became of a reconcile.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     /// It was written, with this many bytes.
     Bytes(u64),
     /// Its line would be too long.
@@ -63,14 +63,14 @@ impl Writer {
     ///
     /// # Errors
     /// Returns an error if a file cannot be written. The next reconcile begins a new file.
-    pub(super) fn write(&mut self, finished: &FinishedReconcile) -> io::Result<Written> {
+    pub(super) fn write(&mut self, finished: &FinishedReconcile) -> io::Result<WriteOutcome> {
         let mut recorded = finished.to_recorded();
         if let Some(hasher) = &self.hasher {
             recorded.calls.iter_mut().for_each(|call| hasher.hash_call(call));
         }
         let line = json_line(&recorded)?;
         if line.len() as u64 > MAX_LINE {
-            return Ok(Written::TooLong);
+            return Ok(WriteOutcome::TooLong);
         }
         let plugin = match self.plugins.entry(finished.version.plugin.clone()) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -78,7 +78,7 @@ impl Writer {
                 entry.insert(PluginRecording::open(self.directory.join(&finished.version.plugin), self.last)?)
             }
         };
-        plugin.write(&finished.version, &line).map(Written::Bytes)
+        plugin.write(&finished.version, &line).map(WriteOutcome::Bytes)
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     impl Setup {
         fn write(&mut self, plugin: &str, name: &str) {
             let written = self.writer.write(&finished(plugin, name, Vec::new())).expect("written");
-            assert!(matches!(written, Written::Bytes(_)), "{written:?}");
+            assert!(matches!(written, WriteOutcome::Bytes(_)), "{written:?}");
         }
 
         fn directory(&self, plugin: &str) -> PathBuf {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::RecordingOptions;
 use super::metrics::RecordingMetrics;
 use super::recorder::{FinishedReconcile, FinishedReconciles};
-use super::writer::{Writer, Written};
+use super::writer::{WriteOutcome, Writer};
 
 /// The maximum number of reconciles that are written between two pauses.
 const BATCH: usize = 32;
@@ -97,11 +97,11 @@ impl Output {
         let started = Instant::now();
         for finished in batch {
             match self.writer.write(finished) {
-                Ok(Written::Bytes(bytes)) => {
+                Ok(WriteOutcome::Bytes(bytes)) => {
                     self.metrics.recorded.inc();
                     self.metrics.bytes.inc_by(bytes);
                 }
-                Ok(Written::TooLong) => {
+                Ok(WriteOutcome::TooLong) => {
                     self.metrics.dropped_by_size.inc();
                 }
                 Err(error) => {
