@@ -18,6 +18,7 @@ mod preflight;
 mod project;
 mod rbac;
 mod scenarios;
+mod sim;
 mod size;
 mod snapshot;
 mod surfaces;
