@@ -24,7 +24,7 @@ use crate::directory::PluginFiles;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Input, RecentErrors};
 use crate::load::version::Version;
-use crate::rollout::decision::Decision;
+use crate::rollout::decision::{Counts, Decision};
 use crate::rollout::{CanaryStart, KnownVersion, Sample};
 
 /// The canary of a plugin's task, with what belongs to it.
@@ -113,6 +113,8 @@ impl PluginTask {
             version.views.access.set_paused(*paused);
             self.running_status.set_canary(Some(&canary));
         }
+        // From the next line on, workers may reconcile keys with the canary.
+        let counts_before = self.guest.metrics.canary_reconciles();
         exclusive.set_canary(Some(Arc::clone(&canary)));
         *self.recovery.canary.lock() = Some(Arc::clone(&version));
         self.gate.send_replace(WorkGate::new(stable.health.clone(), Some(version.health.clone())));
@@ -128,10 +130,11 @@ impl PluginTask {
         });
         let health_changes = version.health.changes();
         self.canary = Some(Box::new(CanaryTask { canary, dispatcher, health_changes, kind_changes }));
-        self.record_canary(&version, share).await;
+        self.record_canary(&version, share, counts_before).await;
     }
 
-    async fn record_canary(&mut self, version: &Version, share: CanaryShare) {
+    /// `counts` are the reconciles of earlier canaries.
+    async fn record_canary(&mut self, version: &Version, share: CanaryShare, counts: Counts) {
         self.lifecycle.apply(&Input::Unchanged);
         self.guest.metrics.loaded.inc();
         let known = known_version(version);
@@ -139,8 +142,7 @@ impl PluginTask {
             LogLevel::Info,
             format_args!("{known} runs as a canary: it reconciles the keys of {share}"),
         );
-        let (probation, counts) = (version.probation, self.guest.metrics.canary_reconciles());
-        let start = CanaryStart { version: known, share, probation, counts };
+        let start = CanaryStart { version: known, share, probation: version.probation, counts };
         if let Some(period) = self.guest.rollout.canary_began(start) {
             let period = format_duration(period);
             let text =

@@ -171,7 +171,6 @@ async fn a_canary_that_backs_off_is_taken_back_with_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "passes alone, but has twice not reached generation 2 beside other tests; the cause is not known"]
 async fn a_canary_that_works_is_promoted_at_the_end_of_its_probation() {
     let host = Host::start().await;
     host.write_sidecar("plugin", "rollout: {canary: {percent: 100}, probation: 1s}\n");
