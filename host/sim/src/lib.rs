@@ -6,9 +6,11 @@
 
 pub mod actor;
 pub mod analysis;
+pub mod call_log;
 pub mod diff;
 #[cfg(test)]
 mod documentation;
+pub mod export;
 pub mod finding;
 pub mod http;
 pub mod oracle;

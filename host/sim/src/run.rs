@@ -4,6 +4,10 @@ use serde_json::Value;
 
 use crate::plan::{Deviation, Plan};
 
+/// How long the watches of a resource whose first list came from the past deliver nothing, in virtual milliseconds: the server that answered
+/// is behind the others for that long.
+pub const PAST_LAG: u64 = 10_000;
+
 /// The result of one run. Equal plans give equal runs, except for `hash`, which is also equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {

@@ -6,6 +6,7 @@
 pub mod cases;
 mod http;
 pub mod kit;
+pub mod random_names;
 
 use pilothouse_sdk::{Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request};
 

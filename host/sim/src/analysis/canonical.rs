@@ -66,7 +66,7 @@ fn canonical(value: &Value, names: &Names, depth: usize) -> Value {
 }
 
 /// Whether the text is a time in the format of RFC 3339.
-fn is_time(text: &str) -> bool {
+pub(crate) fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let has = |index: usize, byte: u8| bytes.get(index) == Some(&byte);
     (20..=40).contains(&bytes.len())

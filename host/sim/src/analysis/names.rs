@@ -30,6 +30,13 @@ impl RandomPrefixes {
     }
 }
 
+impl RandomPrefixes {
+    /// Returns the pairs of resource and prefix.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &(String, String)> {
+        self.0.iter()
+    }
+}
+
 /// Returns the names that were created without `generateName`.
 fn created_names(run: &Run) -> BTreeSet<ObjectId> {
     let mut names = BTreeSet::new();

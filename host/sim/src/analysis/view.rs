@@ -146,6 +146,47 @@ impl<'a> RunView<'a> {
         scripted.difference(&reacting).cloned().collect()
     }
 
+    /// Whether the plugin completed a reconcile of each state that an actor gave to a watched object, before it saw the next state.
+    #[must_use]
+    pub fn reconciled_every_state(&self) -> bool {
+        let deliveries = self.run.events.iter().enumerate().filter_map(|(index, event)| match &event.kind {
+            EventKind::Delivered { resource, key, version, .. } => Some((index, resource, key, *version)),
+            _ => None,
+        });
+        let mut watched = BTreeSet::new();
+        let mut by_object: BTreeMap<(&str, &str), Vec<(usize, u64)>> = BTreeMap::new();
+        for (index, resource, key, version) in deliveries {
+            watched.insert(resource.as_str());
+            by_object.entry((resource, key)).or_default().push((index, version));
+        }
+        let is_done =
+            |result: &ReconcileResult| matches!(result, ReconcileResult::Ok | ReconcileResult::Requeue(_));
+        self.requests().all(|(_, event, request)| {
+            let Some(after) = request.after.as_ref().filter(|_| request.changed && event.host > 0) else {
+                return true;
+            };
+            if !matches!(request.author, Author::Actor(_)) || !watched.contains(request.resource.as_str()) {
+                return true;
+            }
+            let version = after["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+            let id = request.object_id();
+            let key = if id.namespace.is_empty() { id.name } else { format!("{}/{}", id.namespace, id.name) };
+            let Some(delivered) = by_object.get(&(request.resource.as_str(), key.as_str())) else {
+                return false;
+            };
+            let Some(at) = delivered.iter().position(|(_, seen)| Some(*seen) == version) else {
+                return false;
+            };
+            let Some((next, _)) = delivered[at..].iter().find(|(_, seen)| Some(*seen) != version) else {
+                return true;
+            };
+            self.reconciles.values().any(|reconcile| {
+                (delivered[at].0..*next).contains(&reconcile.start)
+                    && reconcile.end.is_some_and(|(_, result)| is_done(result))
+            })
+        })
+    }
+
     /// Returns the writes of these actors that changed something, in order and in canonical form. Two runs in which
     /// they are equal gave the plugin the same task.
     #[must_use]

@@ -2,26 +2,19 @@
 
 use crate::run::{Author, Event, EventKind, Run};
 
-/// The first difference between two runs.
+/// The first difference between two runs: of their events, or of their calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// The index of the event, from 0.
+    /// The index of the event or call, from 0.
     pub index: usize,
-    /// The event of the first run, or that it has ended.
+    /// The event or call of the first run, or that it has ended.
     pub expected: String,
-    /// The event of the second run, or that it has ended.
+    /// The event or call of the second run, or that it has ended.
     pub found: String,
 }
 
-/// Returns the first event in which the runs differ, by their rolling hashes.
-#[must_use]
-pub fn between(expected: &Run, found: &Run) -> Option<Divergence> {
-    let index = first_difference(&expected.hashes, &found.hashes)?;
-    Some(Divergence { index, expected: text_at(expected, index), found: text_at(found, index) })
-}
-
 /// Returns the index of the first hash that differs or that one side lacks.
-pub(super) fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
+pub(crate) fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
     let common = left.len().min(right.len());
     let position = left.iter().zip(right).position(|(left, right)| left != right);
     position.or_else(|| (left.len() != right.len()).then_some(common))
@@ -77,28 +70,19 @@ mod tests {
     use super::*;
     use crate::testing::RunBuilder;
 
-    fn run(key: &str, more: bool) -> Run {
+    #[test]
+    fn the_first_difference_is_a_hash_that_differs_or_that_one_side_lacks() {
+        assert_eq!(first_difference(&[1, 2], &[1, 2]), None);
+        assert_eq!(first_difference(&[1, 2], &[1, 3]), Some(1));
+        assert_eq!(first_difference(&[1, 2], &[1]), Some(1));
+    }
+
+    #[test]
+    fn an_event_is_described_also_after_the_end() {
         let mut run = RunBuilder::new();
-        run.rest();
-        run.start(key);
-        if more {
-            run.rest();
-        }
-        run.finish()
-    }
-
-    #[test]
-    fn the_first_difference_is_shown_with_both_sides() {
-        assert_eq!(between(&run("a", false), &run("a", false)), None);
-        let divergence = between(&run("a", false), &run("b", true)).expect("different");
-        assert_eq!(divergence.index, 2);
-        assert!(divergence.expected.contains("reconcile a of foos"), "{}", divergence.expected);
-        assert!(divergence.found.contains("reconcile b of foos"));
-    }
-
-    #[test]
-    fn a_run_that_ends_earlier_differs() {
-        let divergence = between(&run("a", false), &run("a", true)).expect("different");
-        assert_eq!((divergence.index, divergence.expected.as_str()), (3, "the run has ended"));
+        run.start("a");
+        let run = run.finish();
+        assert!(text_at(&run, 1).contains("reconcile a of foos"), "{}", text_at(&run, 1));
+        assert_eq!(text_at(&run, run.events.len()), "the run has ended");
     }
 }

@@ -7,13 +7,15 @@ use serde_json::Value;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::canonical::canonical_object;
 use crate::analysis::{ObjectId, RunView};
-use crate::run::{Author, EventKind, RequestEvent};
+use crate::plan::Fault;
+use crate::run::{Author, Event, EventKind, PAST_LAG, RequestEvent};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "hot loop",
     reports: "a key writes the same object in 10 rounds in a row and returns it to a state that it had before, or in 40 rounds whatever it writes",
     premise: "Progress towards a goal has an end. A round is a reconcile that no actor, timer, retry or restart caused. Times, UIDs and \
-              versions do not count as progress.",
+              versions do not count as progress. Not judged: rounds after which a built-in controller deletes the object while a view is late \
+              or old, because the garbage collector knows of an owner's deletion before the plugin does.",
 };
 
 /// The number of rounds after which a repeated state is a loop, as in the host's own detection.
@@ -22,6 +24,12 @@ const MIN_ROUNDS: usize = 10;
 const MAX_ROUNDS: usize = 40;
 /// The number of different states that are remembered per object.
 const MAX_STATES: usize = 8;
+
+/// How long after the start of a host its first lists are sent at the latest, in virtual milliseconds.
+const FIRST_LISTS: u64 = 1_000;
+
+/// How long the host waits at the most before it lists again after a watch has ended, in virtual milliseconds: the reflector's longest backoff.
+const RELIST_BACKOFF: u64 = 30_000;
 
 /// The oracle.
 #[derive(Debug)]
@@ -49,11 +57,19 @@ impl Oracle for HotLoop {
         let mut reported = BTreeSet::new();
         let mut violations = Vec::new();
         let mut had_subject = false;
+        let mut behind_until = 0;
         for (index, event) in run.run.events.iter().enumerate() {
+            behind_until = behind_until.max(behind_after(event));
             match &event.kind {
                 EventKind::Request(request) if request.is_effective() => {
                     if matches!(request.author, Author::Actor(_)) && index < run.faults_over {
                         rounds.clear();
+                    }
+                    let is_deleted_by_controller =
+                        request.author == Author::Controller && request.after.is_none();
+                    if is_deleted_by_controller && event.time <= behind_until {
+                        let deleted = run.names.canonical_id(&request.object_id());
+                        rounds.retain(|(_, id), _| *id != deleted);
                     }
                     let Some((key, number)) = round_of(run, request) else { continue };
                     had_subject = true;
@@ -76,6 +92,19 @@ impl Oracle for HotLoop {
             }
         }
         Judgement { had_subject, violations }
+    }
+}
+
+/// Returns until when a view is late or old because of the event; 0 if it is not.
+fn behind_after(event: &Event) -> u64 {
+    match &event.kind {
+        EventKind::Deviated { deviation, .. } => match deviation.fault {
+            Fault::HoldWatch(delay) => event.time.saturating_add(delay),
+            Fault::DropWatch(delay) => event.time.saturating_add(delay).saturating_add(RELIST_BACKOFF),
+            _ => 0,
+        },
+        EventKind::HostStarted { past } if !past.is_empty() => event.time + FIRST_LISTS + PAST_LAG,
+        _ => 0,
     }
 }
 
@@ -115,6 +144,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plan::Moment;
     use crate::run::ReconcileResult;
     use crate::testing::{RunBuilder, judge};
 
@@ -139,6 +169,55 @@ mod tests {
         let judgement = judge(&HotLoop, &run, None);
         assert_eq!(judgement.violations.len(), 1);
         assert_eq!(judgement.violations[0].resource, "foos.example.com");
+    }
+
+    /// A run in which a Deployment is created and collected again in `rounds` rounds. They begin `after` milliseconds after a restart whose
+    /// first list of the owner is old, if `is_old`, or after one whose lists are current.
+    fn collected(is_old: bool, after: u64, rounds: u64) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+        run.restart(if is_old { &[("foos.example.com", 2)] } else { &[] });
+        for round in 0..rounds {
+            run.at(after + round * 30);
+            run.start_for("shop/a", "deleted");
+            run.write("create", "deployments.apps", "shop/a", Some(json!({"spec": {"replicas": 1}})));
+            run.end(ReconcileResult::Ok);
+            run.controller("delete", "deployments.apps", "shop/a", None);
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn what_the_garbage_collector_undoes_is_a_loop_only_once_the_views_are_current() {
+        assert_eq!(judge(&HotLoop, &collected(true, 0, 60), None).violations, []);
+        let current = judge(&HotLoop, &collected(false, 0, 60), None).violations;
+        assert_eq!(current.len(), 1);
+        assert_eq!(current[0].resource, "deployments.apps");
+        let later = judge(&HotLoop, &collected(true, PAST_LAG, 60), None).violations;
+        assert_eq!(later.len(), 1, "the loop goes on after the view has caught up");
+        assert_eq!(judge(&HotLoop, &collected(true, PAST_LAG, 20), None).violations, []);
+    }
+
+    #[test]
+    fn the_view_is_late_until_the_host_has_listed_again() {
+        let run = |is_dropped: bool| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+            if is_dropped {
+                let at = Moment::Event { resource: "foos.example.com".to_owned(), occurrence: 2 };
+                run.deviate(at, Fault::DropWatch(1));
+            }
+            for round in 0..20 {
+                run.at(300 + round * 30);
+                run.start_for("shop/a", "deleted");
+                run.write("create", "deployments.apps", "shop/a", Some(json!({})));
+                run.end(ReconcileResult::Ok);
+                run.controller("delete", "deployments.apps", "shop/a", None);
+            }
+            run.finish()
+        };
+        assert_eq!(judge(&HotLoop, &run(true), None).violations, []);
+        assert_eq!(judge(&HotLoop, &run(false), None).violations.len(), 1);
     }
 
     #[test]

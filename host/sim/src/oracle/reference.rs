@@ -30,6 +30,8 @@ pub struct Reference {
     ends: BTreeMap<Task, CanonicalEnd>,
     task: Task,
     deletes: BTreeMap<ObjectId, usize>,
+    /// The objects that plugins create.
+    made: BTreeSet<ObjectId>,
     peaks: BTreeMap<Family, usize>,
     /// The keys whose last reconcile ended without an error: plugin, watch, key.
     succeeded: BTreeSet<(String, String, String)>,
@@ -64,6 +66,8 @@ impl Reference {
             *known = count.max(*known);
         }
         let succeeded = succeeded_of(&left).intersection(&succeeded_of(&right)).cloned().collect();
+        let created = left.effective_writes().filter(|(_, request)| request.before.is_none());
+        let made = created.map(|(_, request)| left.names.canonical_id(&request.object_id())).collect();
         let own_changes = Own::of(&left);
         let cleaned_up = cleaned_up(&left);
         let late_timer_writes = late_timer_writes(&left).max(late_timer_writes(&right));
@@ -75,6 +79,7 @@ impl Reference {
             ends,
             task,
             deletes,
+            made,
             peaks,
             succeeded,
             own_changes,
@@ -135,13 +140,18 @@ impl Reference {
         self.late_timer_writes
     }
 
-    pub(super) fn mask(&self) -> &EndMask {
+    pub(crate) fn mask(&self) -> &EndMask {
         &self.mask
     }
 
     /// Returns how often plugins deleted the object.
     pub(super) fn deletes(&self, canonical: &ObjectId) -> usize {
         self.deletes.get(canonical).copied().unwrap_or_default()
+    }
+
+    /// Whether plugins create the object.
+    pub(super) fn is_made_by_plugin(&self, canonical: &ObjectId) -> bool {
+        self.made.contains(canonical)
     }
 
     /// Returns how many objects of the family existed at once.

@@ -9,6 +9,8 @@ pub enum Budget {
     Runs(u64),
     /// This much time, by the clock that the search is given. How many runs that are depends on the machine.
     Time(Duration),
+    /// At most this many runs, and no longer than this time, so that a slow machine makes fewer runs.
+    Both(u64, Duration),
 }
 
 impl Budget {
@@ -18,6 +20,7 @@ impl Budget {
         match self {
             Self::Runs(limit) => runs >= limit,
             Self::Time(limit) => elapsed >= limit,
+            Self::Both(most, limit) => runs >= most || elapsed >= limit,
         }
     }
 
@@ -25,8 +28,25 @@ impl Budget {
     #[must_use]
     pub fn remaining_runs(self, runs: u64) -> u64 {
         match self {
-            Self::Runs(limit) => limit.saturating_sub(runs),
+            Self::Runs(limit) | Self::Both(limit, _) => limit.saturating_sub(runs),
             Self::Time(_) => u64::MAX,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_budget_of_both_ends_with_whichever_is_used_up_first() {
+        let budget = Budget::Both(10, 5 * SECOND);
+        assert!(!budget.is_used_up(9, 4 * SECOND));
+        assert!(budget.is_used_up(10, SECOND));
+        assert!(budget.is_used_up(1, 5 * SECOND));
+        assert_eq!(budget.remaining_runs(3), 7);
+        assert_eq!(budget.remaining_runs(11), 0);
     }
 }

@@ -46,6 +46,12 @@ pub trait Observer {
     /// Whether the search should end now, for example because the user has interrupted it.
     fn is_interrupted(&self) -> bool;
 
+    /// Called for each run, in the order of the search, without those for shrinking. `hash` is the hash of the run of `plan`. By default, does
+    /// nothing.
+    fn ran(&mut self, plan: &Plan, hash: u64) {
+        let _ = (plan, hash);
+    }
+
     /// Called after each batch with the number of runs so far.
     fn progress(&mut self, strategy: Strategy, runs: u64);
 
@@ -181,7 +187,8 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Returns how many more runs a stage may make that began at `start`.
     fn stage_runs_left(&self, start: (u64, Duration), share: u64) -> u64 {
         match self.options.budget {
-            Budget::Runs(limit) => {
+            // The time of `Both` ends the whole search, and is not shared out.
+            Budget::Runs(limit) | Budget::Both(limit, _) => {
                 let allowed = limit.saturating_sub(start.0).saturating_mul(share) / 100;
                 allowed.saturating_sub(self.report.runs - start.0).min(limit.saturating_sub(self.report.runs))
             }
@@ -224,6 +231,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Counts a run and reports its errors that are new.
     fn accept(&mut self, strategy: Strategy, examined: Examined) -> Result<(), WorldError> {
         self.report.runs += 1;
+        self.observer.ran(&examined.plan, examined.hash);
         match self.report.strategies.last_mut() {
             Some((last, runs)) if *last == strategy => *runs += 1,
             _ => self.report.strategies.push((strategy, 1)),

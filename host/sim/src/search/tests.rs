@@ -74,6 +74,7 @@ fn request(verb: &str, resource: &str, occurrence: u32) -> Moment {
 #[derive(Default)]
 struct Recorder {
     findings: Vec<Finding>,
+    runs: u64,
     looks: std::cell::Cell<u64>,
 }
 
@@ -85,6 +86,10 @@ impl Observer for Recorder {
 
     fn is_interrupted(&self) -> bool {
         false
+    }
+
+    fn ran(&mut self, _: &Plan, _: u64) {
+        self.runs += 1;
     }
 
     fn progress(&mut self, _: Strategy, _: u64) {}
@@ -111,6 +116,7 @@ fn run_search(is_wrong: bool, threads: usize, options: &SearchOptions) -> Report
     let mut observer = Recorder::default();
     let searched = search(options, &Oracles::built_in(), &executor, &mut observer).expect("a world");
     assert_eq!(observer.findings, searched.report.findings);
+    assert_eq!(observer.runs, searched.report.runs);
     searched.report
 }
 
@@ -161,6 +167,12 @@ fn budgets_are_kept() {
     let timed = run_search(false, 1, &options(&[Strategy::Random], Budget::Time(Duration::from_millis(20))));
     assert_eq!(timed.stopped, Stop::Budget);
     assert!(timed.runs > 2 && timed.runs < 20 * 32);
+    let short = Budget::Both(100_000, Duration::from_millis(20));
+    let both = run_search(false, 1, &options(&[Strategy::Random], short));
+    assert_eq!(both.stopped, Stop::Budget);
+    assert!(both.runs > 2 && both.runs < 1_000, "the time ends it: {}", both.runs);
+    let few = run_search(false, 1, &options(&Strategy::ALL, Budget::Both(100, Duration::from_hours(1))));
+    assert_eq!((few.runs, few.stopped), (100, Stop::Budget));
     let few = run_search(false, 1, &options(&[Strategy::Plans], Budget::Runs(100_000)));
     assert_eq!(few.stopped, Stop::Exhausted);
 }

@@ -117,6 +117,7 @@ fn start_host(
         compress_caches: false,
         streaming_lists: false,
         requeue_on_reload: true,
+        name_request_origins: true,
         environment,
     };
     let clients = Clients {
@@ -277,7 +278,10 @@ impl Driver<'_> {
         (rest_at, is_busy)
     }
 
+    /// Returns when the driver must look again if nothing wakes it before.
     fn wake_at(&self, now: u64, rest_at: u64, is_busy: bool) -> u64 {
+        // While something is under way, the world cannot come to rest.
+        let rest_at = if is_busy && rest_at <= now { u64::MAX } else { rest_at };
         let timers = [
             self.shared.lock().schedule.next_time(),
             self.actors.next_time(),

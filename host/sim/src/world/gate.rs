@@ -26,15 +26,12 @@ use super::request::{ObjectRequest, parameter};
 use super::state::{Answer, SentRequest, Shared};
 use super::watch_body::{ListedObject, WatchBody};
 use crate::plan::Fault;
-use crate::run::Author;
+use crate::run::{Author, PAST_LAG};
 
-/// How long the watches of a resource whose first list came from the past deliver nothing, in virtual milliseconds: the server that answered
-/// is behind the others for that long.
-const PAST_LAG: u64 = 10_000;
 /// The annotation that another client changes when it interferes.
 const TOUCHED: &str = "simulation.pilothouse.dev/touched";
 /// The name under which the client that interferes is recorded.
-const OTHER_CLIENT: &str = "another client";
+pub(crate) const OTHER_CLIENT: &str = "another client";
 
 /// The gate of the requests of plugins and of the host itself.
 #[derive(Clone)]
@@ -113,7 +110,12 @@ impl RequestGate {
         self.shared.lock().in_flight += 1;
         if let Some(delay) = treatment.delay {
             tokio::time::sleep(delay).await;
-            if self.shared.lock().crash.is_some() {
+            let is_crashed = {
+                let mut state = self.shared.lock();
+                state.touch();
+                state.crash.is_some()
+            };
+            if is_crashed {
                 return pending().await;
             }
         }
@@ -215,7 +217,10 @@ impl WatchGate {
             let relist = self.shared.lock().relists.get(&resource).copied();
             if let Some(at) = relist {
                 tokio::time::sleep_until(self.shared.clock().instant(at)).await;
-                self.shared.lock().relists.remove(&resource);
+                let mut state = self.shared.lock();
+                state.relists.remove(&resource);
+                // What the host lists now may make the plugin act.
+                state.touch();
                 return Ok(expired());
             }
             let response = forward(self.server, request).await;

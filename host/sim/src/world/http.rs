@@ -118,7 +118,7 @@ mod tests {
         let clock = VirtualClock::new();
         clock.resume();
         let server = ApiServer::builder().clock(clock.clone()).build();
-        let shared = Shared::new(server, clock, Schedule::new(Vec::new()), 100);
+        let shared = Shared::new(server, clock, Schedule::new(Vec::new()), 100, None);
         let services = Services::new(shared.clone(), Some(Box::new(Counter(0))));
         for (body, expected) in [("", "POST /a?b=c 0"), ("x", "POST /a?b=c 0"), ("x", "POST /a?b=c 1")] {
             let response = services.send(request("https://cloud/a?b=c", body)).await.expect("an answer");

@@ -30,6 +30,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::actor::{Actor, ActorWrite, Operation};
+use crate::call_log::CallLog;
 use crate::http::HttpServices;
 use crate::plan::Plan;
 use crate::run::{Author, End, Run};
@@ -41,12 +42,14 @@ use http::Services;
 use schedule::Schedule;
 use state::Shared;
 
+pub(crate) use gate::OTHER_CLIENT;
+
 /// The controllers that run by default: those that every cluster has, whatever its nodes do.
 const DEFAULT_CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
 /// How many instructions one call of a guest may execute.
 const CALL_FUEL: u64 = 200_000_000;
 /// The author of the objects that exist from the start.
-const SETUP: &str = "setup";
+pub(crate) const SETUP: &str = "setup";
 /// The seed of the order of hash maps.
 const HASH_SEED: u64 = 33;
 /// The resource version before the first write of a run.
@@ -211,10 +214,18 @@ impl World {
         let metrics = Metrics::register(&mut Registry::default());
         Ok(Self { plugins, options, controllers, metrics })
     }
-}
 
-impl Simulator for World {
-    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+    /// Runs the plan to its end, like [`Simulator::run`], and returns the calls on which the hash depends.
+    ///
+    /// # Errors
+    /// Like [`Simulator::run`].
+    pub fn run_with_calls(&mut self, plan: &Plan) -> Result<CallLog, WorldError> {
+        let (_, calls) = self.execute(plan, Some(CallLog::default()))?;
+        Ok(calls.unwrap_or_default())
+    }
+
+    /// Runs the plan to its end, and adds its calls to the log, if there is one.
+    fn execute(&mut self, plan: &Plan, calls: Option<CallLog>) -> Result<(Run, Option<CallLog>), WorldError> {
         let _inline = run_inline();
         let clock = VirtualClock::new();
         let server = ApiServer::builder()
@@ -225,7 +236,7 @@ impl Simulator for World {
             .record_commits(true)
             .build();
         let schedule = Schedule::new(plan.deviations.clone());
-        let shared = Shared::new(server, clock, schedule, self.options.limits.events);
+        let shared = Shared::new(server, clock, schedule, self.options.limits.events, calls);
         let mut actors = Actors::new((self.options.actors)(plan.seed));
         let http = Services::new(shared.clone(), (self.options.http)());
         let setup = Setup {
@@ -260,7 +271,14 @@ impl Simulator for World {
                 Outcome::Ended(end) => break end,
             }
         };
-        Ok(finish(&shared, plan, end))
+        let calls = shared.lock().calls.take();
+        Ok((finish(&shared, plan, end), calls))
+    }
+}
+
+impl Simulator for World {
+    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        self.execute(plan, None).map(|(run, _)| run)
     }
 }
 

@@ -48,7 +48,14 @@ impl CallObserver for PluginCalls {
                     attempt: request.attempt,
                 });
             }
-            other => state.hash.add(other.arguments().to_string().as_bytes()),
+            other => {
+                let arguments = other.arguments().to_string();
+                state.hash.add(arguments.as_bytes());
+                let time = state.now();
+                state.log_call(|| {
+                    format!("{time} ms: {} is called: {} {arguments}", self.plugin, other.name())
+                });
+            }
         }
         Some(Box::new(running))
     }
@@ -89,6 +96,8 @@ impl GuestCallObserver for RunningCall {
             return;
         }
         state.hash.add_debug(&call);
+        let time = state.now();
+        state.log_call(|| format!("{time} ms: {} calls {}: {call:?}", self.plugin, call.request.function()));
         if let HostRequest::HttpSend { method, url, .. } = &call.request {
             let status = match &call.answer {
                 HostAnswer::HttpStatus(status) => Some(*status),
@@ -110,7 +119,13 @@ impl GuestCallObserver for RunningCall {
                 Err(Failure::Retry(message) | Failure::Terminal(message)) => ReconcileResult::Error(message),
                 Err(Failure::Fault(fault)) => ReconcileResult::Fault(fault.to_string()),
             }),
-            other => self.shared.lock().hash.add(other.to_json().to_string().as_bytes()),
+            other => {
+                let result = other.to_json().to_string();
+                let mut state = self.shared.lock();
+                state.hash.add(result.as_bytes());
+                let time = state.now();
+                state.log_call(|| format!("{time} ms: {} returns {result}", self.plugin));
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ use super::hash::RollingHash;
 use super::mirror::Mirror;
 use super::request::{ObjectRequest, resource};
 use super::schedule::Schedule;
+use crate::call_log::CallLog;
+use crate::finding::divergence::event_text;
 use crate::plan::Fault;
 use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
 
@@ -43,6 +45,8 @@ pub(super) struct State {
     pub(super) events: Vec<Event>,
     pub(super) hashes: Vec<u64>,
     pub(super) hash: RollingHash,
+    /// The calls of the run, if they are wanted.
+    pub(super) calls: Option<CallLog>,
     max_events: usize,
     /// Which host runs, from 1.
     pub(super) host: u32,
@@ -68,7 +72,13 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(server: ApiServer, clock: VirtualClock, schedule: Schedule, max_events: usize) -> Self {
+    pub(super) fn new(
+        server: ApiServer,
+        clock: VirtualClock,
+        schedule: Schedule,
+        max_events: usize,
+        calls: Option<CallLog>,
+    ) -> Self {
         let state = State {
             clock: clock.clone(),
             schedule,
@@ -76,6 +86,7 @@ impl Shared {
             events: Vec::new(),
             hashes: Vec::new(),
             hash: RollingHash::default(),
+            calls,
             max_events,
             host: 0,
             crash: None,
@@ -144,8 +155,16 @@ impl State {
         }
         let event = Event { time: self.now(), host: self.host, kind };
         self.hash.add_debug(&event);
+        self.log_call(|| format!("{}: {:?}", event_text(&event), event.kind));
         self.events.push(event);
         self.hashes.push(self.hash.value());
+    }
+
+    /// Adds what was just added to the hash to the log of calls, if there is one.
+    pub(super) fn log_call(&mut self, text: impl FnOnce() -> String) {
+        if let Some(calls) = &mut self.calls {
+            calls.push(self.hash.value(), text());
+        }
     }
 
     /// Notes that something happened that keeps the world from being at rest.

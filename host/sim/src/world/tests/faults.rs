@@ -94,15 +94,22 @@ fn a_held_watch_delivers_later_and_in_order() {
 #[test]
 fn the_world_is_not_at_rest_when_a_delay_ends_that_is_as_long_as_the_rest() {
     let rest_ms = WorldLimits::default().rest_ms;
-    let run = Stage::new(vec![create_map("a")]).run(vec![at_event(1, Fault::HoldWatch(rest_ms))]);
-    assert_eq!((run.end.clone(), creates(&run)), (End::AtRest, BOTH.map(str::to_owned).to_vec()));
-    let is = |kind: &dyn Fn(&EventKind) -> bool| run.events.iter().position(|event| kind(&event.kind));
-    let held = is(&|kind| matches!(kind, EventKind::Deviated { .. })).expect("the delay");
-    let written = is(&|kind| matches!(kind, EventKind::Request(request) if request.name == "first-a"));
-    let written = written.expect("a write");
-    let rests = run.events[held..].iter().filter(|event| matches!(event.kind, EventKind::Rest { .. }));
-    assert!(run.events[held..written].iter().all(|event| !matches!(event.kind, EventKind::Rest { .. })));
-    assert_eq!(rests.count(), 1, "after the write");
+    let delays = [
+        at_event(1, Fault::HoldWatch(rest_ms)),
+        at_event(1, Fault::DropWatch(rest_ms)),
+        at_create(1, Fault::DelayRequest(rest_ms)),
+    ];
+    for delay in delays {
+        let run = Stage::new(vec![create_map("a")]).run(vec![delay.clone()]);
+        assert_eq!((run.end.clone(), creates(&run)), (End::AtRest, BOTH.map(str::to_owned).to_vec()));
+        let is = |kind: &dyn Fn(&EventKind) -> bool| run.events.iter().position(|event| kind(&event.kind));
+        let delayed = is(&|kind| matches!(kind, EventKind::Deviated { .. })).expect("the delay");
+        let written = is(&|kind| matches!(kind, EventKind::Request(request) if request.name == "second-a"));
+        let written = written.expect("a write");
+        let is_rest = |event: &crate::run::Event| matches!(event.kind, EventKind::Rest { .. });
+        assert!(!run.events[delayed..written].iter().any(is_rest), "{delay:?}");
+        assert_eq!(run.events[delayed..].iter().filter(|event| is_rest(event)).count(), 1, "{delay:?}");
+    }
 }
 
 #[test]

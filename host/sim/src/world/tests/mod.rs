@@ -62,6 +62,19 @@ fn the_same_plan_gives_the_same_run_and_another_seed_another_one() {
 }
 
 #[test]
+fn the_calls_of_a_run_can_be_compared_with_those_of_another() {
+    let world = || Stage::new(vec![create_map("a")]).world;
+    let plan = |seed| Plan { seed, deviations: Vec::new() };
+    let calls = |seed| world().run_with_calls(&plan(seed)).expect("a run");
+    let (first, run) = (calls(7), world().run(&plan(7)).expect("a run"));
+    assert_eq!(first.difference(&calls(7)), None);
+    assert_eq!(first.hash(), run.hash, "recording changes nothing");
+    assert!(first.count() > run.events.len() as u64, "calls of the host are recorded, too");
+    let difference = first.difference(&calls(8)).expect("UIDs differ");
+    assert_ne!(difference.expected, difference.found);
+}
+
+#[test]
 fn a_plugin_without_a_valid_descriptor_is_an_error_of_the_world() {
     let mut stage = Stage::with_descriptor(vec![], r#"{"kind": "Nothing"}"#);
     let error = stage.world.run(&Plan::default()).expect_err("it does not load");
