@@ -50,6 +50,11 @@ impl Identifiers {
         self.uuid().as_fields().0
     }
 
+    /// Returns the serial number of a certificate.
+    pub(crate) fn serial(&self) -> [u8; 16] {
+        self.uuid().into_bytes()
+    }
+
     fn uuid(&self) -> Uuid {
         match &self.seeded {
             Some(generator) => {

@@ -306,8 +306,12 @@ impl Status {
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.custom_reason.as_deref().unwrap_or(self.reason), "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        let reason = self.custom_reason.as_deref().unwrap_or(self.reason);
+        if !reason.is_empty() {
+            status["reason"] = reason.into();
+        }
         if let Some(token) = &self.continue_token {
             status["metadata"]["continue"] = token.as_str().into();
         }

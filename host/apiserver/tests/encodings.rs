@@ -6,8 +6,9 @@ use api::{Api, core};
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
+use k8s_openapi::ByteString;
 use pilothouse_apiserver::ResponseBody;
-use pilothouse_apiserver::schema::{decode_protobuf, encode_protobuf};
+use pilothouse_apiserver::schema::{ProtobufError, decode_protobuf, encode_protobuf};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -174,4 +175,65 @@ async fn custom_resources_have_only_their_metadata_in_protobuf() {
     let (code, content_type, list) = get(&api, foos, &metadata).await;
     assert_eq!((code, content_type.as_str()), (200, PROTOBUF));
     assert!(contains(&list, "PartialObjectMetadataList"), "{list:?}");
+}
+
+/// A CRD as `k8s.io/apiextensions-apiserver` 0.37 encodes it.
+const CRD: &str = include_str!("encodings/crd.base64");
+/// The same CRD in JSON.
+const CRD_JSON: &str = include_str!("encodings/crd.json");
+
+#[test]
+fn crd_of_a_go_client_has_its_json_form() {
+    let json: Value = serde_json::from_str(CRD_JSON).expect("JSON");
+    let bytes: ByteString = serde_json::from_value(CRD.trim().into()).expect("base64");
+    assert_eq!(decode_protobuf(&bytes.0), Ok(json.clone()));
+    assert_eq!(decode_protobuf(&encode_protobuf(&json).expect("an object")), Ok(json));
+}
+
+#[test]
+fn schema_that_nests_too_deep_is_refused() {
+    // `not` of `not` of …, as messages of increasing size.
+    let field = |number: u8, content: &[u8]| {
+        let mut out = vec![number << 3 | 2];
+        let mut length = content.len();
+        while length >= 0x80 {
+            out.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        out.push(length as u8);
+        [out, content.to_vec()].concat()
+    };
+    let mut schema = Vec::new();
+    for _ in 0..1000 {
+        // The number 28 takes two bytes as a tag.
+        schema = [vec![0xe2, 0x01], field(0, &schema)[1..].to_vec()].concat();
+    }
+    let version = field(4, &field(1, &schema));
+    let meta = [field(1, b"apiextensions.k8s.io/v1"), field(2, b"CustomResourceDefinition")].concat();
+    let raw = field(2, &field(7, &version));
+    let body = [b"k8s\0".to_vec(), field(1, &meta), field(2, &raw)].concat();
+    assert_eq!(decode_protobuf(&body), Err(ProtobufError::TooDeep));
+}
+
+#[tokio::test]
+async fn crds_are_created_and_read_in_protobuf() {
+    let api = Api::new();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut crd: Value = serde_json::from_str(CRD_JSON).expect("JSON");
+    crd["spec"]["conversion"] = json!({"strategy": "None"});
+    // Not all that can be encoded is valid in a CRD.
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "string", "default": "x"},
+        "b": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0.5, "enum": [1, 2.5]}},
+        "c": {"type": "array", "items": {"type": "string"}},
+    }});
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema.clone();
+    let body = encode_protobuf(&crd).expect("an object");
+    let (code, content_type, created) = exchange(&api, Method::POST, path, PROTOBUF, body).await;
+    assert_eq!((code, content_type.as_str()), (201, PROTOBUF), "{created:?}");
+    let json = api.get(&format!("{path}/foos.example.com")).await.ok();
+    assert_eq!(json["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], schema);
+    let (_, content_type, read) = get(&api, &format!("{path}/foos.example.com"), PROTOBUF).await;
+    assert_eq!(content_type, PROTOBUF);
+    assert_eq!(decode_protobuf(&read), Ok(json));
 }

@@ -76,6 +76,38 @@ async fn apply_creates_owns_and_removes_fields() {
 }
 
 #[tokio::test]
+async fn apply_with_an_undeclared_field_fails_as_in_kubernetes() {
+    let api = Api::new();
+    let path = core("configmaps/a?fieldManager=one&fieldValidation=Ignore");
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "lables": {}}, "what": 1});
+    let refused = api.apply(&path, &config).await;
+    assert_eq!(
+        (refused.code, &refused.body["message"]),
+        (
+            500,
+            &json!(
+                "failed to create typed patch object (/a; /v1, Kind=ConfigMap): errors:\n  \
+                 .metadata.lables: field not declared in schema\n  .what: field not declared in schema"
+            )
+        )
+    );
+    api.get(&core("configmaps/a")).await.fails(404, "NotFound");
+    api.post(&apps("deployments"), &deployment()).await.ok();
+    let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicsa": 2}});
+    let refused = api.apply(&apps("deployments/d/status?fieldManager=s"), &status).await;
+    assert_eq!(
+        (refused.code, &refused.body["message"]),
+        (
+            500,
+            &json!(
+                "failed to create typed patch object (/; apps/v1, Kind=Deployment): .status.replicsa: field not declared in schema"
+            )
+        )
+    );
+}
+
+#[tokio::test]
 async fn apply_with_a_uid_does_not_create() {
     let api = Api::new();
     let path = core("configmaps/a?fieldManager=one");

@@ -52,11 +52,22 @@ async fn invalid_creations_are_rejected_as_in_kubernetes() {
     let versioned =
         api.post(&core("configmaps"), &json!({"metadata": {"name": "b", "resourceVersion": "7"}})).await;
     assert_eq!(versioned.body["message"], "resourceVersion should not be set on objects to be created");
+    let invalid = json!({"metadata": {"name": "Not_Valid", "resourceVersion": "7"}});
+    api.post(&core("configmaps"), &invalid).await.fails(422, "Invalid");
     let any = json!({"metadata": {"name": "any", "resourceVersion": "0"}});
     let created = api.post(&core("configmaps"), &any).await.ok();
     assert_ne!(created["metadata"]["resourceVersion"], "0");
     let kind = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}});
     api.post(&core("configmaps"), &kind).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn a_dry_run_creates_an_object_with_a_resource_version() {
+    let api = Api::new();
+    let body = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
+    let created = api.post(&core("configmaps?dryRun=All"), &body).await;
+    assert_eq!((created.code, &created.body["metadata"]["resourceVersion"]), (201, &json!("7")));
+    api.get(&core("configmaps/a")).await.fails(404, "NotFound");
 }
 
 #[tokio::test]

@@ -7,6 +7,6 @@ mod certificate;
 mod guard;
 mod serve;
 
-pub use certificate::{Authority, CertificateError};
+pub use certificate::{Authority, CertificateError, ClientAuthority, ClientCertificate, ServerCertificate};
 pub use guard::{Refusal, RequestGuard};
 pub use serve::{BoundListener, ConnectionAddresses, ServeError, serve};

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use crate::CertificateError;
+use crate::{CertificateError, ClientCertificate};
 
 /// How long open connections may take to complete after a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -191,15 +191,21 @@ where
         tls: Option<TlsAcceptor>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT;
-        let Some(tls) = tls else { return self.serve(stream, deadline).await };
+        let Some(tls) = tls else { return self.serve(stream, None, deadline).await };
         let stream = tokio::select! {
             () = self.shutdown.cancelled() => return Ok(()),
             stream = tokio::time::timeout_at(deadline, tls.accept(stream)) => stream??,
         };
-        self.serve(stream, deadline).await
+        let certificate = ClientCertificate::of(&stream);
+        self.serve(stream, certificate, deadline).await
     }
 
-    async fn serve<I>(self, io: I, deadline: tokio::time::Instant) -> Result<(), Box<dyn Error + Send + Sync>>
+    async fn serve<I>(
+        self,
+        io: I,
+        certificate: Option<ClientCertificate>,
+        deadline: tokio::time::Instant,
+    ) -> Result<(), Box<dyn Error + Send + Sync>>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -208,6 +214,7 @@ where
             service: self.service,
             request_received: Arc::clone(&request_received),
             addresses: self.addresses,
+            certificate,
         };
         let connection = self
             .builder
@@ -226,12 +233,13 @@ where
     }
 }
 
-/// Records that a request arrived, and adds the addresses of its connection to it.
+/// Records that a request arrived, and adds the addresses of its connection and the client's certificate to it.
 #[derive(Clone)]
 struct RequestTracker<S> {
     service: S,
     request_received: Arc<AtomicBool>,
     addresses: Option<ConnectionAddresses>,
+    certificate: Option<ClientCertificate>,
 }
 
 impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracker<S> {
@@ -247,6 +255,9 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracke
         self.request_received.store(true, Ordering::Relaxed);
         if let Some(addresses) = self.addresses {
             request.extensions_mut().insert(addresses);
+        }
+        if let Some(certificate) = &self.certificate {
+            request.extensions_mut().insert(certificate.clone());
         }
         self.service.call(request)
     }

@@ -4,6 +4,7 @@
 //! A server that allows every request has no policy.
 
 mod attributes;
+mod client_certificate;
 mod credentials;
 mod escalation;
 mod impersonation;
@@ -15,6 +16,7 @@ mod tokens;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use pilothouse_listen::ClientCertificate;
 
 pub(crate) use attributes::Attributes;
 pub(crate) use rule::PolicyRule;
@@ -125,17 +127,21 @@ impl Access {
         Ok(user.map_or_else(|| Arc::clone(sender), Arc::new))
     }
 
-    /// Returns the user of the request's credentials, or `default` if it has none.
+    /// Returns the user of the client certificate, or else of the credentials in the request's headers, or else `default`.
     ///
     /// # Errors
     /// 401 if the credentials are invalid, or if there are neither credentials nor a default user and `path` is not
     /// that of a probe.
     pub(crate) fn authenticate(
         &self,
+        certificate: Option<&ClientCertificate>,
         headers: &HeaderMap,
         path: &str,
         default: Option<&Arc<User>>,
     ) -> Result<Arc<User>, Status> {
+        if let Some(user) = certificate.and_then(client_certificate::user) {
+            return Ok(Arc::new(user));
+        }
         let Some(token) = credentials::token(headers) else {
             let public = PUBLIC_PATHS.contains(&path).then_some(&self.anonymous);
             return default.or(public).cloned().ok_or_else(Status::unauthorized);

@@ -41,6 +41,8 @@ pub(super) enum Action {
     Patch(Kind, Key, Value),
     /// Replaces the status of the reconciled object, if it was not changed since it was read.
     SetStatus(Value),
+    /// Replaces the status of the reconciled CertificateSigningRequest as [`Self::SetStatus`] does, by its subresource `approval`.
+    SetApproval(Value),
     /// Deletes the object with this UID.
     Delete { kind: Kind, key: Key, uid: String, foreground: bool },
     /// Assigns the reconciled Pod to a Node, as the subresource `binding` does.
@@ -96,7 +98,8 @@ impl Executor<'_> {
         match action {
             Action::Create(kind, value) | Action::CreateOrStop(kind, value) => self.create(kind, value),
             Action::Patch(kind, key, patch) => ignore_missing(self.patch(kind, &key, &patch)),
-            Action::SetStatus(status) => ignore_missing(self.set_status(&status)),
+            Action::SetStatus(status) => ignore_missing(self.set_status(UpdateTarget::Status, &status)),
+            Action::SetApproval(status) => ignore_missing(self.set_status(UpdateTarget::Approval, &status)),
             Action::Delete { kind, key, uid, foreground } => {
                 let propagation = if foreground { Propagation::Foreground } else { Propagation::Background };
                 ignore_missing(self.delete(kind, &key, &DeleteOptions::for_uid(&uid, propagation)))
@@ -139,11 +142,10 @@ impl Executor<'_> {
         .map(drop)
     }
 
-    fn set_status(&self, status: &Value) -> Result<(), Status> {
+    fn set_status(&self, target: UpdateTarget, status: &Value) -> Result<(), Status> {
         let Some(endpoint) = self.cluster.endpoint(self.kind) else { return Ok(()) };
         let (namespace, name) = key(self.object);
         let version = meta::text(self.object, "resourceVersion");
-        let target = UpdateTarget::Status;
         update(self.cluster.state, endpoint, (&namespace, &name), target, &self.options, |old| {
             if meta::text(old, "resourceVersion") != version {
                 return Err(Status::modified(endpoint.resource_ref(), &name));

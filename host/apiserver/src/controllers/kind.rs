@@ -5,6 +5,7 @@ use crate::registry::Endpoint;
 /// A built-in kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
+    CertificateSigningRequest,
     ConfigMap,
     ControllerRevision,
     CronJob,
@@ -26,7 +27,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
+        Self::CertificateSigningRequest,
         Self::ConfigMap,
         Self::ControllerRevision,
         Self::CronJob,
@@ -59,6 +61,7 @@ impl Kind {
     /// Returns the group, version and plural name.
     pub(super) fn resource(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Self::CertificateSigningRequest => ("certificates.k8s.io", "v1", "certificatesigningrequests"),
             Self::ConfigMap => ("", "v1", "configmaps"),
             Self::ControllerRevision => ("apps", "v1", "controllerrevisions"),
             Self::CronJob => ("batch", "v1", "cronjobs"),
@@ -91,6 +94,7 @@ impl Kind {
     /// Returns `kind`.
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::CertificateSigningRequest => "CertificateSigningRequest",
             Self::ConfigMap => "ConfigMap",
             Self::ControllerRevision => "ControllerRevision",
             Self::CronJob => "CronJob",

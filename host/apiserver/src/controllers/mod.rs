@@ -12,6 +12,7 @@
 
 mod action;
 pub(crate) mod aggregation;
+mod certificates;
 mod claim;
 mod cluster;
 mod crds;
@@ -49,6 +50,7 @@ mod workload_status;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_listen::Authority;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -79,6 +81,8 @@ pub struct ControllerOptions {
     pub stages: Stages,
     /// The CA certificate that is published in every namespace, in PEM. Without it, none is published.
     pub(crate) ca_certificate: Option<String>,
+    /// The authority that signs CertificateSigningRequests. Without it, none is signed.
+    pub(crate) authority: Option<Arc<Authority>>,
 }
 
 impl ControllerOptions {

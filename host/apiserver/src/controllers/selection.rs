@@ -7,9 +7,9 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::{
-    Controller, ControllerOptions, aggregation, crds, cron_job, daemon_set, deployment, disruption,
-    endpoints, events, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca, scheduler,
-    service_accounts, stage, stateful_set, ttl, workload_status,
+    Controller, ControllerOptions, aggregation, certificates, crds, cron_job, daemon_set, deployment,
+    disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca,
+    scheduler, service_accounts, stage, stateful_set, ttl, workload_status,
 };
 
 /// A controller: its name, the older name that kube-controller-manager also accepts, and how it is created.
@@ -19,7 +19,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 24] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -29,6 +29,21 @@ const ROWS: [Row; 21] = [
         name: "root-ca-certificate-publisher-controller",
         alias: "root-ca-cert-publisher",
         create: |options| Box::new(root_ca::RootCaPublisher::new(options.ca_certificate.clone())),
+    },
+    Row {
+        name: "certificatesigningrequest-signing-controller",
+        alias: "csrsigning",
+        create: |options| Box::new(certificates::signing_controller(options.authority.clone())),
+    },
+    Row {
+        name: "certificatesigningrequest-approving-controller",
+        alias: "csrapproving",
+        create: |_| Box::new(certificates::approving_controller()),
+    },
+    Row {
+        name: "certificatesigningrequest-cleaner-controller",
+        alias: "csrcleaner",
+        create: |_| Box::new(certificates::cleaner_controller()),
     },
     Row {
         name: "clusterrole-aggregation-controller",

@@ -162,6 +162,16 @@ pub(super) fn request_causes(value: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Returns the PKCS#10 request in DER.
+pub(crate) fn request_der(value: &Value) -> Option<Vec<u8>> {
+    request_block(&bytes(&value["spec"]["request"])).ok().map(|block| block.contents)
+}
+
+/// Returns the issued certificate in PEM; `None` if none was issued.
+pub(crate) fn issued_pem(value: &Value) -> Option<Vec<u8>> {
+    Some(bytes(&value["status"]["certificate"])).filter(|pem| !pem.is_empty())
+}
+
 /// Decodes base64; empty if the value is absent.
 fn bytes(value: &Value) -> Vec<u8> {
     serde_json::from_value::<ByteString>(value.clone()).map(|bytes| bytes.0).unwrap_or_default()

@@ -66,9 +66,7 @@ async fn create_tracked(
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
-    if !matches!(meta::text(&value, "resourceVersion"), "" | "0") {
-        return Err(Status::resource_version_on_create());
-    }
+    let version = meta::text(&value, "resourceVersion").to_owned();
     if endpoint.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         let problem = "create not allowed while custom resource definition is terminating";
         return Err(Status::method_not_allowed(problem));
@@ -105,7 +103,7 @@ async fn create_tracked(
             admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
         }
         let value = endpoint.to_storage(value).await?;
-        match store(state, endpoint, namespace, value, options.dry_run) {
+        match store(state, endpoint, namespace, (value, &version), options.dry_run) {
             Err(status)
                 if status.reason == "AlreadyExists"
                     && requested.is_empty()
@@ -241,16 +239,20 @@ fn check_namespace(
     }
 }
 
+/// Stores a new object. `version` is the resourceVersion that the client sent, with which only a dry run creates.
 fn store(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
-    value: Value,
+    (mut value, version): (Value, &str),
     dry_run: bool,
 ) -> Result<Arc<StoredObject>, Status> {
     let about = endpoint.resource_ref();
     let table = &endpoint.resource.table;
     let name = meta::text(&value, "name").to_owned();
+    if dry_run && !version.is_empty() {
+        meta::metadata_mut(&mut value).insert("resourceVersion".into(), version.into());
+    }
     let draft = endpoint.draft(value);
     // Locked until the object is stored, so that its namespace cannot start terminating in between.
     let namespaces = namespace.map(|_| state.namespaces.lock_read());
@@ -263,6 +265,9 @@ fn store(
             Some(_) => Err(Status::already_exists(about, &name)),
             None => Ok(Arc::new(StoredObject::unwritten(draft))),
         };
+    }
+    if !matches!(version, "" | "0") {
+        return Err(Status::resource_version_on_create());
     }
     table.create(draft).map_err(|error| match error {
         WriteError::Exists

@@ -5,7 +5,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod api_services;
-mod certificates;
+pub(crate) mod certificates;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
 mod defaults;

@@ -6,7 +6,7 @@ use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, admit, create, scale};
 use crate::admission::Admission;
 use crate::meta;
-use crate::patch::apply::{ApplyError, apply};
+use crate::patch::apply::{ApplyError, apply, check_config};
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use crate::registry::Endpoint;
 use crate::request::body;
@@ -147,6 +147,26 @@ fn check_identity(old: &Value, new: &Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// Returns the answer to an apply that fails. `config` is the configuration as the client sent it.
+fn apply_error(endpoint: &Endpoint, config: &Value, error: ApplyError) -> Status {
+    match error {
+        ApplyError::Conflict { message, causes } => Status::apply_conflict(message, causes),
+        ApplyError::Malformed(problem) => Status::bad_request(problem),
+        ApplyError::Untyped(problem) => Status::unclassified(format!(
+            "failed to create typed patch object ({}/{}; {}, Kind={}): {problem}",
+            meta::text(config, "namespace"),
+            meta::text(config, "name"),
+            group_version(&endpoint.api_version),
+            endpoint.kind()
+        )),
+    }
+}
+
+/// Returns an API version as Go prints a group and version: `apps/v1`, or `/v1` for the core group.
+fn group_version(api_version: &str) -> String {
+    if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
+}
+
 /// Server-side apply.
 async fn apply_patch(
     state: &State,
@@ -170,6 +190,9 @@ async fn apply_patch(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
     }
+    if let Some(schema) = &endpoint.schema {
+        check_config(schema, &config).map_err(|error| apply_error(endpoint, &config, error))?;
+    }
     let metadata = meta::metadata_mut(&mut config);
     metadata.insert("name".into(), name.into());
     if metadata.get("resourceVersion").is_some_and(|version| version.is_null() || version == "") {
@@ -178,7 +201,7 @@ async fn apply_patch(
     if let Some(namespace) = namespace {
         meta::metadata_mut(&mut config).entry("namespace").or_insert_with(|| namespace.into());
     }
-    // Unknown fields are reported for the applied configuration, and must not enter the managed fields.
+    // What a round trip through Go's types loses must not enter the managed fields.
     let mut warnings = Vec::new();
     if let Some(schema) = &endpoint.schema {
         let mut decoded = config.clone();
@@ -191,10 +214,8 @@ async fn apply_patch(
     let schema =
         endpoint.schema.as_deref().ok_or_else(|| Status::internal("the kind has no schema to apply by"))?;
     let apply_to = |live: Option<&Value>| {
-        apply(schema, live, &config, &writer, options.force).map_err(|error| match error {
-            ApplyError::Conflict { message, causes } => Status::apply_conflict(message, causes),
-            ApplyError::Malformed(problem) => Status::bad_request(problem),
-        })
+        apply(schema, live, &config, &writer, options.force)
+            .map_err(|error| apply_error(endpoint, &config, error))
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
     let mut written = if exists || target != UpdateTarget::Object {

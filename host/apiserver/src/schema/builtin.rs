@@ -140,6 +140,7 @@ fn rewrite_references(schema: &mut Value) {
 struct ParsedSchemas {
     arena: Arc<Arena>,
     delete_options: NodeId,
+    json_schema_props: NodeId,
     list_meta: NodeId,
     status: NodeId,
     kinds: HashMap<(&'static str, &'static str, &'static str), Arc<Schema>>,
@@ -153,6 +154,8 @@ fn parsed_schemas() -> &'static ParsedSchemas {
         let roots: Vec<(BuiltinKind, NodeId)> =
             definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
         let delete_options = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        let json_schema_props =
+            parser.definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
         let list_meta = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta");
         let status = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.Status");
         let arena = Arc::new(parser.into_arena());
@@ -163,7 +166,7 @@ fn parsed_schemas() -> &'static ParsedSchemas {
                 ((kind.group, kind.version, kind.kind), Arc::new(schema))
             })
             .collect();
-        ParsedSchemas { arena, delete_options, list_meta, status, kinds }
+        ParsedSchemas { arena, delete_options, json_schema_props, list_meta, status, kinds }
     })
 }
 
@@ -176,6 +179,12 @@ pub(super) fn schema(group: &str, version: &str, kind: &str) -> Option<Arc<Schem
 pub(super) fn delete_options() -> SchemaRef<'static> {
     let schemas = parsed_schemas();
     SchemaRef::new(&schemas.arena, schemas.delete_options)
+}
+
+/// Returns the schema of `JSONSchemaProps`, of which the schemas in CRDs consist.
+pub(super) fn json_schema_props() -> SchemaRef<'static> {
+    let schemas = parsed_schemas();
+    SchemaRef::new(&schemas.arena, schemas.json_schema_props)
 }
 
 /// Returns the schema of `ListMeta`, the metadata of every list.

@@ -29,7 +29,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
-use builtin::{delete_options, list_meta, status};
+use builtin::{delete_options, json_schema_props, list_meta, status};
 pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
 pub(crate) use defaults::default_of;
 pub(crate) use names::{label_errors, service_name_errors, subdomain_errors};
@@ -39,6 +39,7 @@ pub use node::{
 pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
 pub(crate) use protobuf::{encode_protobuf_event, encode_protobuf_list, has_protobuf};
+pub(crate) use prune::preserves_unknown;
 pub(crate) use semantic::labels_and_annotations_causes;
 use serde_json::Value;
 

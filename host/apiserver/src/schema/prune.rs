@@ -88,7 +88,7 @@ impl Pruner {
 }
 
 /// Returns whether unknown fields are preserved.
-fn preserves_unknown(schema: SchemaRef<'_>) -> bool {
+pub(crate) fn preserves_unknown(schema: SchemaRef<'_>) -> bool {
     let node = schema.node();
     node.preserve_unknown || (node.ty == Type::Any && !node.int_or_string)
 }

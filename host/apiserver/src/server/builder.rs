@@ -1,13 +1,17 @@
 //! The options of a server.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_listen::{CertificateError, ClientAuthority, ServerCertificate};
+
+use super::audit::AuditLog;
 use super::inner::ServerInner;
 use super::metrics::Metrics;
 use super::snapshots::Snapshots;
-use super::transport::Transport;
+use super::transport::{CertificateFromFiles, Transport};
 use super::{ApiServer, Faults, RequestLog};
 use crate::access::Authorization;
 use crate::bootstrap;
@@ -37,8 +41,11 @@ pub struct ApiServerBuilder {
     plain_http: bool,
     allow_anonymous: bool,
     allowed_hosts: Vec<String>,
+    certificate: Option<CertificateFromFiles>,
+    client_authority: String,
     webhooks: bool,
     record_commits: bool,
+    audit: Option<AuditLog>,
 }
 
 impl Default for ApiServerBuilder {
@@ -56,8 +63,11 @@ impl Default for ApiServerBuilder {
             plain_http: false,
             allow_anonymous: false,
             allowed_hosts: Vec::new(),
+            certificate: None,
+            client_authority: String::new(),
             webhooks: true,
             record_commits: false,
+            audit: None,
         }
     }
 }
@@ -152,6 +162,29 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets the certificate with which sockets are served, followed by those of its authorities, and its key, both in PEM. By default, the
+    /// server creates an authority and a certificate. The kubeconfig then contains these certificates for clients to trust.
+    ///
+    /// # Errors
+    /// If a text is not PEM, or has no certificate or key.
+    pub fn serving_certificate(mut self, certificates: &str, key: &str) -> Result<Self, CertificateError> {
+        let certificate = ServerCertificate::from_pem(certificates.as_bytes(), key.as_bytes())?;
+        self.certificate = Some(CertificateFromFiles { certificate, pem: certificates.to_owned() });
+        Ok(self)
+    }
+
+    /// Sets the authority, in PEM, whose certificates clients may use as credentials on a socket with TLS. The common name is the user, and
+    /// the organizations are the groups. Certificates that the server itself has signed for the signer `kubernetes.io/kube-apiserver-client`
+    /// are always credentials.
+    ///
+    /// # Errors
+    /// If the text is not PEM, or has no certificate that can be used.
+    pub fn client_authority(mut self, certificates: &str) -> Result<Self, CertificateError> {
+        ClientAuthority::from_pem(certificates.as_bytes())?;
+        self.client_authority = format!("{}\n", certificates.trim_end());
+        Ok(self)
+    }
+
     /// Sets whether webhooks are called, for admission and for conversion; true by default. The server then sends requests to the URLs that
     /// users of the API configure. If it is false, writes ignore webhook configurations.
     pub fn webhooks(mut self, called: bool) -> Self {
@@ -163,6 +196,16 @@ impl ApiServerBuilder {
     pub fn record_commits(mut self, recorded: bool) -> Self {
         self.record_commits = recorded;
         self
+    }
+
+    /// Sets a file to which an event of `audit.k8s.io/v1` is appended for each answered request, as kube-apiserver does at the level
+    /// `Metadata`; none by default. Nothing limits the size of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be opened for writing.
+    pub fn audit_log(mut self, file: &Path) -> io::Result<Self> {
+        self.audit = Some(AuditLog::open(file)?);
+        Ok(self)
     }
 
     /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
@@ -233,11 +276,13 @@ impl ApiServerBuilder {
     ) -> ApiServer {
         let inner = ServerInner {
             state: Arc::new(state),
-            transport: Transport::new(!self.plain_http, self.allowed_hosts),
+            transport: Transport::new(!self.plain_http, self.allowed_hosts)
+                .with_certificates(self.certificate, self.client_authority),
             documents: DocumentCache::new(),
             faults: Faults::default(),
             log: RequestLog::default(),
             metrics: Metrics::default(),
+            audit: self.audit,
             data,
             journal,
             snapshots,

@@ -22,13 +22,19 @@ use crate::user::User;
 
 /// Answers a request.
 pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
+    let event = server.audit.as_ref().map(|audit| (audit, audit.begin(&server.state, request)));
     let answer = match &request.target {
         Target::Object(path) => resource(server, path, request).await,
         _ => non_resource(server, request).await,
     };
     let answer = answer.unwrap_or_else(|status| respond::failure(&status));
     let encoding = encoding(server, request);
-    respond::encoding::from_json(answer, encoding).await.unwrap_or_else(|status| respond::failure(&status))
+    let answer = respond::encoding::from_json(answer, encoding).await;
+    let answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    if let Some((audit, event)) = event {
+        audit.append(event, answer.status(), server.state.clock.now());
+    }
+    answer
 }
 
 /// Returns the encoding of the response: the one that the client prefers, or JSON if it accepts none.

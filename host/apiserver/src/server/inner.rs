@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::audit::AuditLog;
 use super::metrics::Metrics;
 use super::snapshots::Snapshots;
 use super::transport::Transport;
@@ -20,6 +21,8 @@ pub(super) struct ServerInner {
     pub faults: Faults,
     pub log: RequestLog,
     pub metrics: Metrics,
+    /// `None` if requests are not recorded.
+    pub audit: Option<AuditLog>,
     /// The minor version of Kubernetes 1.x that `/version` reports.
     pub kubernetes_minor: u16,
     /// Where objects are kept on disk; `None` if they are kept in memory only.

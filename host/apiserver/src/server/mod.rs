@@ -1,5 +1,6 @@
 //! The public API of the server: builder, tower service, listener, kubeconfig, fault injection and request counts.
 
+mod audit;
 mod builder;
 mod commits;
 mod debug;
@@ -124,8 +125,9 @@ impl ApiServer {
         options: ControllerOptions,
         shutdown: CancellationToken,
     ) -> JoinHandle<()> {
-        let ca_certificate = self.inner.transport.generated_ca_certificate();
-        let options = ControllerOptions { ca_certificate, ..options };
+        let ca_certificate = self.inner.transport.known_ca_certificate();
+        let authority = self.inner.transport.signing_authority();
+        let options = ControllerOptions { ca_certificate, authority, ..options };
         tokio::spawn(controllers::run(Arc::clone(&self.inner.state), &options, shutdown))
     }
 

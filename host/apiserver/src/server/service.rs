@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
-use pilothouse_listen::RequestGuard;
+use pilothouse_listen::{ClientCertificate, RequestGuard};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
@@ -109,7 +109,8 @@ impl ApiService {
             guard.check(&parts).map_err(|refusal| forbidden(&refusal.to_string()))?;
         }
         let access = &self.inner.state.access;
-        let sender = access.authenticate(&parts.headers, path, self.default_user.as_ref())?;
+        let certificate = parts.extensions.get::<ClientCertificate>();
+        let sender = access.authenticate(certificate, &parts.headers, path, self.default_user.as_ref())?;
         let body = match &self.guard {
             Some(_) => tokio::time::timeout(BODY_TIMEOUT, collect(content)).await.map_err(|_| {
                 Status::bad_request(format!("the request's body did not arrive within {BODY_TIMEOUT:?}"))

@@ -35,12 +35,11 @@ impl Destination {
             (None, true) => {
                 let text = |name: &str| service[name].as_str().unwrap_or_default().to_owned();
                 let port = service["port"].as_u64().unwrap_or(443);
-                let path = text("path");
                 Address::Service {
                     namespace: text("namespace"),
                     name: text("name"),
                     port: u16::try_from(port).map_err(|_| format!("{port} is not a port"))?,
-                    path: if path.starts_with('/') { path } else { format!("/{path}") },
+                    path: clean_path(&text("path")),
                 }
             }
             _ => return Err("exactly one of url or service is required".to_owned()),
@@ -77,7 +76,22 @@ fn parse_url(url: &str) -> Result<Uri, String> {
     if parsed.query().is_some_and(|query| !query.is_empty()) || url.contains('#') {
         return Err(format!("{url:?} has a query or a fragment, which the URL of a webhook may not have"));
     }
-    Ok(parsed)
+    let authority = parsed.authority().map(ToString::to_string).unwrap_or_default();
+    let cleaned = format!("https://{authority}{}", clean_path(parsed.path()));
+    cleaned.parse().map_err(|error| format!("the URL of the webhook is malformed: {error}"))
+}
+
+/// Returns a path as client-go requests it: it begins with one `/`, and has no empty, `.` or `..` segments and no `/` at its end.
+fn clean_path(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
 }
 
 #[cfg(test)]
@@ -90,6 +104,10 @@ mod tests {
     fn url_of_a_destination_follows_its_client_config() {
         let url = |config: Value| Destination::parse(&config).map(|destination| destination.url());
         assert_eq!(url(json!({"url": "https://a.b:9/c"})), Ok("https://a.b:9/c".to_owned()));
+        // envtest adds a slash before a path that begins with one.
+        assert_eq!(url(json!({"url": "https://a.b:9//c"})), Ok("https://a.b:9/c".to_owned()));
+        assert_eq!(url(json!({"url": "https://a.b/../c/./d/"})), Ok("https://a.b/c/d".to_owned()));
+        assert_eq!(url(json!({"url": "https://a.b"})), Ok("https://a.b/".to_owned()));
         let service = json!({"service": {"namespace": "n", "name": "s", "path": "validate"}});
         assert_eq!(url(service), Ok("https://s.n.svc:443/validate".to_owned()));
         let service = json!({"service": {"namespace": "n", "name": "s", "port": 8443}});

@@ -1,5 +1,6 @@
 //! RBAC, impersonation, reviews and tokens, through `kube::Client` in process.
 
+mod audit;
 mod impersonation;
 mod reviews;
 mod rights;

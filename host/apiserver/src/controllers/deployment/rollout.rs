@@ -239,7 +239,7 @@ mod tests {
                     Action::Delete { key: (_, name), .. } => {
                         sets.retain(|set| set["metadata"]["name"] != *name);
                     }
-                    Action::Event { .. } | Action::Bind { .. } | Action::Remove => {}
+                    Action::Event { .. } | Action::Bind { .. } | Action::Remove | Action::SetApproval(_) => {}
                 }
             }
             for set in sets.iter_mut() {

@@ -212,7 +212,8 @@ fn canonical(element: &str) -> Option<PathElement> {
     }
 }
 
-fn display(element: &str) -> String {
+/// Returns a path element as Kubernetes prints it: `.name`, `[name="x"]`, `[="x"]` or `[0]`.
+pub(super) fn display(element: &str) -> String {
     let (form, rest) = element.split_once(':').unwrap_or((element, ""));
     match form {
         "k" => {

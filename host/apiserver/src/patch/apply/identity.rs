@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::fieldset::{self, PathElement};
-use crate::schema::{ListType, SchemaRef, Type, default_of, field};
+use crate::schema::{ListType, SchemaRef, Type, default_of};
 
 /// How a value merges.
 #[derive(Clone, Copy, Debug)]
@@ -57,55 +57,8 @@ fn key_values<'a>(
     names.iter().filter_map(|name| Some((name.as_str(), value(name)?))).collect()
 }
 
-/// Checks that the items of all lists of type `map` in an applied configuration have their keys, and that no two items
-/// of a list have the same identity.
-///
-/// # Errors
-/// The message of kube-apiserver.
-pub(super) fn check_keys(schema: SchemaRef<'_>, value: &Value, path: &str) -> Result<(), String> {
-    match value {
-        Value::Object(object) => {
-            for (name, child) in object {
-                if let Some(child_schema) = schema.field(name) {
-                    check_keys(child_schema, child, &format!("{path}.{name}"))?;
-                }
-            }
-            Ok(())
-        }
-        Value::Array(list) => {
-            let item_schema = schema.items();
-            let mut elements = Vec::with_capacity(list.len());
-            for (index, item) in list.iter().enumerate() {
-                if let MergeKind::Items(list_type) = merge_kind(Some(schema), value) {
-                    if let ListType::Map(names) = list_type
-                        && let Some(name) = missing_key(names, item_schema, item)
-                    {
-                        let at = field::index(path, index);
-                        return Err(format!(
-                            "failed to create typed patch object: {at}: element {index}: associative list with keys \
-                             has an element that omits key field {name:?} (and doesn't have default value)"
-                        ));
-                    }
-                    let element = item_element(list_type, item_schema, item);
-                    if elements.contains(&element) {
-                        let key = element.split_once(':').map_or("", |(_, key)| key);
-                        return Err(format!(
-                            "failed to create typed patch object: {path}: duplicate entries for key {key}"
-                        ));
-                    }
-                    elements.push(element);
-                }
-                if let Some(item_schema) = item_schema {
-                    check_keys(item_schema, item, &field::index(path, index))?;
-                }
-            }
-            Ok(())
-        }
-        _ => Ok(()),
-    }
-}
-
-fn missing_key<'a>(
+/// Returns the first key field that `item` lacks, if it has no default.
+pub(super) fn missing_key<'a>(
     names: &'a [String],
     item_schema: Option<SchemaRef<'_>>,
     item: &Value,

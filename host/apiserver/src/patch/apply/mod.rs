@@ -11,6 +11,7 @@ mod identity;
 mod managed;
 mod merge;
 mod prune;
+mod typed;
 mod zero_value;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use fieldset::FieldSet;
 use managed::{Manager, Managers, Operation};
 use serde_json::Value;
 use thiserror::Error;
+pub use typed::check_config;
 
 use crate::schema::Schema;
 use crate::status::Cause;
@@ -51,9 +53,12 @@ pub enum ApplyError {
         /// One cause per field.
         causes: Vec<Cause>,
     },
-    /// The applied configuration does not match the schema, for example a list item lacks its key: 400.
+    /// The applied configuration sets managed fields: 400.
     #[error("{0}")]
     Malformed(String),
+    /// The applied configuration does not match the schema, for example a list item lacks its key: 500, as in Kubernetes.
+    #[error("{0}")]
+    Untyped(String),
 }
 
 const KUBECTL: &str = "kubectl";
@@ -67,8 +72,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// conflict.
 ///
 /// # Errors
-/// [`ApplyError::Conflict`] if there are conflicts and `force` is false; [`ApplyError::Malformed`] if `config` sets
-/// `managedFields` or has list items without keys.
+/// [`ApplyError::Conflict`] if there are conflicts and `force` is false; [`ApplyError::Malformed`] or
+/// [`ApplyError::Untyped`] if [`check_config`] refuses `config`.
 pub fn apply(
     schema: &Schema,
     live: Option<&Value>,
@@ -76,14 +81,7 @@ pub fn apply(
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
-    if config
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty())
-    {
-        return Err(ApplyError::Malformed("metadata.managedFields must be nil".into()));
-    }
-    identity::check_keys(schema.root(), config, "").map_err(ApplyError::Malformed)?;
+    check_config(schema, config)?;
     let empty = Value::Object(serde_json::Map::new());
     let mut managers = live.map(Managers::read).unwrap_or_default();
     let live = live.unwrap_or(&empty);

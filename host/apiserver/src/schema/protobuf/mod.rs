@@ -3,6 +3,7 @@
 //! kubectl's `create` subcommands and typed Go clients use protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
 
 mod encode;
+mod json_schema;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -19,10 +20,13 @@ pub use encode::encode_protobuf;
 pub(crate) use encode::{encode_protobuf_event, encode_protobuf_list};
 
 use super::node::{SchemaRef, Type};
-use super::{Schema, delete_options, list_meta, object_meta, status};
+use super::{Schema, delete_options, json_schema_props, list_meta, object_meta, status};
 
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
+
+/// The most messages that an object may nest, with map entries. `JSONSchemaProps` is recursive.
+const MAX_DEPTH: usize = 128;
 
 /// The reason why bytes cannot be decoded as an object in Kubernetes' protobuf encoding.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -38,6 +42,9 @@ pub enum ProtobufError {
         /// The message that contains the field.
         message: String,
     },
+    /// Messages nest too deep.
+    #[error("the protobuf body nests more than {} messages: nest the object less deep", MAX_DEPTH)]
+    TooDeep,
     /// The kind is not built in, or its field numbers are not known.
     #[error("{kind} of {api_version} cannot be decoded from protobuf: send JSON instead")]
     UnknownKind {
@@ -85,7 +92,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
     object.insert("apiVersion".into(), api_version.as_str().into());
     object.insert("kind".into(), kind.as_str().into());
     if kind == "DeleteOptions" {
-        decode_message(delete_options(), raw, &mut object)?;
+        decode_message(delete_options(), raw, &mut object, 0)?;
         return Ok(Value::Object(object));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
@@ -93,7 +100,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let Some(schema) = schema else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
-    decode_message(schema.root(), raw, &mut object)?;
+    decode_message(schema.root(), raw, &mut object, 0)?;
     Ok(Value::Object(object))
 }
 
@@ -141,14 +148,18 @@ fn parse_field(text: &'static str) -> Option<(u64, Field)> {
     Some((number.parse().ok()?, field))
 }
 
-/// Decodes the message of a schema's definition into `object`.
+/// Decodes the message of a schema's definition into `object`. `depth` is the number of messages around it.
 fn decode_message(
     schema: SchemaRef<'_>,
     bytes: &[u8],
     object: &mut Map<String, Value>,
+    depth: usize,
 ) -> Result<(), ProtobufError> {
+    if depth > MAX_DEPTH {
+        return Err(ProtobufError::TooDeep);
+    }
     let name = schema.node().definition.as_deref().unwrap_or_default();
-    decode_message_as(name, schema, bytes, object)
+    decode_message_as(name, schema, bytes, object, depth)
 }
 
 /// Decodes the message `name` into `object`, which `schema` describes.
@@ -157,17 +168,18 @@ fn decode_message_as(
     schema: SchemaRef<'_>,
     bytes: &[u8],
     object: &mut Map<String, Value>,
+    depth: usize,
 ) -> Result<(), ProtobufError> {
     let known_fields = field_table().get(name);
     for field in fields(bytes, name) {
         let (number, wire) = field?;
         match (known_fields.and_then(|fields| fields.get(&number)), wire) {
             (Some(Field::Inline(inner)), WireValue::Bytes(bytes)) => {
-                decode_message_as(inner, schema, bytes, object)?;
+                decode_message_as(inner, schema, bytes, object, depth)?;
             }
             (Some(Field::Named { name, is_pointer }), wire) => {
                 if let Some(field_schema) = schema.field(name) {
-                    insert_field(object, name, field_schema, wire, *is_pointer)?;
+                    insert_field(object, (name, *is_pointer), field_schema, wire, depth)?;
                 }
             }
             _ => {}
@@ -176,42 +188,47 @@ fn decode_message_as(
     Ok(())
 }
 
-/// Decodes a field into `object`. An item of a repeated field is appended, an entry of a map inserted.
+/// Decodes a field, of which the name is given and whether it is a pointer, into `object`. An item of a repeated field is appended, an entry
+/// of a map inserted.
 fn insert_field(
     object: &mut Map<String, Value>,
-    name: &str,
+    (name, is_pointer): (&str, bool),
     schema: SchemaRef<'_>,
     wire: WireValue<'_>,
-    is_pointer: bool,
+    depth: usize,
 ) -> Result<(), ProtobufError> {
     if let (Type::Array, Some(items)) = (schema.node().ty, schema.items()) {
-        let item = decode_value(items, wire)?;
+        let item = decode_value(items, wire, depth)?;
         if let Value::Array(list) = object.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
             list.push(item);
         }
         return Ok(());
     }
     if let (true, WireValue::Bytes(bytes)) = (schema.is_map() && schema.node().definition.is_none(), wire) {
-        let (key, entry) = decode_map_entry(schema, bytes)?;
+        let (key, entry) = decode_map_entry(schema, bytes, depth)?;
         if let Value::Object(map) = object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
             map.insert(key, entry);
         }
         return Ok(());
     }
-    let value = decode_value(schema, wire)?;
+    let value = decode_value(schema, wire, depth)?;
     if is_pointer || !is_zero(&value) {
         object.insert(name.to_owned(), value);
     }
     Ok(())
 }
 
-fn decode_map_entry(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<(String, Value), ProtobufError> {
+fn decode_map_entry(
+    schema: SchemaRef<'_>,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<(String, Value), ProtobufError> {
     let (mut key, mut value) = (String::new(), None);
     let value_schema = schema.field("*");
     for field in fields(bytes, "map entry") {
         match (field?, value_schema) {
             ((1, WireValue::Bytes(text)), _) => key = String::from_utf8_lossy(text).into_owned(),
-            ((2, wire), Some(schema)) => value = Some(decode_value(schema, wire)?),
+            ((2, wire), Some(schema)) => value = Some(decode_value(schema, wire, depth + 1)?),
             _ => {}
         }
     }
@@ -222,7 +239,7 @@ fn decode_map_entry(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<(String, Valu
     Ok((key, value.unwrap_or_else(empty)))
 }
 
-fn decode_value(schema: SchemaRef<'_>, wire: WireValue<'_>) -> Result<Value, ProtobufError> {
+fn decode_value(schema: SchemaRef<'_>, wire: WireValue<'_>, depth: usize) -> Result<Value, ProtobufError> {
     let node = schema.node();
     if let (Some(definition), WireValue::Bytes(bytes)) = (&node.definition, wire) {
         match definition.rsplit('.').next() {
@@ -230,13 +247,14 @@ fn decode_value(schema: SchemaRef<'_>, wire: WireValue<'_>) -> Result<Value, Pro
             Some("MicroTime") => return decode_time(bytes, 6),
             Some("Quantity") => return decode_quantity(bytes),
             Some("IntOrString") => return decode_int_or_string(bytes),
-            Some("RawExtension" | "FieldsV1") => return decode_raw_json(bytes),
+            Some("RawExtension" | "FieldsV1" | "JSON") => return decode_raw_json(bytes),
+            Some(union) if json_schema::is_union(union) => return json_schema::decode(union, bytes, depth),
             _ => {}
         }
     }
     Ok(match (node.ty, wire) {
         (Type::Boolean, WireValue::Varint(number)) => (number != 0).into(),
-        (Type::Number, WireValue::Fixed(bits)) => f64::from_bits(bits).into(),
+        (Type::Number, WireValue::Fixed(bits)) => decode_number(f64::from_bits(bits)),
         (_, WireValue::Varint(number)) => number.cast_signed().into(),
         (_, WireValue::Fixed(bits)) => bits.into(),
         (Type::String, WireValue::Bytes(bytes)) => {
@@ -258,10 +276,17 @@ fn decode_value(schema: SchemaRef<'_>, wire: WireValue<'_>) -> Result<Value, Pro
         }
         (_, WireValue::Bytes(bytes)) => {
             let mut object = Map::new();
-            decode_message(schema, bytes, &mut object)?;
+            decode_message(schema, bytes, &mut object, depth + 1)?;
             Value::Object(object)
         }
     })
+}
+
+/// Returns a number as Go writes it in JSON: a whole number has no fraction.
+fn decode_number(number: f64) -> Value {
+    // Up to 2^53, each whole number is a `f64`.
+    let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+    if is_whole { Value::from(number as i64) } else { Value::from(number) }
 }
 
 /// Decodes a message of seconds and nanoseconds to RFC 3339 with 0 or 6 fractional digits; null if it is empty, which
@@ -404,9 +429,6 @@ mod tests {
         assert_eq!(decode_protobuf(b"{}"), Err(ProtobufError::NoMagic));
         let unknown = decode_protobuf(&object("example.com/v1", "Foo", b""));
         assert!(matches!(unknown, Err(ProtobufError::UnknownKind { ref kind, .. }) if kind == "Foo"));
-        // The field numbers of CRDs are not known, so that decoding would lose all fields.
-        let crd = decode_protobuf(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition", b""));
-        assert!(matches!(crd, Err(ProtobufError::UnknownKind { .. })));
         let cut = object("v1", "ConfigMap", &[10, 200]);
         assert!(matches!(decode_protobuf(&cut), Err(ProtobufError::Malformed { .. })));
     }

@@ -300,11 +300,17 @@ fn quantities_are_compared_in_canonical_form() {
 
 #[test]
 fn items_without_keys_duplicates_and_managed_fields_are_rejected() {
-    let missing = apply_as("a", None, json!({"parts": [{"weight": 1}]})).expect_err("no name");
-    assert!(missing.to_string().contains(r#"omits key field "name""#), "{missing}");
-    let duplicate =
-        apply_as("a", None, json!({"parts": [{"name": "x"}, {"name": "x"}]})).expect_err("duplicate items");
-    assert!(duplicate.to_string().contains("duplicate entries for key"), "{duplicate}");
+    let refused = |spec: Value| apply_as("a", None, spec).expect_err("refused").to_string();
+    assert_eq!(
+        refused(json!({"parts": [{"weight": 1}]})),
+        ".spec.parts: element 0: associative list with keys has an element that omits key field \"name\" \
+         (and doesn't have default value)"
+    );
+    assert_eq!(
+        refused(json!({"parts": [{"name": "x"}, {"name": "x"}]})),
+        ".spec.parts: duplicate entries for key [name=\"x\"]"
+    );
+    assert_eq!(refused(json!({"tags": ["t", "t"]})), ".spec.tags: duplicate entries for key [=\"t\"]");
     let mut config = widget(json!({}));
     config["metadata"]["managedFields"] = json!([{"manager": "x"}]);
     let error = apply(&widgets(), None, &config, &writer("a"), false).expect_err("managed fields");
@@ -325,4 +331,16 @@ fn update_managers_are_capped() {
     assert_eq!(entries.len(), 10);
     assert!(owned(&live, "ancient-changes")["f:spec"]["f:map"].get("f:m0").is_some());
     assert_ne!(owned(&live, "m14"), Value::Null);
+}
+
+#[test]
+fn undeclared_fields_are_rejected_one_per_object() {
+    let spec = json!({"parts": [{"name": "x", "wieght": 1}], "plain": ["a"], "map": {"any": "b"}, "first": 1, "second": 2});
+    assert_eq!(
+        apply_as("a", None, spec).expect_err("refused"),
+        ApplyError::Untyped(
+            "errors:\n  .spec.first: field not declared in schema\n  .spec.parts[name=\"x\"].wieght: field not declared in schema"
+                .to_owned()
+        )
+    );
 }

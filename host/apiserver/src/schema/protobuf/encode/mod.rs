@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 
 use super::wire::{put_bytes, put_fixed, put_varint};
-use super::{Field, MAGIC, ProtobufError, SchemaRef, Type, field_table, has_protobuf};
+use super::{Field, MAGIC, ProtobufError, SchemaRef, Type, field_table, has_protobuf, json_schema};
 use super::{Schema, list_meta, object_meta, status};
 
 /// The members that are encoded outside the message of an object.
@@ -144,7 +144,7 @@ fn encode_list(
 }
 
 /// Encodes the members of an object as the message of its schema's definition.
-fn encode_message(
+pub(super) fn encode_message(
     schema: SchemaRef<'_>,
     object: &Map<String, Value>,
     out: &mut Vec<u8>,
@@ -231,6 +231,12 @@ fn encode_value(
         put_bytes(out, number, &special.ok_or_else(wrong)?);
         return Ok(());
     }
+    let union = node.definition.as_deref().and_then(|definition| definition.rsplit('.').next());
+    if let Some(union) = union.filter(|union| json_schema::is_union(union)) {
+        let message = json_schema::encode(union, value)?.ok_or_else(wrong)?;
+        put_bytes(out, number, &message);
+        return Ok(());
+    }
     match (node.ty, value) {
         (Type::Boolean, Value::Bool(flag)) => put_varint(out, number, (*flag).into()),
         (Type::Integer, Value::Number(integer)) => {
@@ -275,7 +281,7 @@ fn encode_special(definition: &str, value: &Value) -> Option<Option<Vec<u8>>> {
         "Time" | "MicroTime" => Some(encode_time(value)),
         "Quantity" => Some(encode_quantity(value)),
         "IntOrString" => Some(encode_int_or_string(value)),
-        "RawExtension" | "FieldsV1" => {
+        "RawExtension" | "FieldsV1" | "JSON" => {
             let mut message = Vec::new();
             put_bytes(&mut message, 1, value.to_string().as_bytes());
             Some(Some(message))
