@@ -6,6 +6,7 @@
 use crate::config::current_grants::CurrentGrants;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::WatchRule;
+use crate::config::sidecar_place::SidecarPlace;
 
 /// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
 /// has any.
@@ -27,6 +28,8 @@ pub(crate) struct MissingGrant {
     pub(crate) is_undeclared: bool,
     /// Whether the operator's `grants.writes` lack the rule.
     pub(crate) is_withheld: bool,
+    /// Where the operator writes `grants.writes`.
+    pub(crate) place: SidecarPlace,
 }
 
 impl MissingGrant {
@@ -37,7 +40,7 @@ impl MissingGrant {
         if let (true, Some(members)) = (self.suggestion.namespaces.is_empty(), rule.as_object_mut()) {
             members.remove("namespaces");
         }
-        let granted = format!("grants.writes of {plugin}.yaml");
+        let granted = format!("grants.writes of {}", self.place.of(plugin));
         match (self.is_undeclared, self.is_withheld) {
             (true, true) => (
                 format!("neither the descriptor's writes nor {granted} has the rule {rule}"),
@@ -108,6 +111,7 @@ impl Grants {
     ) -> Result<(), MissingGrant> {
         let declared = allows(&self.declared, access);
         let sidecar_grants = self.current_grants.sidecar_grants();
+        let place = sidecar_grants.as_ref().map(|sidecar_grants| sidecar_grants.place).unwrap_or_default();
         let granted = sidecar_grants.is_some_and(|sidecar_grants| {
             sidecar_grants.writes.as_ref().is_none_or(|granted| allows(granted, access))
         });
@@ -131,6 +135,7 @@ impl Grants {
             suggestion: Box::new(suggestion),
             is_undeclared: !declared,
             is_withheld: !granted,
+            place,
         })
     }
 }

@@ -16,6 +16,8 @@ mod warnings;
 mod write_outcome;
 pub(crate) mod writer;
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,6 +38,7 @@ pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, par
 
 use crate::access::ServiceAccount;
 use crate::logs::PluginLog;
+use crate::runtime::queue::Item;
 use crate::trace::{OpenSpan, TRACEPARENT};
 use warnings::WarningLog;
 
@@ -51,6 +54,7 @@ pub(crate) struct ApiClient {
     traceparent: Option<HeaderValue>,
     /// The plugin and the reconcile that the requests belong to; `None` for those of the host itself.
     origin: Option<RequestOrigin>,
+    names_origins: bool,
 }
 
 /// A request body and its content type.
@@ -78,7 +82,7 @@ impl Payload {
 
 impl ApiClient {
     pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client, user: None, warnings: None, traceparent: None, origin: None }
+        Self { client, user: None, warnings: None, traceparent: None, origin: None, names_origins: false }
     }
 
     /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
@@ -97,9 +101,24 @@ impl ApiClient {
         self
     }
 
-    /// Returns a client for requests of a plugin. Layers below the client find the origin among the request's extensions.
-    pub(crate) fn on_behalf_of(&self, origin: RequestOrigin) -> Self {
-        Self { origin: Some(origin), ..self.clone() }
+    /// Sets whether requests of plugins have a [`RequestOrigin`] among their extensions, where the layers below the client find it.
+    pub(crate) fn naming_origins(self, names_origins: bool) -> Self {
+        Self { names_origins, ..self }
+    }
+
+    /// Returns the client for one request of a plugin: this one, unless the request is traced or names its origin.
+    pub(crate) fn for_plugin_request(
+        &self,
+        plugin: &Arc<str>,
+        item: Option<&Item>,
+        span: Option<&OpenSpan>,
+    ) -> Cow<'_, Self> {
+        if span.is_none() && !self.names_origins {
+            return Cow::Borrowed(self);
+        }
+        let mut client = span.map_or_else(|| self.clone(), |span| self.for_span(span));
+        client.origin = self.names_origins.then(|| RequestOrigin::new(plugin, item));
+        Cow::Owned(client)
     }
 
     /// Returns a client for the request of a span.

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{Grants, Sidecar, WatchRule};
+use crate::config::sidecar_place::SidecarPlace;
 use crate::lifecycle::WaitingFor;
 use crate::load::not_granted;
 use crate::load::version::Version;
@@ -28,6 +29,8 @@ pub(crate) struct SidecarGrants {
     pub(crate) http: Vec<Pattern>,
     /// `None` stands for the host's own identity.
     pub(crate) service_account: Option<ServiceAccount>,
+    /// Where the operator changes these grants.
+    pub(crate) place: SidecarPlace,
 }
 
 /// The current grants of one plugin, shared by all its versions. Cheap to clone.
@@ -49,17 +52,24 @@ pub(crate) struct GrantsWriter {
 }
 
 impl SidecarGrants {
+    /// Returns the grants of a sidecar that is a file.
     pub(crate) fn of(sidecar: &Sidecar) -> Result<Self, PatternError> {
         let Grants { watches, writes, crds, http } = sidecar.grants.clone();
         let (http, service_account) = (parse_patterns(&http)?, sidecar.service_account.clone());
-        Ok(Self { writes, watches, crds, http, service_account })
+        Ok(Self { writes, watches, crds, http, service_account, place: SidecarPlace::File })
+    }
+
+    /// Whether both grant the same, wherever they come from.
+    pub(crate) fn allows_the_same(&self, other: &Self) -> bool {
+        Self { place: other.place, ..self.clone() } == *other
     }
 
     /// Returns why these grants do not allow a running version to continue as it is; `None` if they do.
     fn violation(&self, plugin: &PluginName, version: &Version) -> Option<WaitingFor> {
         if self.service_account != version.sidecar_grants.service_account {
             return Some(WaitingFor::VersionForAccount(format!(
-                "{plugin}.yaml names another service account; the running version is suspended until one is loaded for the new account"
+                "{} names another service account; the running version is suspended until one is loaded for the new account",
+                self.place.of(plugin.as_str())
             )));
         }
         version.views.by_name.iter().find_map(|(name, view)| {
@@ -71,7 +81,9 @@ impl SidecarGrants {
                     "watch {name:?} is granted only in {}, but the running version watches more namespaces",
                     granted.join(", ")
                 ))),
-                Err(missing) => Some(WaitingFor::WatchGrant(not_granted(name, plugin, &missing))),
+                Err(missing) => {
+                    Some(WaitingFor::WatchGrant(not_granted(name, &self.place.of(plugin.as_str()), &missing)))
+                }
             }
         })
     }

@@ -7,3 +7,4 @@ pub(crate) mod field_paths;
 pub mod limits;
 pub(crate) mod rollout_settings;
 pub mod sidecar;
+pub(crate) mod sidecar_place;

@@ -237,7 +237,8 @@ impl Sidecar {
             let text = error.to_string();
             // The parser shows the place in the lines below the first. A log or a status can show only one
             // line.
-            let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
+            let line = text.lines().next().unwrap_or_default();
+            let mut line = printable(line.strip_prefix("error: ").unwrap_or(line)).to_string();
             if !line.contains("expected one of") {
                 line.push_str(
                     "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout, shadow",
@@ -266,6 +267,12 @@ impl Sidecar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_field_is_named_with_its_line() {
+        let error = Sidecar::parse("enabled: true\nworkerz: 3\n").expect_err("a misspelt field").to_string();
+        assert!(error.starts_with("line 2 column 1: unknown field `workerz`"), "{error}");
+    }
 
     #[test]
     fn all_fields_are_parsed() {

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use pilothouse_plugin::CompiledPlugin;
 use tokio::time::Instant;
 
+use crate::config::sidecar_place::SidecarPlace;
 use crate::name::PluginName;
 pub(crate) use refused_file::RefusedFile;
 pub(crate) use writers::Writers;
@@ -65,6 +66,7 @@ pub(crate) struct PluginFiles {
     yml_fingerprint: Option<FileFingerprint>,
     /// What is loaded in place of the files; `None` for a plugin of the directory.
     in_memory: Option<InMemoryFiles>,
+    place: SidecarPlace,
 }
 
 impl PluginFiles {
@@ -78,7 +80,18 @@ impl PluginFiles {
             sidecar_fingerprint: None,
             yml_fingerprint: None,
             in_memory: Some(InMemoryFiles { code, sidecar }),
+            place: SidecarPlace::File,
         }
+    }
+
+    /// The same files, whose sidecar the host has written.
+    pub(crate) fn of_source(self) -> Self {
+        Self { place: SidecarPlace::Source, ..self }
+    }
+
+    /// Where the operator writes the sidecar.
+    pub(crate) fn sidecar_place(&self) -> SidecarPlace {
+        self.place
     }
 
     /// What is loaded in place of the files; `None` for a plugin of the directory.
@@ -97,6 +110,7 @@ impl PluginFiles {
             sidecar_fingerprint: None,
             yml_fingerprint: None,
             in_memory: None,
+            place: SidecarPlace::File,
         }
     }
 
@@ -175,6 +189,7 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
                     sidecar_fingerprint,
                     yml_fingerprint,
                     in_memory: None,
+                    place: SidecarPlace::File,
                 };
                 scan.plugins.insert(name, files);
             }

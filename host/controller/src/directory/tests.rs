@@ -12,6 +12,7 @@ fn files(len: u64) -> PluginFiles {
         sidecar_fingerprint: None,
         yml_fingerprint: None,
         in_memory: None,
+        place: SidecarPlace::File,
     }
 }
 

@@ -92,6 +92,8 @@ pub struct HostOptions {
     pub streaming_lists: bool,
     /// Whether a reload queues every object again. Disabled only in tests.
     pub requeue_on_reload: bool,
+    /// Whether each request of a plugin has a [`RequestOrigin`](crate::RequestOrigin) among its extensions. Enabled only in simulations.
+    pub name_request_origins: bool,
     /// The time of day and randomness. [`Environment::default`] takes them from the operating system.
     pub environment: Environment,
 }
@@ -152,7 +154,7 @@ impl PluginHost {
     pub fn new(options: HostOptions, clients: impl Into<Clients>, engine: Engine, metrics: Metrics) -> Self {
         let Clients { requests, watches } = clients.into();
         let measure = |client| metrics.rest.measure(client, &options.api_server);
-        let server = ApiClient::new(measure(requests));
+        let server = ApiClient::new(measure(requests)).naming_origins(options.name_request_origins);
         let environment = &options.environment;
         let mut informer_options = InformerOptions::default()
             .with_runtime(options.informer_runtime.clone())

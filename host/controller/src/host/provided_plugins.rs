@@ -131,7 +131,7 @@ impl ProvidedPlugins {
             match found.plugins.entry(name) {
                 Entry::Occupied(own) => duplicates.push(own.key().as_str().to_owned()),
                 Entry::Vacant(free) => {
-                    free.insert(files);
+                    free.insert(files.of_source());
                 }
             }
         }
@@ -181,6 +181,8 @@ fn waiting(name: &str, problem: &str) -> PluginStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::sidecar_place::SidecarPlace;
+    use crate::directory::PluginFiles;
 
     fn provided() -> (tempfile::TempDir, ProvidedPlugins) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -202,6 +204,8 @@ mod tests {
         let folders: Vec<_> =
             found.plugins.values().map(|files| files.wasm.parent().expect("a folder")).collect();
         assert_eq!(folders, [directory.path(), folder.path()]);
+        let places: Vec<_> = found.plugins.values().map(PluginFiles::sidecar_place).collect();
+        assert_eq!(places, [SidecarPlace::File, SidecarPlace::Source]);
         drop(folder);
         assert!(
             provided.add_to(&mut found).is_err(),

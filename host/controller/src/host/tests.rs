@@ -40,6 +40,7 @@ fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        name_request_origins: false,
         environment: Default::default(),
     };
     let engine = Engine::new(Default::default()).expect("an engine");

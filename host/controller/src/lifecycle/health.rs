@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -134,6 +135,13 @@ impl Health {
             // Cannot fail: `self` owns the sender.
             let _ = changed.changed().await;
         }
+    }
+
+    /// Returns how long calls are blocked for certain; `None` if they are allowed, and if their end is not known, because the version lacks a
+    /// permission or another call is the probe.
+    pub(crate) fn blocked_for(&self) -> Option<Duration> {
+        let until = self.check_allowed().err().flatten()?;
+        Some(until.saturating_duration_since(Instant::now()))
     }
 
     /// Notified when the result of [`backing_off`](Self::backing_off) changes, and sometimes when it does

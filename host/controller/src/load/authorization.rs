@@ -14,6 +14,7 @@ use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules
 use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
+use crate::config::sidecar_place::SidecarPlace;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
@@ -26,6 +27,7 @@ pub(super) struct LoadAuthorization<'a> {
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
+    place: SidecarPlace,
     /// The running version, if the grants of the sidecar have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
     running_with_old_grants: Option<&'a Version>,
@@ -43,12 +45,14 @@ impl<'a> LoadAuthorization<'a> {
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
-        let running_with_old_grants = running.filter(|running| *running.sidecar_grants != *sidecar_grants);
+        let running_with_old_grants =
+            running.filter(|running| !running.sidecar_grants.allows_the_same(sidecar_grants));
         Self {
             services,
             plugin: &guest.name,
             log: &guest.log,
             sidecar,
+            place: sidecar_grants.place,
             running_with_old_grants,
             grants_writer,
             report,
@@ -76,7 +80,7 @@ impl<'a> LoadAuthorization<'a> {
     }
 
     fn missing_grant(&self, watch: &Watch, missing: &WatchRule) -> WaitingFor {
-        let text = not_granted(&watch.name, self.plugin, missing);
+        let text = not_granted(&watch.name, &self.sidecar_place(), missing);
         WaitingFor::WatchGrant(match self.services.grants {
             GrantMode::Declared => text,
             GrantMode::Explicit => {
@@ -137,6 +141,11 @@ impl<'a> LoadAuthorization<'a> {
         }
     }
 
+    /// Returns where the operator writes the plugin's sidecar, for messages.
+    pub(super) fn sidecar_place(&self) -> String {
+        self.place.of(self.plugin.as_str())
+    }
+
     /// Whether the host applies the plugin's CRDs.
     pub(super) fn applies_crds(&self) -> bool {
         self.sidecar.grants.crds.unwrap_or(self.services.grant_crds)
@@ -150,18 +159,18 @@ impl<'a> LoadAuthorization<'a> {
     }
 }
 
-/// The message for a watch that the operator does not grant. The missing rule is JSON, and so also YAML that
+/// The message for a watch that the operator does not grant. `place` is that of the sidecar. The missing rule is JSON, and so also YAML that
 /// can be pasted.
-pub(crate) fn not_granted(watch: &str, plugin: &PluginName, missing: &WatchRule) -> String {
-    format!("watch {watch:?} is not granted: add {} to the grants.watches of {plugin}.yaml", rule(missing))
+pub(crate) fn not_granted(watch: &str, place: &str, missing: &WatchRule) -> String {
+    format!("watch {watch:?} is not granted: add {} to the grants.watches of {place}", rule(missing))
 }
 
-/// The message for a watch whose kind is not served, because the host is not allowed to apply the plugin's own CRD.
-pub(super) fn crd_not_granted(watch: &Watch, plugin: &PluginName, crd: &str) -> String {
+/// The message for a watch whose kind is not served, because the host is not allowed to apply the plugin's own CRD. `place` is that of the sidecar.
+pub(super) fn crd_not_granted(watch: &Watch, place: &str, crd: &str) -> String {
     let Watch { api_version, kind, .. } = watch;
     format!(
         "the API server does not serve kind {kind:?} in {api_version:?}; the plugin brings the CRD {crd:?}, but the \
-         host is not granted to apply it: write `grants: {{crds: true}}` into {plugin}.yaml, or apply the CRD yourself"
+         host is not granted to apply it: write `grants: {{crds: true}}` into {place}, or apply the CRD yourself"
     )
 }
 

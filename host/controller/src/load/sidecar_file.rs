@@ -38,7 +38,7 @@ pub(super) async fn apply(
     }
     let parsed = Sidecar::parse(&text).and_then(|sidecar| {
         let sidecar = apply_grant_mode(services.grants, sidecar);
-        let sidecar_grants = SidecarGrants::of(&sidecar)?;
+        let sidecar_grants = SidecarGrants { place: files.sidecar_place(), ..SidecarGrants::of(&sidecar)? };
         Ok((sidecar, sidecar_grants))
     });
     match parsed {

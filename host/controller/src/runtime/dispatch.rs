@@ -234,8 +234,10 @@ pub(super) fn queue(
         let item = Item { watch: Arc::clone(&trigger.target_watch), key };
         guest.hot_loops.record_event(&item, notification);
         guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
-        let event = event_at
-            .map(|at| QueueEvent { at, record: guest.tracer.event(notification, &route.watch, reason, at) });
+        let event = event_at.map(|at| QueueEvent {
+            at,
+            record: guest.tracer.event(notification, &route.watch, reason, at, &guest.host_memory),
+        });
         if is_itself {
             guest.queue.add_for_event(item, reason, priority, event);
             continue;

@@ -49,6 +49,8 @@ pub(crate) struct QueuePayload {
     events: Option<Box<EventRecords>>,
     /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
+    /// Whether the key is delayed only because the version that reconciles it may not be called.
+    is_blocked: bool,
 }
 
 /// A change that queues a key.
@@ -93,6 +95,12 @@ impl KeyPayload for QueuePayload {
         if self.charge.is_none() {
             self.charge = other.charge;
         }
+        self.is_blocked |= other.is_blocked;
+    }
+
+    /// Another version may be allowed to reconcile the key.
+    fn ends_with_reset(&self) -> bool {
+        self.is_blocked
     }
 }
 
@@ -131,7 +139,7 @@ impl From<Instant> for QueueEvent {
 
 impl From<Reason> for QueuePayload {
     fn from(reason: Reason) -> Self {
-        Self { reasons: reason.into(), event_at: None, events: None, charge: None }
+        Self { reasons: reason.into(), ..Self::default() }
     }
 }
 
@@ -243,6 +251,13 @@ impl PluginQueue {
         self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
+    /// Queues an item again whose version may not be called, after a delay that [`reset_retries`](Self::reset_retries) ends, with the same
+    /// reasons and priority.
+    pub(crate) fn requeue_blocked(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
+        let payload = QueuePayload { is_blocked: true, ..taken_payload(held, reasons) };
+        self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
+    }
+
     /// Queues an item again that a worker has taken but not processed, with the same reasons and priority.
     pub(crate) fn requeue_taken(&self, held: &mut HeldItem, reasons: &[Reason]) {
         let payload = taken_payload(held, reasons);
@@ -285,7 +300,8 @@ impl PluginQueue {
         self.add(item, Reason::Other, Priority::Normal);
     }
 
-    /// Starts the backoff of all keys again, and makes those ready that wait for a retry, because another version runs from now on.
+    /// Starts the backoff of all keys again, and makes those ready that wait for a retry or for a version that may be called, because another
+    /// version runs from now on.
     pub(crate) fn reset_retries(&self) {
         self.queue.reset_retries();
     }
@@ -336,6 +352,7 @@ fn taken_payload(held: &mut HeldItem, reasons: &[Reason]) -> QueuePayload {
         event_at: held.event_at(),
         events: held.take_events(),
         charge: held.take_charge(),
+        is_blocked: false,
     };
     reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
     payload
@@ -383,7 +400,7 @@ mod tests {
         let now = Instant::now();
         let event = || QueueEvent {
             at: now,
-            record: tracer.event(&changed, &Arc::from("maps"), Reason::Updated, now),
+            record: tracer.event(&changed, &Arc::from("maps"), Reason::Updated, now, &HostMemory::default()),
         };
         queue.add_for_event(item("a"), Reason::Updated, Priority::Normal, Some(event()));
         queue.add(item("a"), Reason::Requeue, Priority::Normal);
@@ -479,6 +496,22 @@ mod tests {
         got.forget();
         got.done();
         assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_key_becomes_ready_when_another_version_runs() {
+        let queue = queue_with(HostMemory::default());
+        let delay = Duration::from_secs(300);
+        queue.add(item("blocked"), Reason::Created, Priority::Low);
+        let (mut got, reasons) = queue.get().await.expect("the item");
+        queue.requeue_blocked(&mut got, &reasons, delay);
+        got.done();
+        queue.add_after(item("later"), delay, Reason::Requeue);
+        queue.reset_retries();
+        assert_eq!((queue.snapshot().depth, queue.snapshot().delayed), (1, 1));
+        let (got, reasons) = queue.get().await.expect("the item");
+        assert_eq!((got.key().clone(), reasons), (item("blocked"), vec![Reason::Created]));
+        assert_eq!((got.priority(), got.attempts()), (Priority::Low, 0));
     }
 
     #[tokio::test(start_paused = true)]

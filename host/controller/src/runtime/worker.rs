@@ -18,9 +18,10 @@ use crate::lifecycle::{Activity, RecentErrors};
 use crate::load::version::Version;
 use crate::runtime::hot_loop;
 use crate::runtime::queue::Item;
-use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace};
+use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace, TRACEPARENT};
 
-/// How long a key waits whose version backs off or is suspended, while the other version works.
+/// How long a key waits at least whose version may not be called, while the other version works. The version may be suspended, or another key
+/// may be the one with which it is probed.
 const BLOCKED_KEY_DELAY: Duration = Duration::from_secs(1);
 
 /// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `gate` is that of the running versions.
@@ -91,7 +92,7 @@ impl Worker {
                     if running.canary.is_some() {
                         // The worker goes on with the keys of the other version, so this one must not come back at once.
                         let reasons = request.reasons.as_slice();
-                        guest.queue.requeue_taken_after(&mut held.item, reasons, BLOCKED_KEY_DELAY);
+                        guest.queue.requeue_blocked(&mut held.item, reasons, blocked_key_delay(version));
                         held.is_handled = true;
                     }
                     break;
@@ -128,6 +129,11 @@ impl Worker {
     }
 }
 
+/// Returns how long a key waits whose version may not be called: until the end of its backoff, if it has one.
+fn blocked_key_delay(version: &Version) -> Duration {
+    version.health.blocked_for().unwrap_or_default().max(BLOCKED_KEY_DELAY)
+}
+
 /// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not handled by then goes back into
 /// the queue.
 struct ReconcileAttempt<'a> {
@@ -147,7 +153,8 @@ impl<'a> ReconcileAttempt<'a> {
         let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
         guest.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
         let host_context = trace.clone().map(HostContext::new);
-        let extra = Vec::new();
+        let traceparent = trace.as_ref().and_then(|trace| trace.sampled_traceparent());
+        let extra = traceparent.map(|value| (TRACEPARENT.to_owned(), value)).into_iter().collect();
         let request = Request { watch, key, reasons, attempt, extra, event_at, host_context };
         Self { guest, item, request: Arc::new(request), trace, is_handled: false }
     }
@@ -391,6 +398,8 @@ mod tests {
     use super::super::running::{Canary, RunningVersions};
     use super::*;
     use crate::config::canary_share::CanaryShare;
+    use crate::metrics::Metrics;
+    use crate::trace::{TraceOptions, Tracer};
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
@@ -485,6 +494,49 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         workers.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_of_a_version_that_backs_off_waits_until_the_backoff_ends() {
+        let guest = guest();
+        let version = version(&guest, "done.wat").await;
+        assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY);
+        let health = &version.health;
+        for _ in 0..5 {
+            health.record_fault(Activity::Reconcile, None, &"it trapped");
+        }
+        // Each probe that fails doubles the backoff.
+        for _ in 0..4 {
+            health.wait_until_allowed().await;
+            health.try_acquire().expect("the probe").failed(Activity::Reconcile, None, &"it trapped");
+        }
+        let delay = blocked_key_delay(&version);
+        assert!(delay > Duration::from_secs(10), "{delay:?}");
+        tokio::time::advance(delay).await;
+        let _probe = health.try_acquire().expect("the probe");
+        assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY, "nobody knows when the probe ends");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
+        for (ratio, traces) in [(1.0, 1), (0.0, 0)] {
+            let mut guest = guest();
+            let options = TraceOptions { ratio, slow: Duration::MAX };
+            let metrics = Metrics::register(&mut Default::default());
+            let (tracer, _spans) = Tracer::new(&options, &metrics, &guest.environment);
+            guest.tracer = tracer;
+            let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+            guest.queue.add(item, Reason::Created, Priority::Normal);
+            let (item, reasons) = guest.queue.get().await.expect("the key");
+            let attempt = ReconcileAttempt::new(&guest, item, reasons);
+            let extra = &attempt.request.extra;
+            assert_eq!(extra.len(), traces);
+            let id = attempt.trace.as_ref().expect("a trace").sampled_id();
+            for ((name, value), id) in extra.iter().zip(id) {
+                assert_eq!(name, "traceparent");
+                assert!(value.starts_with(&format!("00-{id}-")) && value.ends_with("-01"), "{value}");
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

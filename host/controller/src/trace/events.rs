@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::Reason;
+use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
 use tokio::time::Instant;
 
 /// The number of changes of one key that are kept; further ones are counted.
 pub(super) const MAX_EVENTS: usize = 8;
 
+/// An upper bound of the bytes that one change takes, wherever it is stored.
+const RECORD_BYTES: usize = size_of::<EventRecords>();
+
 /// A change that queued a key.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct EventRecord {
     /// When the plugin's task received it.
     pub(super) received: Instant,
@@ -22,6 +25,16 @@ pub(crate) struct EventRecord {
     pub(super) resource_version: u64,
     /// Identifies the version of the object among the writes of plugins.
     pub(super) version: u64,
+    /// Released with the record.
+    pub(super) _charge: HostMemoryCharge,
+}
+
+/// Charges one record to a plugin; `None` if there is no room. Half of the plugin's memory stays free of records, because calls need it more.
+pub(super) fn charge(memory: &HostMemory) -> Option<HostMemoryCharge> {
+    if memory.used() > memory.limit() / 2 {
+        return None;
+    }
+    memory.try_charge(HostMemoryKind::Traces, RECORD_BYTES).ok()
 }
 
 /// The changes that queued a key since it was last taken, the oldest first.
@@ -69,9 +82,19 @@ mod tests {
     #[test]
     fn the_oldest_changes_are_kept_and_the_others_are_counted() {
         let now = Instant::now();
+        let memory = HostMemory::default();
         let event = |resource_version| {
             let (watch, change) = ("maps".into(), Reason::Updated);
-            EventRecord { received: now, queued: now, watch, change, resource_version, version: 0 }
+            let charge = charge(&memory).expect("room");
+            EventRecord {
+                received: now,
+                queued: now,
+                watch,
+                change,
+                resource_version,
+                version: 0,
+                _charge: charge,
+            }
         };
         let mut events = EventRecords::from(event(1));
         for version in 2..=10 {
@@ -82,5 +105,17 @@ mod tests {
         let mut earlier = EventRecords::from(event(0));
         earlier.merge(events);
         assert_eq!((earlier.iter().count(), earlier.omitted()), (MAX_EVENTS, 3));
+        assert_eq!(memory.used_by(HostMemoryKind::Traces), MAX_EVENTS * RECORD_BYTES);
+        drop(earlier);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn records_use_at_most_half_of_a_plugins_memory() {
+        let memory = HostMemory::new(10 * RECORD_BYTES);
+        let charges: Vec<_> = std::iter::from_fn(|| charge(&memory)).take(100).collect();
+        assert_eq!((charges.len(), memory.used()), (6, 6 * RECORD_BYTES));
+        drop(charges);
+        assert!(charge(&memory).is_some());
     }
 }

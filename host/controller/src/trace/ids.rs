@@ -27,9 +27,14 @@ pub struct SpanContext {
 impl SpanContext {
     /// Returns the value of the header `traceparent` for a request that belongs to this span.
     pub(crate) fn traceparent(&self, is_sampled: bool) -> Option<HeaderValue> {
-        let Self { trace, span } = self;
         // The text is ASCII, which is valid in every header.
-        HeaderValue::try_from(format!("00-{trace}-{span}-{:02x}", u8::from(is_sampled))).ok()
+        HeaderValue::try_from(self.traceparent_text(is_sampled)).ok()
+    }
+
+    /// Returns the value of `traceparent` as text.
+    pub(crate) fn traceparent_text(&self, is_sampled: bool) -> String {
+        let Self { trace, span } = self;
+        format!("00-{trace}-{span}-{:02x}", u8::from(is_sampled))
     }
 }
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
-use pilothouse_plugin::Reason;
+use pilothouse_plugin::{HostMemory, Reason};
 use tokio::time::Instant;
 
 use crate::environment::Environment;
@@ -100,15 +100,21 @@ impl Tracer {
         (Self(Some(Arc::new(shared))), receiver)
     }
 
-    /// Returns the record of a change that is about to queue a key; `None` without tracing.
+    /// Returns the record of a change that is about to queue a key, which is charged to the plugin; `None` without tracing, and if there is no
+    /// room for it.
     pub(crate) fn event(
         &self,
         notification: &Notification,
         watch: &Arc<str>,
         change: Reason,
         received: Instant,
+        memory: &HostMemory,
     ) -> Option<Box<EventRecords>> {
         let shared = self.0.as_ref()?;
+        let Some(charge) = events::charge(memory) else {
+            shared.sender.dropped.by_limit(1);
+            return None;
+        };
         let event = EventRecord {
             received,
             queued: Instant::now(),
@@ -116,6 +122,7 @@ impl Tracer {
             change,
             resource_version: notification.object().resource_version().parse().unwrap_or_default(),
             version: shared.written.version_of(notification),
+            _charge: charge,
         };
         Some(Box::new(event.into()))
     }

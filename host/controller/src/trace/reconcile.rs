@@ -117,6 +117,11 @@ impl ReconcileTrace {
         self.is_sampled.then_some(self.root.trace)
     }
 
+    /// Returns `traceparent` for what the guest does, if the trace was sampled from the start. Its parent is the reconcile.
+    pub(crate) fn sampled_traceparent(&self) -> Option<String> {
+        self.is_sampled.then(|| self.root.traceparent_text(true))
+    }
+
     /// Returns the labels of an exemplar, if the trace was sampled from the start.
     pub(crate) fn sampled_labels(&self) -> Option<TraceLabels> {
         self.sampled_id().map(|id| [("trace_id", id.to_string())])
@@ -208,7 +213,7 @@ impl ReconcileTrace {
 
     /// Returns the span of a change that led to the reconcile. The event of a write belongs to the trace of that write, if that is exported.
     fn event_span(&self, plugin: &str, event: &EventRecord) -> Span {
-        let EventRecord { received, queued, watch, change, resource_version, version } = event;
+        let EventRecord { received, queued, watch, change, resource_version, version, _charge: _ } = event;
         let write = self.shared.written.find(*version).filter(|write| write.decision.want());
         let version_number = i64::try_from(*resource_version).unwrap_or(i64::MAX);
         Span {

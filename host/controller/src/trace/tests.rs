@@ -70,7 +70,9 @@ impl Fixture {
     /// Returns the record of the event that carries a version.
     fn event(&self, version: &str) -> EventRecords {
         let notification = Notification::Added { object: object(version), initial: false };
-        *self.tracer.event(&notification, &"maps".into(), Reason::Created, Instant::now()).expect("a record")
+        let (watch, memory) = ("maps".into(), HostMemory::default());
+        let event = self.tracer.event(&notification, &watch, Reason::Created, Instant::now(), &memory);
+        *event.expect("a record")
     }
 
     fn begin(&self, events: Option<&EventRecords>) -> Arc<ReconcileTrace> {
@@ -121,7 +123,9 @@ fn text<'a>(span: &'a Span, name: &str) -> Option<&'a str> {
 async fn without_tracing_nothing_is_recorded() {
     let tracer = Tracer::default();
     let notification = Notification::Added { object: object("1"), initial: false };
-    assert!(tracer.event(&notification, &"maps".into(), Reason::Created, Instant::now()).is_none());
+    let memory = HostMemory::default();
+    let event = tracer.event(&notification, &"maps".into(), Reason::Created, Instant::now(), &memory);
+    assert!(event.is_none() && memory.used() == 0);
     assert!(tracer.begin(SHORT, None).is_none() && tracer.exported(1).is_none());
 }
 

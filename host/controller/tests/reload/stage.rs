@@ -51,6 +51,7 @@ impl Stage {
             streaming_lists: true,
             // Requeueing everything would hide a key that a reload lost.
             requeue_on_reload: false,
+            name_request_origins: false,
             environment: Default::default(),
         };
         configure(&mut options);

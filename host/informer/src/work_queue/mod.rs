@@ -76,6 +76,11 @@ impl Default for WorkQueueOptions {
 pub trait KeyPayload: Default + Send + 'static {
     /// Merges the payload of a further add of the same key.
     fn merge(&mut self, other: Self);
+
+    /// Whether a delayed key becomes ready at [`WorkQueue::reset_retries`], as if it waited for a retry; false by default.
+    fn ends_with_reset(&self) -> bool {
+        false
+    }
 }
 
 impl KeyPayload for () {
@@ -238,8 +243,9 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
         self.shared.state.lock().forget(key);
     }
 
-    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry. Other delays are kept. Call it when the
-    /// reason for the failures may be gone, for example because the code that processes the keys was replaced.
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry, or whose payload
+    /// [ends its delay](KeyPayload::ends_with_reset). Other delays are kept. Call it when the reason for the failures may be gone, for example
+    /// because the code that processes the keys was replaced.
     pub fn reset_retries(&self) {
         self.shared.state.lock().reset_retries(Instant::now());
         self.shared.work.notify_one();

@@ -170,11 +170,12 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         }
     }
 
-    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry, in the order in which they would have been due.
-    /// Other delays are kept.
+    /// Resets the retry counts of all keys, and makes the keys ready that wait for a retry or whose payload ends its delay, in the order in
+    /// which they would have been due. Other delays are kept.
     pub(super) fn reset_retries(&mut self, now: Instant) {
-        let has_failed = |key: &&K| self.entries.get(*key).is_some_and(|entry| entry.failures > 0);
-        let waiting: Vec<K> = self.delayed.values().filter(has_failed).cloned().collect();
+        let is_over = |entry: &Entry<N>| entry.failures > 0 || entry.payload.ends_with_reset();
+        let waits = |key: &&K| self.entries.get(*key).is_some_and(is_over);
+        let waiting: Vec<K> = self.delayed.values().filter(waits).cloned().collect();
         self.entries.values_mut().for_each(|entry| entry.failures = 0);
         if self.mode == Mode::Open {
             for key in waiting {

@@ -124,7 +124,11 @@ impl Views {
     /// created.
     pub(crate) async fn index_all(self: &Arc<Self>) -> Result<(), NoInstance> {
         for (watch, view) in self.by_name.iter().filter(|(_, view)| !view.computed.is_empty()) {
-            let mut keys: Vec<_> = view.cache.keys().collect();
+            // The own writes are read before the cache, so that one that is forgotten meanwhile is in the cache. Nothing else would index an
+            // object that no watch has delivered yet.
+            let own_writes = view.own_writes.entries(|_| true).into_iter();
+            let mut keys: Vec<_> = own_writes.map(|(key, _)| key).collect();
+            keys.extend(view.cache.keys());
             // Objects that do not exist any more must be removed.
             keys.extend(view.computed.indexed_keys());
             keys.sort_unstable();

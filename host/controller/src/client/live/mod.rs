@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use target::{Manifest, Request, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
-use super::{APPLY_PATCH, ApiClient, Caller, Discovery, Payload, RequestOrigin, query};
+use super::{APPLY_PATCH, ApiClient, Caller, Discovery, Payload, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
 use crate::config::descriptor::Rule;
@@ -234,8 +234,7 @@ impl LiveClient {
             span.text("pilothouse.resource", &resource.to_string());
             span
         });
-        let server = self.server.on_behalf_of(RequestOrigin::new(&self.field_manager, caller.item));
-        let server = span.as_ref().map_or_else(|| server.clone(), |span| server.for_span(span));
+        let server = self.server.for_plugin_request(&self.field_manager, caller.item, span.as_ref());
         let response = server.request_with_limit(Method::GET, path, None, self.max_response_size).await;
         if let Some(span) = span {
             match &response {

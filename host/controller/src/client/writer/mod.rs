@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 use crate::client::fence::Fence;
 use crate::client::in_flight::InFlightRequest;
 use crate::client::{
-    ApiClient, Caller, Discovery, Payload, RequestOrigin, WriteOutcome, parse_creation, parse_deletion,
-    parse_object, parse_update,
+    ApiClient, Caller, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object,
+    parse_update,
 };
 use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::GuestServices;
@@ -192,8 +192,7 @@ impl WriteTask {
     async fn request(&self, uid: &str, span: Option<&OpenSpan>) -> RequestResult {
         let Write { method, path, payload, resource, key, .. } = &self.write;
         let plugin = self.guest.name.to_shared();
-        let server = self.server.on_behalf_of(RequestOrigin::new(&plugin, self.item.as_ref()));
-        let server = span.map_or_else(|| server.clone(), |span| server.for_span(span));
+        let server = self.server.for_plugin_request(&plugin, self.item.as_ref(), span);
         let request = server.request(method.clone(), path, Some(payload.clone()));
         match timeout(RESPONSE_TIMEOUT, request).await {
             Ok(Ok(body)) => self.read(&body, uid),

@@ -53,6 +53,7 @@ impl Cluster {
             compress_caches: false,
             streaming_lists: true,
             requeue_on_reload: true,
+            name_request_origins: false,
             environment: Default::default(),
         };
         let engine = Engine::new(Default::default()).expect("an engine");

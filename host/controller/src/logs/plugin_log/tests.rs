@@ -32,6 +32,8 @@ impl CapturedOutput {
         let writer = written.clone();
         let subscriber =
             tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
+        // While there is only one dispatcher, a callsite that another test's thread uses first is switched off for all threads.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
         tracing::subscriber::with_default(subscriber, says);
         let bytes = written.0.lock().clone();
         String::from_utf8(bytes).expect("UTF-8")

@@ -6,6 +6,7 @@ use tokio_test::task;
 
 use super::*;
 use crate::cache::indexer::Indexer;
+use crate::cache::own_writes::OwnWrite;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{ViewIndex, Views};
 use crate::config::canary_share::CanaryShare;
@@ -79,6 +80,18 @@ async fn a_change_during_the_last_reconcile_is_in_the_new_index_before_the_swap(
     assert!(matches!(fixture.swap.next().await, Progress::DispatchPauseChanged));
     assert!(fixture.swap.pauses_dispatch(), "from here on no change goes to the running version alone");
     assert!(running.read().now_or_never().is_none());
+    let Progress::Ready(exclusive) = fixture.swap.next().await else { panic!("there is an instance") };
+    assert!(fixture.is_indexed(0) && fixture.is_indexed(1));
+    drop(exclusive);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_that_no_watch_has_delivered_is_in_the_new_index_before_the_swap() {
+    let mut fixture = fixture(InstanceLimits::default()).await;
+    let written = fixture.server.put(1, 0, 0);
+    let own_writes = Arc::clone(&fixture.views.by_name["maps"].own_writes);
+    own_writes.record(&key(1), OwnWrite::Object(written));
+    assert!(matches!(fixture.swap.next().await, Progress::DispatchPauseChanged));
     let Progress::Ready(exclusive) = fixture.swap.next().await else { panic!("there is an instance") };
     assert!(fixture.is_indexed(0) && fixture.is_indexed(1));
     drop(exclusive);

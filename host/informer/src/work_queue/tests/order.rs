@@ -278,6 +278,36 @@ async fn a_reset_of_retries_makes_failed_keys_ready_and_keeps_other_delays() {
     assert_eq!(take(&queue).await, "later");
 }
 
+/// Whether a reset ends the delay.
+#[derive(Default)]
+struct Blocked(bool);
+
+impl KeyPayload for Blocked {
+    fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    fn ends_with_reset(&self) -> bool {
+        self.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_of_retries_ends_the_delays_whose_payload_says_so() {
+    let queue = WorkQueue::with_payloads(WorkQueueOptions::default());
+    for (key, is_blocked) in [("later", false), ("blocked", true)] {
+        queue.add_with_payload_after(key, Blocked(is_blocked), MS(60_000), Priority::Normal);
+    }
+    queue.reset_retries();
+    let item = assert_ready!(task::spawn(queue.get()).poll()).expect("open");
+    assert_eq!((*item.key(), item.payload().0, queue.snapshot().delayed), ("blocked", true, 1));
+    // The payload went with the key, so that a later delay of the same key is kept.
+    queue.add_with_payload_after("blocked", Blocked(false), MS(60_000), Priority::Normal);
+    drop(item);
+    queue.reset_retries();
+    assert_eq!((queue.len(), queue.snapshot().delayed), (0, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn pending_keys_are_listed_with_what_they_wait_for() {
     let queue = queue();
