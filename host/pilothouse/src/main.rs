@@ -76,6 +76,10 @@ async fn run(cli: Cli) -> CommandResult {
         Command::Run(flags) => commands::run::run(flags).await,
         #[cfg(feature = "embedded-server")]
         Command::Apiserver(flags) => commands::apiserver::run(flags).await,
+        #[cfg(feature = "embedded-server")]
+        Command::Envtest(flags) => commands::envtest::run(&flags),
+        #[cfg(feature = "embedded-server")]
+        Command::Etcd(flags) => commands::envtest::run_etcd(flags).await,
         Command::Check(flags) => commands::check::run(flags).await,
         #[cfg(feature = "registry")]
         Command::Registry(command) => commands::registry::run(command).await,

@@ -31,10 +31,12 @@ pub enum HostMemoryKind {
     LogLines,
     /// What happened to the plugin's keys, for `pilothouse explain`.
     Journal,
+    /// The changes that queued the plugin's keys, for traces.
+    Traces,
 }
 
 /// The number of kinds.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// The account of the host memory of one plugin, shared by all its versions. Cheap to clone; no method takes a lock.
 #[derive(Clone)]
@@ -84,6 +86,7 @@ impl HostMemoryKind {
         Self::Metrics,
         Self::LogLines,
         Self::Journal,
+        Self::Traces,
     ];
 
     /// Returns the name in `/api/plugins` and in metrics.
@@ -98,6 +101,7 @@ impl HostMemoryKind {
             Self::Metrics => "metrics",
             Self::LogLines => "logLines",
             Self::Journal => "journal",
+            Self::Traces => "traces",
         }
     }
 
@@ -111,6 +115,7 @@ impl HostMemoryKind {
             Self::Metrics => "metrics",
             Self::LogLines => "log lines",
             Self::Journal => "the journal of its keys",
+            Self::Traces => "the changes that queued its keys",
         }
     }
 
@@ -128,6 +133,7 @@ impl HostMemoryKind {
             Self::Metrics => "use fewer metrics and label values",
             Self::LogLines => "log less",
             Self::Journal => "raise limits.hostMemory; without room, the journal has fewer keys",
+            Self::Traces => "raise limits.hostMemory; without room, traces lack changes",
         }
     }
 

@@ -105,6 +105,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        name_request_origins: false,
         environment: Default::default(),
     };
     let server = server.clone();

@@ -21,7 +21,7 @@ pub(crate) enum DeveloperCommand {
     New(New),
     /// Build a project in any supported language into a plugin.
     Build(Build),
-    /// Run a plugin's scenarios, each against an embedded API server of its own.
+    /// Run a plugin's scenarios, each against an embedded API server of its own, and its simulations.
     Test(Test),
     /// Search for errors of plugins in simulated clusters, with crashes, late watches and lost answers.
     #[cfg(feature = "simulation")]
@@ -38,6 +38,10 @@ pub(crate) struct Dev {
     /// Build this project into the plugins directory, and rebuild it whenever a source file changes.
     #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
     pub(crate) build: Option<PathBuf>,
+    /// Simulate the project after each build, in the background and with a small budget.
+    #[cfg(feature = "simulation")]
+    #[arg(long, env = "PILOTHOUSE_SIM", requires = "build")]
+    pub(crate) sim: bool,
     /// Directory with the plugins to run (.wasm files).
     #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = DEFAULT_PLUGINS, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
@@ -150,9 +154,15 @@ pub(crate) struct Test {
     /// Run this scenario; can be repeated. By default, those in the folder `scenarios` of the project or beside the plugin.
     #[arg(long, env = "PILOTHOUSE_SCENARIO", value_name = "FILE")]
     pub(crate) scenario: Vec<PathBuf>,
-    /// Run only the scenarios of this name. `*` stands for any text.
+    /// Run only the scenarios and simulations of this name. `*` stands for any text.
     #[arg(long, env = "PILOTHOUSE_RUN", value_name = "NAME")]
     pub(crate) run: Option<String>,
+    /// Leave the simulations out: those in the folder `simulations`, which run unless --scenario is given.
+    #[arg(long, env = "PILOTHOUSE_NO_SIM")]
+    pub(crate) no_sim: bool,
+    /// Number of runs of each simulation. By default 200, and at most 10 seconds.
+    #[arg(long, env = "PILOTHOUSE_SIM_SEEDS", value_name = "N", conflicts_with = "no_sim")]
+    pub(crate) sim_seeds: Option<u64>,
     /// Format of the results.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: TestOutput,

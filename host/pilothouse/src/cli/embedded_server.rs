@@ -1,4 +1,4 @@
-//! The command that runs the embedded API server, and the flags that `dev` shares with it.
+//! The commands that run the embedded API server, also in envtest, and the flags that `dev` shares with them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +51,53 @@ pub(crate) struct Apiserver {
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) data: DataAndFaults,
+    #[command(flatten)]
+    pub(crate) certificates: CertificateFiles,
+    /// A flag of kube-apiserver that has no effect (passed when envtest starts this program).
+    #[arg(long, hide = true, value_name = "FLAG")]
+    pub(crate) ignored_flag: Vec<String>,
+}
+
+/// The certificates of the embedded API server that are read from files.
+#[derive(Debug, Default, Args)]
+pub(crate) struct CertificateFiles {
+    /// Serve with the certificate in this file (PEM), followed by those of its authorities, instead of a new one.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_TLS_CERT_FILE",
+        value_name = "FILE",
+        requires = "tls_private_key_file",
+        conflicts_with = "insecure_http"
+    )]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// File with the key of --tls-cert-file (PEM).
+    #[arg(long, env = "PILOTHOUSE_TLS_PRIVATE_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Accept client certificates of the authority in this file (PEM) as credentials: the common name is the user, the organizations are the
+    /// groups.
+    #[arg(long, env = "PILOTHOUSE_CLIENT_CA_FILE", value_name = "FILE", conflicts_with = "insecure_http")]
+    pub(crate) client_ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Envtest {
+    /// Directory for the links. It is created if it does not exist.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Etcd {
+    /// URL to serve /health at.
+    #[arg(long, value_name = "URL", value_parser = parse_client_url)]
+    pub(crate) listen_client_urls: SocketAddr,
+}
+
+/// Returns the address of the first of some URLs, which are separated by commas.
+fn parse_client_url(urls: &str) -> Result<SocketAddr, String> {
+    let first = urls.split(',').next().unwrap_or_default();
+    let address = first.strip_prefix("http://").ok_or("expected a URL that begins with http://")?;
+    listen_address::parse(address.trim_end_matches('/'))
 }
 
 /// The version that the embedded API server reports.
@@ -98,16 +145,33 @@ pub(crate) struct Webhooks {
     pub(crate) webhooks: bool,
 }
 
-/// Whether the embedded API server keeps its objects, and what tests may do to it over HTTP.
+/// What the embedded API server keeps on disk, and what tests may do to it over HTTP.
 #[derive(Debug, Args)]
 pub(crate) struct DataAndFaults {
     /// Keep the objects of the embedded API server in this directory; by default, they are lost when the process ends.
     #[arg(long, env = "PILOTHOUSE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// Append an event for each request to the embedded API server to this file, in the format of kube-apiserver's audit log.
+    #[arg(long, env = "PILOTHOUSE_AUDIT_LOG", value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
     /// Serve /debug/faults, with which tests make requests to the embedded API server fail, and /debug/snapshot.
     #[arg(long, env = "PILOTHOUSE_ENABLE_FAULTS", alias = "test-faults")]
     pub(crate) enable_faults: bool,
     /// Serve /debug/snapshot, with which tests save and restore all objects of the embedded API server.
     #[arg(long, env = "PILOTHOUSE_ENABLE_SNAPSHOTS")]
     pub(crate) enable_snapshots: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_the_first_client_url_is_used() {
+        let expected: Result<SocketAddr, String> = Ok("127.0.0.1:2379".parse().expect("an address"));
+        assert_eq!(parse_client_url("http://127.0.0.1:2379"), expected);
+        assert_eq!(parse_client_url("http://127.0.0.1:2379/,http://10.0.0.1:1"), expected);
+        assert!(parse_client_url("https://127.0.0.1:2379").is_err());
+        assert!(parse_client_url("").is_err());
+    }
 }

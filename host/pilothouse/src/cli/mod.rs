@@ -7,6 +7,8 @@ pub(crate) mod embedded_server;
 mod inspect;
 mod listen_address;
 mod parsing;
+#[cfg(feature = "embedded-server")]
+mod program_name;
 pub(crate) mod record;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     /// Run only the embedded API server.
     #[cfg(feature = "embedded-server")]
     Apiserver(embedded_server::Apiserver),
+    /// Create a directory for KUBEBUILDER_ASSETS, from which envtest starts the embedded API server, and print its path.
+    #[cfg(feature = "embedded-server")]
+    Envtest(embedded_server::Envtest),
     /// Check a plugin without running it.
     Check(Check),
     #[cfg(feature = "registry")]
@@ -126,6 +131,10 @@ pub(crate) enum Command {
     /// Write the man pages of all commands into a directory (used by `cargo xtask dist`).
     #[command(hide = true)]
     ManPages(ManPages),
+    /// Report the health of an etcd without storing anything (started by envtest).
+    #[cfg(feature = "embedded-server")]
+    #[command(hide = true)]
+    Etcd(embedded_server::Etcd),
     /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
@@ -313,9 +322,14 @@ mod tests {
 
     #[test]
     fn every_flag_has_an_environment_variable_of_its_name() {
-        for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
+        let cli = Cli::command();
+        // `etcd` has the flags of another program.
+        let commands = cli.get_subcommands().filter(|command| command.get_name() != "etcd");
+        for command in commands.chain([&cli]) {
             let flags = command.get_arguments().filter(|flag| !flag.is_positional());
-            for flag in flags.filter(|flag| !["help", "version"].contains(&flag.get_id().as_str())) {
+            // `ignored_flag` is only for the flags of another program.
+            let without = ["help", "version", "ignored_flag"];
+            for flag in flags.filter(|flag| !without.contains(&flag.get_id().as_str())) {
                 let name = format!("PILOTHOUSE_{}", flag.get_id().as_str().to_uppercase());
                 assert_eq!(flag.get_env(), Some(name.as_ref()), "{}", command.get_name());
             }
@@ -335,6 +349,13 @@ mod tests {
         assert_eq!(filter("pilothouse dev"), "info");
     }
 
+    #[cfg(feature = "simulation")]
+    #[test]
+    fn dev_simulates_only_what_it_builds() {
+        assert!(Cli::try_parse_from(["pilothouse", "dev", "--build", "d", "--sim"]).is_ok());
+        assert!(Cli::try_parse_from(["pilothouse", "dev", "--sim"]).is_err());
+    }
+
     #[test]
     fn the_stable_flags_are_accepted() {
         let commands = Cli::command();
@@ -349,17 +370,23 @@ mod tests {
             "pilothouse run --record d,last=5,secrets=plain --shadow a=b.wasm --shadow c=d.wasm,e=f.wasm",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true --controllers none --stages s.yaml",
+            "pilothouse apiserver --tls-cert-file c --tls-private-key-file k --client-ca-file a",
+            "pilothouse envtest d",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",
             "pilothouse new . --lang js --empty",
             "pilothouse sdk update d",
             "pilothouse abi --format c",
             "pilothouse build d -o a.wasm",
             "pilothouse test d --scenario a.yaml --scenario b.yaml --run a* -o junit --cache-dir c",
+            "pilothouse test d --no-sim",
+            "pilothouse test d --sim-seeds 7",
             "pilothouse sim a.wasm b.wasm --scenario s.yaml --seeds 10 --seed 0x51f2 --strategy plans,random --faults crash,5xx --guarantees none \
              --upgrade c.wasm --no-shrink --threads 2 --traces d -o json",
             "pilothouse sim a.wasm --objects d --time 30s --faults none -o junit",
+            "pilothouse sim d --seeds 10 --time 30s",
             "pilothouse sim a.wasm --replay finding-1.trace",
             "pilothouse sim a.wasm --check-determinism",
+            "pilothouse sim a.wasm --seeds 10 --hashes f",
             "pilothouse sim a.wasm --recording d",
             "pilothouse sim --diff old.wasm new.wasm --scenario s.yaml",
             "pilothouse sim --rules",

@@ -1,5 +1,7 @@
 //! Parses the arguments of this process, and improves the errors of clap.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
@@ -7,7 +9,7 @@ use super::Cli;
 use crate::CommandError;
 
 /// The commands that a build can leave out, each with the Cargo feature that includes it.
-pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 11] = [
+pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 12] = [
     ("dev", "developer-tools"),
     ("new", "developer-tools"),
     ("build", "developer-tools"),
@@ -16,6 +18,7 @@ pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 11] = [
     ("sdk", "developer-tools"),
     ("abi", "developer-tools"),
     ("apiserver", "embedded-server"),
+    ("envtest", "embedded-server"),
     ("push", "registry"),
     ("pull", "registry"),
     ("verify", "registry"),
@@ -26,13 +29,22 @@ pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 11] = [
 /// # Errors
 /// Returns a usage error if the command is one that this build leaves out.
 pub(crate) fn parse() -> Result<Cli, CommandError> {
-    Cli::try_parse().map_err(|error| match left_out_command(&error) {
+    Cli::try_parse_from(arguments()).map_err(|error| match left_out_command(&error) {
         Some((command, feature)) => CommandError::Usage(format!(
             "this pilothouse was built without the command `{command}`, which needs the Cargo feature `{feature}`; use a build with the \
              default features"
         )),
         None => without_hidden_commands(error).exit(),
     })
+}
+
+/// Returns the arguments of this process; those of the programs that envtest starts as arguments of `pilothouse`.
+fn arguments() -> Vec<OsString> {
+    let arguments = std::env::args_os().collect();
+    #[cfg(feature = "embedded-server")]
+    let arguments =
+        super::program_name::translate(arguments, std::env::var_os("PILOTHOUSE_CONTROLLERS").is_some());
+    arguments
 }
 
 /// Removes the commands that `--help` does not list from the suggestions of an error.

@@ -1,10 +1,11 @@
 //! The flags of `sim`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use pilothouse_sim::search::{FaultClass, Strategy};
+use clap::{Args, FromArgMatches, ValueEnum};
+use pilothouse_sim::search::{Budget, FaultClass, Strategy};
 
 /// The number of runs without `--seeds` and `--time`.
 const DEFAULT_RUNS: u64 = 2_000;
@@ -13,22 +14,25 @@ const MAX_TIME: Duration = Duration::from_hours(24);
 /// The largest number of threads.
 const MAX_THREADS: u16 = 256;
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Sim {
-    /// Plugins to simulate together. By default, those that the scenario names. A sidecar FILE.yaml next to a file is applied.
-    #[arg(value_name = "FILE.wasm", required_unless_present_any = ["scenario", "rules", "diff"])]
+    /// Plugins to simulate together: .wasm files, or folders of projects, which are built. By default, those that the scenario names. A
+    /// sidecar next to a file or in a folder is applied.
+    #[arg(value_name = "DIR|FILE.wasm", required_unless_present_any = ["scenario", "rules", "diff"])]
     pub(crate) plugins: Vec<PathBuf>,
-    /// Search in this scenario; can be repeated. Without one, objects of the kinds that the plugins watch are generated.
+    /// Search in this scenario; can be repeated. By default, in those in the folder `simulations` of the project, if one is named. Without
+    /// any, objects of the kinds that the plugins watch are generated.
     #[arg(long, env = "PILOTHOUSE_SCENARIO", value_name = "FILE")]
     pub(crate) scenario: Vec<PathBuf>,
     /// Without a scenario: take the objects from the manifests in this folder where it has any of a kind.
     #[arg(long, env = "PILOTHOUSE_OBJECTS", value_name = "DIR", conflicts_with = "scenario")]
     pub(crate) objects: Option<PathBuf>,
-    /// Number of runs for each scenario, without those for shrinking.
-    #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N", default_value_t = DEFAULT_RUNS)]
-    pub(crate) seeds: u64,
-    /// Search for this long in each scenario instead, such as 30s or 10m. How many runs that are depends on the machine.
-    #[arg(long, env = "PILOTHOUSE_TIME", value_name = "DURATION", value_parser = parse_time, conflicts_with = "seeds")]
+    /// Number of runs for each scenario, without those for shrinking. By default 2000, unless --time is given.
+    #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N")]
+    pub(crate) seeds: Option<u64>,
+    /// Search for this long in each scenario, such as 30s or 10m. How many runs that are depends on the machine. With --seeds, the search
+    /// ends with whichever is used up first.
+    #[arg(long, env = "PILOTHOUSE_TIME", value_name = "DURATION", value_parser = parse_time)]
     pub(crate) time: Option<Duration>,
     /// Master seed, decimal or 0x… in hexadecimal. Everything follows from it.
     #[arg(long, env = "PILOTHOUSE_SEED", value_name = "S", default_value = "0x1", value_parser = parse_seed)]
@@ -63,6 +67,9 @@ pub(crate) struct Sim {
     /// Replay a trace that an earlier search has saved.
     #[arg(long, env = "PILOTHOUSE_REPLAY", value_name = "TRACE", conflicts_with_all = ["diff", "check_determinism"])]
     pub(crate) replay: Option<PathBuf>,
+    /// With --replay: if the error happens again, write a folder from which it can be provoked on a real API server.
+    #[arg(long, env = "PILOTHOUSE_EXPORT", value_name = "DIR", requires = "replay")]
+    pub(crate) export: Option<PathBuf>,
     /// Compare two versions of a plugin: both go through the same runs.
     #[arg(long, env = "PILOTHOUSE_DIFF", num_args = 2, value_names = ["OLD.wasm", "NEW.wasm"], conflicts_with_all = ["plugins", "upgrade"])]
     pub(crate) diff: Vec<PathBuf>,
@@ -72,7 +79,7 @@ pub(crate) struct Sim {
     /// Print findings as they were found, without looking for fewer faults that suffice.
     #[arg(long, env = "PILOTHOUSE_NO_SHRINK")]
     pub(crate) no_shrink: bool,
-    /// Make the default run twice in worlds of their own, and report the first event that differs.
+    /// Make the default run in two processes, and report the first call that differs.
     #[arg(long, env = "PILOTHOUSE_CHECK_DETERMINISM")]
     pub(crate) check_determinism: bool,
     /// Number of threads; each runs a world of its own. By default, the number of cores. It does not change what is found.
@@ -81,12 +88,32 @@ pub(crate) struct Sim {
     /// Folder in which to save the traces of findings, as finding-N.trace.
     #[arg(long, env = "PILOTHOUSE_TRACES", value_name = "DIR", default_value = ".")]
     pub(crate) traces: PathBuf,
+    /// Write the hash and the plan of each run to this file, one line each, to compare machines or builds.
+    #[arg(long, env = "PILOTHOUSE_HASHES", value_name = "FILE", conflicts_with_all = ["replay", "check_determinism", "diff", "recording"])]
+    pub(crate) hashes: Option<PathBuf>,
+    /// Print the calls of the default run in the scenario with this position, counted from 0: what `--check-determinism` compares.
+    #[arg(long, env = "PILOTHOUSE_PRINT_CALLS", value_name = "POSITION", hide = true)]
+    pub(crate) print_calls: Option<usize>,
     /// Format of the results.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: SimOutput,
     /// Print the table of fault rules and the table of oracles, and exit.
     #[arg(long, env = "PILOTHOUSE_RULES")]
     pub(crate) rules: bool,
+    /// Set by the commands that simulate, and not by the user.
+    #[arg(skip)]
+    pub(crate) derived: Derived,
+}
+
+/// What follows from the flags, or from the command that simulates on behalf of the user.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Derived {
+    /// The .wasm files in place of `plugins`, some of which are projects that were built. Empty if none is.
+    pub(crate) files: Vec<PathBuf>,
+    /// What the names of traces begin with, so that those of several scenarios differ.
+    pub(crate) trace_prefix: String,
+    /// The number of findings after which a search ends; `None` for the default.
+    pub(crate) max_findings: Option<usize>,
 }
 
 /// Whether the host gives its guarantees.
@@ -131,6 +158,32 @@ impl Sim {
                 FaultList::One(class) => vec![*class],
             })
             .collect()
+    }
+
+    /// Returns the budget of a search in one scenario.
+    pub(crate) fn budget(&self) -> Budget {
+        match (self.seeds, self.time) {
+            (None, None) => Budget::Runs(DEFAULT_RUNS),
+            (Some(runs), None) => Budget::Runs(runs),
+            (None, Some(time)) => Budget::Time(time),
+            (Some(runs), Some(time)) => Budget::Both(runs, time),
+        }
+    }
+
+    /// Returns the .wasm files of the plugins that the command line names.
+    pub(crate) fn plugin_files(&self) -> &[PathBuf] {
+        if self.derived.files.is_empty() { &self.plugins } else { &self.derived.files }
+    }
+
+    /// Returns the flags of these arguments, for other commands that simulate. Environment variables do not apply to them.
+    ///
+    /// # Errors
+    /// Returns clap's text if the arguments are invalid.
+    pub(crate) fn of_arguments<I: IntoIterator<Item = OsString>>(arguments: I) -> Result<Self, String> {
+        let command = Self::augment_args(clap::Command::new("sim").no_binary_name(true));
+        let command = command.mut_args(|argument| argument.env(None::<&'static str>));
+        let matches = command.try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.to_string())
     }
 }
 
@@ -190,6 +243,28 @@ mod tests {
         for bad in ["", "10", "25h", "-1s", "99999999999999999999s"] {
             assert!(parse_time(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_budget_is_a_number_of_runs_a_time_or_both() {
+        let budget = |arguments: &[&str]| {
+            let all = ["a.wasm"].iter().chain(arguments).map(OsString::from);
+            Sim::of_arguments(all).map(|flags| flags.budget())
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(budget(&[]), Ok(Budget::Runs(DEFAULT_RUNS)));
+        assert_eq!(budget(&["--seeds", "7"]), Ok(Budget::Runs(7)));
+        assert_eq!(budget(&["--time", "1s"]), Ok(Budget::Time(second)));
+        assert_eq!(budget(&["--seeds", "7", "--time", "1s"]), Ok(Budget::Both(7, second)));
+        assert!(budget(&["--seeds", "many"]).is_err());
+    }
+
+    #[test]
+    fn plugins_are_the_files_of_built_projects_if_there_are_any() {
+        let mut flags = Sim::of_arguments([OsString::from("greeter")]).expect("valid");
+        assert_eq!(flags.plugin_files(), [PathBuf::from("greeter")]);
+        flags.derived.files.push("built/greeter.wasm".into());
+        assert_eq!(flags.plugin_files(), [PathBuf::from("built/greeter.wasm")]);
     }
 
     #[test]

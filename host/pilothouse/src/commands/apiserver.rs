@@ -1,9 +1,11 @@
 //! `pilothouse apiserver`: runs only the embedded API server.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use pilothouse_apiserver::{ApiServer, ControllerOptions, StageError, Stages};
+use pilothouse_apiserver::{ApiServer, ApiServerBuilder, ControllerOptions, StageError, Stages};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -11,12 +13,18 @@ use tokio_util::sync::CancellationToken;
 use super::listen;
 use crate::cli::AllowedHosts;
 use crate::cli::embedded_server::{
-    Apiserver, Authorization, ControllerFlags, DataAndFaults, KubernetesVersion,
+    Apiserver, Authorization, CertificateFiles, ControllerFlags, DataAndFaults, KubernetesVersion,
 };
 use crate::{CommandError, CommandResult, output, shutdown};
 
+/// The largest PEM file in bytes.
+const MAX_PEM: usize = 1 << 20;
+
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
+    for flag in &flags.ignored_flag {
+        tracing::warn!(flag, "the flag has no effect on the embedded API server");
+    }
     let controllers = controller_options(flags.controllers)?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;
@@ -27,6 +35,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         data: &flags.data,
+        certificates: &flags.certificates,
     })?;
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, controllers, &shutdown);
@@ -55,18 +64,22 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) webhooks: bool,
     pub(crate) data: &'a DataAndFaults,
+    pub(crate) certificates: &'a CertificateFiles,
 }
 
 /// Creates the server that the flags describe.
 ///
 /// # Errors
-/// If the directory of `--data` cannot be used.
+/// If the directory of `--data`, the file of `--audit-log` or a file with certificates cannot be used.
 pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandError> {
     let authorization = match flags.authorization {
         Authorization::AlwaysAllow => pilothouse_apiserver::Authorization::AlwaysAllow,
         Authorization::Rbac => pilothouse_apiserver::Authorization::Rbac,
     };
-    let DataAndFaults { data, enable_faults, enable_snapshots } = flags.data;
+    let DataAndFaults { data, audit_log, enable_faults, enable_snapshots } = flags.data;
+    let problem = |flag: &str, path: &Path, error: &dyn std::fmt::Display| {
+        CommandError::Usage(format!("{flag} {}: {error}", path.display()))
+    };
     let builder = ApiServer::builder()
         .authorization(authorization)
         .kubernetes_minor(flags.version.kubernetes_version)
@@ -76,12 +89,57 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandErro
         .webhooks(flags.webhooks)
         .faults_over_http(*enable_faults)
         .snapshots_over_http(*enable_faults || *enable_snapshots);
+    let mut builder = with_certificates(builder, flags.certificates)?;
+    if let Some(file) = audit_log {
+        builder = builder.audit_log(file).map_err(|error| problem("--audit-log", file, &error))?;
+    }
     match data {
         None => Ok(builder.build()),
-        Some(directory) => builder
-            .build_with_data(directory)
-            .map_err(|error| CommandError::Usage(format!("--data {}: {error}", directory.display()))),
+        Some(directory) => {
+            builder.build_with_data(directory).map_err(|error| problem("--data", directory, &error))
+        }
     }
+}
+
+/// Sets the certificates that are in files.
+///
+/// # Errors
+/// If a file cannot be read or has no certificate that can be used.
+fn with_certificates(
+    mut builder: ApiServerBuilder,
+    files: &CertificateFiles,
+) -> Result<ApiServerBuilder, CommandError> {
+    let unusable = |flag: &str, path: &Path, problem: String| {
+        CommandError::Usage(format!("{flag} {}: {problem}", path.display()))
+    };
+    let read = |flag: &str, path: &Path| read_pem(path).map_err(|problem| unusable(flag, path, problem));
+    if let (Some(certificate), Some(key)) = (&files.tls_cert_file, &files.tls_private_key_file) {
+        let flag = "--tls-cert-file";
+        let (chain, key) = (read(flag, certificate)?, read("--tls-private-key-file", key)?);
+        builder = builder
+            .serving_certificate(&chain, &key)
+            .map_err(|error| unusable(flag, certificate, error.to_string()))?;
+    }
+    if let Some(authority) = &files.client_ca_file {
+        let flag = "--client-ca-file";
+        builder = builder
+            .client_authority(&read(flag, authority)?)
+            .map_err(|error| unusable(flag, authority, error.to_string()))?;
+    }
+    Ok(builder)
+}
+
+/// Reads a PEM file of limited size.
+fn read_pem(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(MAX_PEM as u64 + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() > MAX_PEM {
+        return Err(format!(
+            "the file is larger than {MAX_PEM} bytes; expected certificates or a key in PEM"
+        ));
+    }
+    Ok(text)
 }
 
 /// Returns the options of the built-in controllers.

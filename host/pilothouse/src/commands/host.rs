@@ -129,6 +129,7 @@ impl RunningHost {
             compress_caches: flags.cache_compression == CacheCompression::Zstd,
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+            name_request_origins: false,
             environment: environment.clone(),
         };
         #[cfg(feature = "traces")]

@@ -11,6 +11,8 @@ pub(crate) mod control;
 mod crd_files;
 #[cfg(feature = "developer-tools")]
 pub(crate) mod developer_tools;
+#[cfg(feature = "embedded-server")]
+pub(crate) mod envtest;
 pub(crate) mod explain;
 mod host;
 mod ingest;

@@ -43,6 +43,7 @@ fn test_routes_of(folder: &Path, authorizer: Option<Authorizer>, startup: Arc<St
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        name_request_origins: false,
         environment: Default::default(),
     };
     let host = PluginHost::new(options, client, engine, metrics);

@@ -20,3 +20,20 @@ fn file_of_stages_that_cannot_be_read_is_named() {
     let refused = ["--stages s.yaml", "stage \"a\": resourceRef: Foo of v1 has no stages"];
     assert_fails(folder.path(), &["apiserver", "--stages", "s.yaml"], 2, &refused);
 }
+
+#[test]
+fn certificates_that_cannot_be_used_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("text.pem"), "text").expect("written");
+    let files = ["--tls-cert-file", "text.pem", "--tls-private-key-file", "text.pem"];
+    let refused = ["--tls-cert-file text.pem", "no certificate"];
+    assert_fails(folder.path(), &[&["apiserver"], &files[..]].concat(), 2, &refused);
+    let refused = ["--client-ca-file none.pem"];
+    assert_fails(folder.path(), &["apiserver", "--client-ca-file", "none.pem"], 2, &refused);
+    assert_fails(
+        folder.path(),
+        &["apiserver", "--tls-cert-file", "text.pem"],
+        2,
+        &["--tls-private-key-file"],
+    );
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::binary::{assert_fails, names, wait_for};
 use crate::check::write_plugin;
 use crate::host::Dev;
-use crate::project;
+use crate::{project, sim};
 
 async fn wait_for_log(dev: &Dev<'_>, text: &str) {
     wait_for(text, || dev.log(), || async { dev.log().contains(text).then_some(()) }).await;
@@ -56,6 +56,8 @@ async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_vers
     let rebuilt = wait_for_running(&dev, "2").await;
     assert_eq!(rebuilt["generation"], 2);
     wait_for_log(&dev, "described as 2").await;
+    let hint = "simulate it with `pilothouse sim project`";
+    assert_eq!(dev.log().matches(hint).count(), 1, "only after the first build: {}", dev.log());
 
     // The check of each build compiles, and the host finds the result.
     assert_eq!(dev.log().matches(" of it compiling to machine code").count(), 2, "{}", dev.log());
@@ -88,6 +90,33 @@ async fn a_command_of_the_project_runs_at_each_save() {
     wait_for_log(&dev, "second build").await;
     wait_for_log(&dev, "exit status: 7").await;
     assert_eq!(plugin(&dev).await["state"], "running");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_build_is_simulated_in_the_background() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = sim::wrong_scenario();
+    sim::write_project(folder.path(), &[("generated.yaml", wrong.as_str())]);
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).expect("created");
+    fs::copy(folder.path().join("leases/leases.yaml"), plugins.join("leases.yaml")).expect("copied");
+    let dev = Dev::start(folder.path(), &["--build", "leases", "--sim", "--cache-dir", "cache"]);
+    wait_for_log(&dev, "simulated leases: found in ").await;
+    let log = dev.log();
+    for part in ["at most one lease (leases/.pilothouse/finding-", "`pilothouse sim leases` tells the stor"] {
+        assert!(log.contains(part), "{part:?} is not in\n{log}");
+    }
+    assert!(folder.path().join("leases/.pilothouse/finding-1.trace").is_file());
+    assert_eq!(log.matches("building leases").count(), 1, "a trace is no change of the sources: {log}");
+    assert!(!log.contains("simulate it with"), "{log}");
+
+    // A scenario is a source of the project.
+    let manifest = folder.path().join("leases/pilothouse.yaml");
+    let watched = fs::read_to_string(&manifest).expect("a file").replace("[src]", "[simulations]");
+    fs::write(folder.path().join("leases/simulations/generated.yaml"), sim::right_scenario())
+        .expect("written");
+    fs::write(manifest, watched).expect("written");
+    wait_for_log(&dev, "simulated leases: 0 findings in ").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

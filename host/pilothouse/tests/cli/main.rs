@@ -12,6 +12,8 @@ mod bundle;
 mod check;
 mod completions;
 mod dev;
+mod envtest;
+mod export;
 mod host;
 mod new;
 mod preflight;

@@ -42,7 +42,8 @@ fn each_language_has_a_template_without_a_custom_resource() {
         assert_succeeds(folder.path(), &["new", "greeter", "--lang", language, "--empty"]);
         let project = folder.path().join("greeter");
         assert!(!project.join("manifests").exists(), "{language}");
-        for file in [".gitignore", "README.md", "scenarios/hello.yaml", "sdk/README.md"] {
+        let simulation = "simulations/recreation.yaml";
+        for file in [".gitignore", "README.md", "scenarios/hello.yaml", simulation, "sdk/README.md"] {
             assert!(project.join(file).is_file(), "{language}: no {file}");
         }
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::binary::{CommandOutput, assert_fails, names, pilothouse, wait_for};
 use crate::check::write_plugin;
-use crate::project;
+use crate::{project, sim};
 
 const HEADER: &str = "apiVersion: pilothouse.dev/v1alpha1\nkind: Scenario\n";
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {size: '1'}}";
@@ -168,6 +168,60 @@ fn a_project_is_built_with_its_sidecar_and_left_as_it_was() {
 
     fs::write(project.join("logging.yaml"), "worker: 3\n").expect("written");
     run_test(folder.path(), &["project"], 1, &["logging", "expected one of enabled, config, workers"]);
+}
+
+#[test]
+fn the_simulations_of_a_project_run_after_its_scenarios() {
+    let folder = folder_with_plugin();
+    let project = folder.path().join("leases");
+    let wrong = sim::wrong_scenario();
+    sim::write_project(folder.path(), &[("generated.yaml", wrong.as_str())]);
+    write_scenario(&project, "starts.yaml", "steps:\n- expectPlugin: {state: running}\n");
+    let runs = ["leases", "--sim-seeds", "40"];
+    let replay = "sim leases --scenario leases/simulations/generated.yaml --seed 0x1 --replay leases/.pilothouse/finding-1.trace";
+    let command = format!("Replay: pilothouse {replay}");
+    let parts = [
+        "pass  starts (",
+        "FAIL  simulation generated (",
+        "FOUND at most one lease",
+        command.as_str(),
+        "1 scenario, 1 simulation: 1 passed, 1 failed",
+        "error: 1 of 2 scenarios and simulations failed",
+    ];
+    run_test(folder.path(), &runs, 1, &parts);
+    let arguments: Vec<_> = replay.split(' ').collect();
+    assert_fails(folder.path(), &arguments, 1, &[": found again"]);
+    let failure = ["name=\"simulation generated\"", "<failure message=\"", ">FOUND "];
+    run_test(folder.path(), &[&runs[..], &["-o", "junit"]].concat(), 1, &failure);
+
+    run_test(folder.path(), &["leases", "--no-sim"], 0, &["1 scenario: 1 passed, 0 failed"]);
+    run_test(folder.path(), &["leases", "--run", "starts"], 0, &["1 scenario: 1 passed, 0 failed"]);
+    let single = ["leases", "--scenario", "leases/scenarios/starts.yaml"];
+    run_test(folder.path(), &single, 0, &["1 scenario: 1 passed, 0 failed"]);
+}
+
+#[test]
+fn a_simulation_passes_is_left_out_after_a_failure_or_is_invalid() {
+    let folder = folder_with_plugin();
+    let project = folder.path().join("leases");
+    let right = sim::right_scenario();
+    sim::write_project(folder.path(), &[("named.yaml", right.as_str())]);
+    write_scenario(&project, "starts.yaml", "steps:\n- expectPlugin: {state: running}\n");
+    let only = ["leases", "--run", "named", "--sim-seeds", "8"];
+    let parts = ["pass  simulation named (8 runs, ", "1 simulation: 1 passed, 0 failed"];
+    let output = run_test(folder.path(), &only, 0, &parts);
+    assert_eq!(output.stderr, "", "the log is off");
+    assert!(!project.join(".pilothouse").exists(), "nothing was found");
+
+    fs::write(project.join("simulations/named.yaml"), right.replace("actors:", "actorz:")).expect("written");
+    run_test(folder.path(), &only, 2, &["leases/simulations/named.yaml: line 3", "did you mean actors?"]);
+
+    write_scenario(&project, "starts.yaml", "timeout: 100ms\nsteps:\n- expectPlugin: {state: failed}\n");
+    let parts = [
+        "simulations are left out, because a scenario has failed",
+        "1 of 1 scenarios and simulations failed",
+    ];
+    run_test(folder.path(), &["leases"], 1, &parts);
 }
 
 #[tokio::test]

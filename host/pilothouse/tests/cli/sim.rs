@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::binary::{CommandOutput, assert_fails, assert_succeeds, run};
+use crate::binary::{CommandOutput, assert_fails, assert_succeeds, names, run};
 
 /// Creates the object in `data.first` of each ConfigMap.
 const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"leases","version":"1.0.0",
@@ -33,16 +33,43 @@ invariants:
     )
 }
 
-/// Writes the plugin and two scenarios: in `generated.yaml` the Lease's name is generated, in `named.yaml` it is given.
+/// A scenario that shows an error: the Lease's name is generated, so a crash leads to a second Lease.
+pub(crate) fn wrong_scenario() -> String {
+    scenario(r#"{"generateName": "any-", "namespace": "default"}"#)
+}
+
+/// A scenario that shows no error: the Lease's name is given.
+pub(crate) fn right_scenario() -> String {
+    scenario(r#"{"name": "one", "namespace": "default"}"#)
+}
+
+/// Writes the plugin with its sidecar: the file is called `wasm`, the sidecar `leases.yaml`.
+fn write_leases(folder: &Path, wasm: &str) {
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/src/world/tests/guest.wat");
+    fs::write(folder.join(wasm), wat::parse_file(guest).expect("a guest")).expect("written");
+    fs::write(folder.join("leases.yaml"), format!("{{\"config\": {DESCRIPTOR}}}")).expect("written");
+}
+
+/// Writes the plugin and two scenarios, `generated.yaml` and `named.yaml`.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/src/world/tests/guest.wat");
-    let write = |name: &str, content: &[u8]| fs::write(folder.path().join(name), content).expect("written");
-    write("leases.wasm", &wat::parse_file(guest).expect("a guest"));
-    write("leases.yaml", format!("{{\"config\": {DESCRIPTOR}}}").as_bytes());
-    write("generated.yaml", scenario(r#"{"generateName": "any-", "namespace": "default"}"#).as_bytes());
-    write("named.yaml", scenario(r#"{"name": "one", "namespace": "default"}"#).as_bytes());
+    write_leases(folder.path(), "leases.wasm");
+    fs::write(folder.path().join("generated.yaml"), wrong_scenario()).expect("written");
+    fs::write(folder.path().join("named.yaml"), right_scenario()).expect("written");
     folder
+}
+
+/// Writes a project with the plugin into the folder `leases`: a command builds it, and `simulations` has these scenarios.
+pub(crate) fn write_project(folder: &Path, simulations: &[(&str, &str)]) {
+    let project = folder.join("leases");
+    fs::create_dir_all(project.join("simulations")).expect("created");
+    write_leases(&project, "source");
+    let command =
+        "build:\n  run: mkdir -p out && cp source out/built.wasm\n  output: out/built.wasm\n  watch: [src]\n";
+    fs::write(project.join("pilothouse.yaml"), command).expect("written");
+    for (name, text) in simulations {
+        fs::write(project.join("simulations").join(name), text).expect("written");
+    }
 }
 
 fn search(folder: &Path, scenario: &str, more: &[&str]) -> CommandOutput {
@@ -80,6 +107,39 @@ fn the_findings_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
+fn a_project_is_built_and_simulated_in_its_own_scenarios() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (wrong, right) = (wrong_scenario(), right_scenario());
+    write_project(folder.path(), &[("generated.yaml", wrong.as_str()), ("named.yaml", right.as_str())]);
+    let arguments = ["sim", "leases", "--seeds", "12", "--strategy", "plans", "--traces", "traces"];
+    let found = run(folder.path(), &arguments);
+    assert_eq!(found.code, Some(1), "{found:#?}");
+    let replay = "sim leases --scenario leases/simulations/generated.yaml --seed 0x1 --replay traces/generated-finding-1.trace";
+    let command = format!("Replay: pilothouse {replay}");
+    for part in [command.as_str(), "named: ", "0 findings in "] {
+        assert!(found.stdout.contains(part), "{part:?} is not in\n{}", found.stdout);
+    }
+    let traces = names(&folder.path().join("traces"));
+    assert!(traces.iter().all(|name| name.starts_with("generated-finding-")), "{traces:?}");
+    let replayed = run(folder.path(), &replay.split(' ').collect::<Vec<_>>());
+    assert_eq!(replayed.code, Some(1), "{replayed:#?}");
+    assert!(replayed.stderr.contains(": found again"), "{replayed:#?}");
+    assert!(!replayed.stdout.contains("note: "), "the rebuilt plugin is the same: {replayed:#?}");
+
+    let named = "leases/simulations/named.yaml";
+    let arguments = ["sim", "leases", "--scenario", named, "--seeds", "3", "--strategy", "plans"];
+    let output = assert_succeeds(folder.path(), &arguments);
+    assert!(!output.stdout.contains("generated"), "only the named scenario: {output:#?}");
+}
+
+#[test]
+fn a_folder_without_a_project_cannot_be_simulated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("empty")).expect("created");
+    assert_fails(folder.path(), &["sim", "empty"], 2, &["empty", "not a project", "pilothouse new"]);
+}
+
+#[test]
 fn a_search_without_findings_says_what_it_tried() {
     let folder = folder();
     let output = search(folder.path(), "named.yaml", &[]);
@@ -90,12 +150,53 @@ fn a_search_without_findings_says_what_it_tried() {
 }
 
 #[test]
-fn the_default_run_is_repeatable() {
+fn two_processes_make_the_same_calls_in_each_scenario() {
     let folder = folder();
-    assert_succeeds(
-        folder.path(),
-        &["sim", "leases.wasm", "--scenario", "named.yaml", "--check-determinism"],
-    );
+    let scenarios = ["--scenario", "named.yaml", "--scenario", "generated.yaml"];
+    let arguments = [&["sim", "leases.wasm", "--check-determinism"][..], &scenarios].concat();
+    let compared = assert_succeeds(folder.path(), &arguments).stdout;
+    let lines: Vec<&str> = compared.lines().collect();
+    assert_eq!(lines.len(), 2, "{compared}");
+    for line in lines {
+        assert!(line.starts_with("deterministic: seed 0x1 gave the hash "), "{line}");
+        assert!(line.contains(" in two processes, after "), "{line}");
+    }
+}
+
+#[test]
+fn the_calls_of_a_run_contain_those_of_the_host() {
+    let folder = folder();
+    let arguments = ["sim", "leases.wasm", "--scenario", "named.yaml", "--print-calls"];
+    let calls = assert_succeeds(folder.path(), &[&arguments[..], &["0"]].concat()).stdout;
+    assert!(calls.contains("leases calls cache.get"), "{calls}");
+    assert!(calls.contains("leases calls client.create"), "{calls}");
+    let absent = [&arguments[..], &["1"]].concat();
+    assert_fails(folder.path(), &absent, 2, &["--print-calls 1", "no such scenario"]);
+}
+
+#[test]
+fn the_hashes_of_the_runs_do_not_depend_on_the_number_of_threads() {
+    let folder = folder();
+    let hashes = |threads: &str| {
+        let file = format!("{threads}.hashes");
+        let output = search(folder.path(), "named.yaml", &["--threads", threads, "--hashes", &file]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        fs::read_to_string(folder.path().join(file)).expect("hashes")
+    };
+    let one = hashes("1");
+    assert_eq!(one.lines().count(), 12, "{one}");
+    for line in one.lines() {
+        let (hash, plan) = line.split_once(' ').expect("a hash and a plan");
+        assert!(hash.len() == 16 && u64::from_str_radix(hash, 16).is_ok(), "{line}");
+        assert!(serde_json::from_str::<Value>(plan).expect("JSON")["seed"].is_u64(), "{line}");
+    }
+    assert_eq!(one, hashes("2"));
+    let refused = |more: &[&str], part: &str| {
+        let arguments = [&["sim", "leases.wasm", "--scenario", "named.yaml"], more].concat();
+        assert_fails(folder.path(), &arguments, 2, &[part]);
+    };
+    refused(&["--hashes", "absent/file"], "--hashes absent/file");
+    refused(&["--scenario", "named.yaml", "--hashes", "file"], "at most one scenario");
 }
 
 #[test]

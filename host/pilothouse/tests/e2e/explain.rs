@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Guest, Host, wait, wat};
+use crate::harness::{Guest, Host, Options, wait, wat};
 
 /// Waits until a key has this cause. Returns the explanation.
 async fn explained(host: &Host, plugin: &str, key: &str, cause: &str) -> Value {
@@ -147,5 +147,98 @@ async fn the_journal_has_the_events_writes_and_reconciles_of_a_key() {
     ] {
         let (actual, _, stderr) = run(arguments);
         assert!(actual == code && stderr.contains(part), "{arguments:?}: {actual}: {stderr}");
+    }
+}
+
+/// Starts a host whose API server can inject faults; `None` if it is an external one.
+async fn start_with_faults() -> Option<Host> {
+    let host = Host::start_with(Options { test_faults: true, ..Options::default() }).await;
+    let is_external = host.server.skip_if_external("the test needs fault injection");
+    (!is_external).then_some(host)
+}
+
+async fn inject_fault(host: &Host, fault: Value) {
+    let request =
+        http::Request::post("/debug/faults").body(fault.to_string().into_bytes()).expect("a request");
+    host.server.client.request_text(request).await.expect("accepted");
+}
+
+async fn clear_faults(host: &Host) {
+    let request = http::Request::delete("/debug/faults").body(Vec::new()).expect("a request");
+    host.server.client.request_text(request).await.expect("cleared");
+}
+
+/// Both plugins send a write that is never answered. One waits for it, and the other one's reconcile times out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_a_response_keeps_its_worker_and_then_its_key() {
+    let Some(host) = start_with_faults().await else { return };
+    for (name, timeout) in [("patient", "10m"), ("hasty", "300ms")] {
+        host.write_sidecar(name, &format!("limits: {{reconcileTimeout: {timeout}}}"));
+        host.install_plugin(name, &Guest::Conformance.wasm());
+    }
+    for name in ["patient", "hasty"] {
+        host.wait_for_state(name, "running").await;
+    }
+    let namespace = host.server.namespace.as_str();
+    let fault =
+        json!({"verb": "patch", "resource": "configmaps", "name": "record", "hang": true, "count": 1000});
+    inject_fault(&host, fault).await;
+    host.server.create_script("stuck", "copy:record").await;
+    let stuck = format!("{namespace}/stuck");
+    let explanation = explained(&host, "patient", &stuck, "Reconciling").await;
+    let verdict = explanation["verdict"].as_str().expect("text");
+    assert!(verdict.contains("a worker has reconciled it for "), "{explanation:#}");
+    explained(&host, "hasty", &stuck, "HeldByWrite").await;
+
+    // A plugin has one worker by default, and that of this one is busy.
+    host.server.create_script("next", "log:reconciled").await;
+    let next = format!("{namespace}/next");
+    let explanation = explained(&host, "patient", &next, "Queued").await;
+    let verdict = explanation["verdict"].as_str().expect("text");
+    assert!(verdict.contains("it has waited for a worker for "), "{explanation:#}");
+    host.wait_for_message("hasty", "reconciled", 1).await;
+    explained(&host, "hasty", &next, "AllWell").await;
+    // The write of the first request, which is still open, is known.
+    let explanation = explained(&host, "patient", &stuck, "Reconciling").await;
+    let verdict = explanation["verdict"].as_str().expect("text");
+    assert!(verdict.contains("1 write of it had no response yet"), "{explanation:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_fails_or_is_late_is_stale() {
+    let Some(host) = start_with_faults().await else { return };
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    host.server.create_script("seen", "log:reconciled").await;
+    let key = |name: &str| format!("{}/{name}", host.server.namespace);
+    explained(&host, "conformance", &key("seen"), "AllWell").await;
+
+    inject_fault(&host, json!({"resource": "configmaps", "freezeWatches": true})).await;
+    host.server.create_script("late", "log:reconciled").await;
+    let explanation = explained(&host, "conformance", &key("late"), "WatchStale").await;
+    let verdict = explanation["verdict"].as_str().expect("text");
+    assert!(verdict.contains("but the watch has not delivered it"), "{explanation:#}");
+    // This continues the watches, too.
+    clear_faults(&host).await;
+    explained(&host, "conformance", &key("late"), "AllWell").await;
+
+    for verb in ["list", "watch"] {
+        let fault = json!({"verb": verb, "resource": "configmaps", "code": 500, "count": 1_000_000});
+        inject_fault(&host, fault).await;
+    }
+    inject_fault(&host, json!({"resource": "configmaps", "cutWatches": true})).await;
+    let explanation = explained(&host, "conformance", &key("seen"), "WatchStale").await;
+    let verdict = explanation["verdict"].as_str().expect("text");
+    assert!(verdict.contains("the watch of configmaps.v1 does not work: "), "{explanation:#}");
+    clear_faults(&host).await;
+    explained(&host, "conformance", &key("seen"), "AllWell").await;
+}
+
+/// Every cause has a case in a table of this file, or a test of its own.
+#[test]
+fn every_cause_is_tested() {
+    let source = include_str!("explain.rs");
+    for cause in pilothouse_controller::Cause::ALL {
+        assert!(source.contains(&format!("\"{cause}\"")), "no test expects the cause {cause}");
     }
 }

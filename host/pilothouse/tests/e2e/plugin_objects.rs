@@ -102,13 +102,17 @@ async fn a_plugin_object_runs_reloads_its_grants_is_updated_and_stops_when_delet
     }
     assert_eq!(object["status"]["version"], "1.0.0", "{object:#}");
     let first = object["status"]["digest"].as_str().expect("a digest").to_owned();
+    let log = host.log();
+    let pulling = log.lines().find(|line| line.contains("it is being pulled")).expect("the log says so");
+    assert!(pulling.contains("\"INFO\""), "{pulling}");
     cluster.wait_for("greeter", "Verified", "Unknown", "NoPolicy").await;
     cluster.wait_for("greeter", "Loaded", "True", "Loaded").await;
     cluster.wait_for("greeter", "Ready", "True", "Ready").await;
 
     cluster.patch("greeter", json!({"grants": {"watches": []}})).await;
     let (object, message) = cluster.wait_for("greeter", "Ready", "False", "Waiting").await;
-    assert!(message.contains("grants.watches"), "{message}");
+    assert!(message.contains("to the grants.watches of the sidecar of greeter in `plugins`"), "{message}");
+    assert!(message.contains("or the spec of its Plugin object"), "{message}");
     assert_eq!(object["status"]["lastError"], message);
     cluster.patch("greeter", json!({"grants": null})).await;
     cluster.wait_for("greeter", "Ready", "True", "Ready").await;

@@ -1,4 +1,4 @@
-//! The template of each language: `new`, `build`, `check`, `test`, then the behaviour that its README describes, tested with kubectl.
+//! The template of each language: `new`, `build`, `check`, `test` with its simulation, then the behaviour that its README describes, tested with kubectl.
 //!
 //! All templates behave the same (templates/README.md), so they share one test. The tools of each language must be installed.
 
@@ -9,6 +9,11 @@ use pilothouse_toolchain::Language;
 use serde_json::Value;
 
 use crate::harness::{CACHE, Host, binary};
+
+/// The largest plugin in bytes that is simulated by a debug build, which takes minutes to compile a larger one.
+const MAX_SIMULATED_SIZE: u64 = 2 << 20;
+/// The number of runs of the simulation, fewer than by default, because a debug build is slow.
+const SIMULATED_RUNS: &str = "20";
 
 /// Runs the binary in a folder and asserts that it succeeds. Rust projects share the examples' target directory.
 fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
@@ -29,8 +34,21 @@ fn build_template(folder: &Path, language: &str, name: &str, flags: &[&str]) -> 
     let report = pilothouse(folder, &["check", &wasm, "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["runs"], true, "{language}: {report:#}");
-    pilothouse(folder, &["test", &wasm, "--cache-dir", CACHE]);
+    test_and_simulate(folder, name, &wasm);
     (folder.join(wasm), report["crds"].clone())
+}
+
+/// Runs the scenarios and the simulations of a project, in which nothing may be found.
+fn test_and_simulate(folder: &Path, name: &str, wasm: &str) {
+    let size = std::fs::metadata(folder.join(wasm)).expect("built").len();
+    let is_simulated = !cfg!(debug_assertions) || size <= MAX_SIMULATED_SIZE;
+    let flags: &[&str] = if is_simulated { &["--sim-seeds", SIMULATED_RUNS] } else { &["--no-sim"] };
+    let output = pilothouse(folder, &[&["test", wasm, "--cache-dir", CACHE][..], flags].concat());
+    if is_simulated {
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let line = format!("pass  simulation recreation ({SIMULATED_RUNS} runs, ");
+        assert!(printed.contains(&line), "{name}: {line:?} is not in\n{printed}");
+    }
 }
 
 /// Waits until the Deployment exists and satisfies the predicate.

@@ -60,8 +60,16 @@ impl HostMonotonicClock for Clock {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.0.monotonic_clock().as_nanos()).unwrap_or(u64::MAX)
+        guest_nanoseconds(self.0.monotonic_clock())
     }
+}
+
+/// The guest's monotonic time when the host's is zero: the clock's resolution. Go's runtime refuses to start at zero.
+const FIRST_TIME: Duration = Duration::from_micros(1);
+
+/// Returns the guest's monotonic time.
+fn guest_nanoseconds(host: Duration) -> u64 {
+    u64::try_from(host.saturating_add(FIRST_TIME).as_nanos()).unwrap_or(u64::MAX)
 }
 
 struct Random(Arc<dyn Host>);
@@ -145,5 +153,18 @@ impl OutputStream for Output {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         Ok(WRITE_PERMIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_s_clock_is_never_zero_and_never_goes_backwards() {
+        let times =
+            [0, 1, 1_000_000_000].map(|nanoseconds| guest_nanoseconds(Duration::from_nanos(nanoseconds)));
+        assert_eq!(times, [1_000, 1_001, 1_000_001_000]);
+        assert_eq!(guest_nanoseconds(Duration::MAX), u64::MAX);
     }
 }

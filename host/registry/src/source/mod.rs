@@ -39,6 +39,10 @@ const AFTER_PANIC: Duration = Duration::from_secs(60);
 pub trait SourceObserver: Send + Sync {
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
+    /// The plugin waits for its first version, which is being pulled. By default, that is a problem like others.
+    fn pulling(&self, plugin: &str, text: &str) {
+        self.set_problem(plugin, Some(text.to_owned()));
+    }
     /// An attempt has ended, or the folder was filled from the cache.
     fn reported(&self, _plugin: &str, _report: &SourceReport) {}
     /// An added plugin was removed, and so were its files.

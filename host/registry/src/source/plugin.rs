@@ -62,7 +62,7 @@ impl SourcedPlugin {
             Ok(Some((staged, decision))) => {
                 (plugin.staged, plugin.decision) = (Some(staged), Some(decision));
             }
-            Ok(None) => plugin.unstage(shared, "it is being pulled".to_owned()),
+            Ok(None) => plugin.unstage_until_pulled(shared),
             Err(error) => plugin.unstage(shared, error.to_string()),
         }
         shared.observer.reported(plugin.name(), &plugin.source_report(failure.as_ref()));
@@ -295,6 +295,15 @@ impl SourcedPlugin {
             Err(error) => format!("{problem}; {error}"),
         };
         shared.observer.set_problem(self.name(), Some(problem));
+        shared.observer.files_changed();
+    }
+
+    /// Removes the plugin from the folder, so that it does not run before its first version was pulled.
+    fn unstage_until_pulled(&self, shared: &Shared) {
+        match self.remove_files(shared) {
+            Ok(()) => shared.observer.pulling(self.name(), "it is being pulled"),
+            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+        }
         shared.observer.files_changed();
     }
 

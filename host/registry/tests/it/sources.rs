@@ -20,6 +20,8 @@ use crate::signing::{Signer, attach_bundle};
 #[derive(Default)]
 struct Reports {
     problems: Mutex<BTreeMap<String, Option<String>>>,
+    /// The plugins that waited for their first version.
+    pulling: Mutex<Vec<String>>,
     updates: Mutex<Vec<String>>,
     /// The results of attempts and of judgements, by plugin.
     pulls: Mutex<Vec<(String, Result<(), Problem>)>>,
@@ -31,6 +33,11 @@ impl SourceObserver for Reports {
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         self.problems.lock().insert(plugin.to_owned(), problem);
         self.changed.notify_one();
+    }
+
+    fn pulling(&self, plugin: &str, text: &str) {
+        self.pulling.lock().push(plugin.to_owned());
+        self.set_problem(plugin, Some(text.to_owned()));
     }
 
     fn pulled(&self, plugin: &str, result: Result<(), Problem>) {
@@ -137,6 +144,7 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
     running.wait_for_problem("absent", "404").await;
     running.wait_for_problem("nonsense", "write oci://").await;
     running.wait_for_problem("impatient", "at least 10s").await;
+    assert_eq!(*running.reports.pulling.lock(), ["good", "absent", "impatient"]);
     assert_eq!(running.file("good.wasm"), Some(wasm));
     assert_eq!(running.file("good.yaml").as_deref(), Some(&br#"{"workers":2}"#[..]));
     assert_eq!((running.file("absent.wasm"), running.file("absent.yaml")), (None, None));

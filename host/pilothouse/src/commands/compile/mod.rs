@@ -66,7 +66,7 @@ pub(super) fn default_cache_dir() -> Option<PathBuf> {
 
 /// Returns a path to the executable of this process, even if an update has replaced the file: the host can only run code from an
 /// identical engine.
-fn this_executable() -> Option<PathBuf> {
+pub(super) fn this_executable() -> Option<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Some(running) } else { std::env::current_exe().ok() }
 }

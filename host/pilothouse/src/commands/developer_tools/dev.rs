@@ -8,6 +8,7 @@ use pilothouse_controller::GrantMode;
 use super::apply::Manifests;
 use super::rebuild::Rebuilder;
 use crate::cli::developer_tools::Dev;
+use crate::cli::embedded_server::CertificateFiles;
 use crate::cli::{AuthMode, DEFAULT_PLUGINS};
 use crate::commands::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use crate::commands::{apiserver, listen};
@@ -29,6 +30,8 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone(), &startup)?),
         None => None,
     };
+    #[cfg(feature = "simulation")]
+    let rebuilder = if flags.sim { rebuilder.map(Rebuilder::with_simulations) } else { rebuilder };
     let controllers = apiserver::controller_options(flags.controllers)?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
@@ -39,6 +42,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         data: &flags.data,
+        certificates: &CertificateFiles::default(),
     })?;
     let address = listen::local_address(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;

@@ -3,6 +3,8 @@
 mod abi;
 mod apply;
 mod build;
+#[cfg(feature = "simulation")]
+mod build_simulations;
 mod dev;
 mod new;
 mod rebuild;
@@ -11,6 +13,8 @@ mod sdk;
 mod sim;
 #[cfg(feature = "simulation")]
 mod sim_recording;
+mod simulation_files;
+mod staged_plugin;
 mod test;
 
 use crate::CommandResult;

@@ -8,6 +8,8 @@ use pilothouse_plugin::Engine;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "simulation")]
+use super::build_simulations::BuildSimulations;
 use crate::CommandError;
 use crate::build::{BuiltPlugin, Destination, Progress, SourceWatcher, build_for_host, detect_builder};
 use crate::startup::{StartupStep, StartupSteps};
@@ -24,6 +26,8 @@ pub(crate) struct Rebuilder {
     sources: SourceWatcher,
     /// The first build, until it has succeeded.
     first_build: Option<StartupStep>,
+    #[cfg(feature = "simulation")]
+    simulations: BuildSimulations,
 }
 
 impl Rebuilder {
@@ -41,7 +45,24 @@ impl Rebuilder {
         let sources = SourceWatcher::new(&project, &plugins, builder.into_watch());
         let text = format!("--build {}: the first build has not succeeded yet", project.display());
         let first_build = Some(StartupStep::begin(startup, &text));
-        Ok(Self { project, plugins, engine, sources, first_build })
+        #[cfg(feature = "simulation")]
+        let simulations = BuildSimulations::new(project.clone(), false);
+        Ok(Self {
+            project,
+            plugins,
+            engine,
+            sources,
+            first_build,
+            #[cfg(feature = "simulation")]
+            simulations,
+        })
+    }
+
+    /// Simulates the plugin after each build.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn with_simulations(mut self) -> Self {
+        self.simulations = BuildSimulations::new(self.project.clone(), true);
+        self
     }
 
     /// Builds at once and after each change, until `stop` is cancelled. Changes during a build lead to one more build. A build that
@@ -50,6 +71,8 @@ impl Rebuilder {
         let progress = Progress::plain();
         let output = Destination::Folder(self.plugins.clone());
         while !stop.is_cancelled() {
+            #[cfg(feature = "simulation")]
+            self.simulations.cancel();
             progress.print(&format!("building {}", self.project.display()));
             let started = Instant::now();
             // The project file may have changed. If it is invalid now, `build` says so.
@@ -66,6 +89,8 @@ impl Rebuilder {
                         let name = built.file.file_stem().unwrap_or_default();
                         step.finish_with_plugin(name.to_string_lossy().into_owned());
                     }
+                    #[cfg(feature = "simulation")]
+                    self.simulations.start(&built.file, &progress);
                 }
                 Err(_) if stop.is_cancelled() => return,
                 Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {

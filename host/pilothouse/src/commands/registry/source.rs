@@ -32,6 +32,12 @@ impl SourceObserver for Observer {
         }
     }
 
+    fn pulling(&self, plugin: &str, text: &str) {
+        if self.provided.set_problem(plugin, Some(text.to_owned())) {
+            tracing::info!(plugin, "{text}");
+        }
+    }
+
     fn reported(&self, plugin: &str, report: &SourceReport) {
         self.metrics.add(plugin);
         show_report(&self.provided, plugin, report);

@@ -39,7 +39,7 @@ pub(super) struct PluginInput {
 impl PluginInput {
     /// Returns the files that the command line names.
     pub(super) fn files_of(flags: &Sim) -> Vec<PathBuf> {
-        flags.plugins.clone()
+        flags.plugin_files().to_vec()
     }
 
     /// Reads a plugin and asks it for its descriptor. `sidecar` replaces the one beside the file.

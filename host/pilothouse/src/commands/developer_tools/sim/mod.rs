@@ -1,21 +1,25 @@
 //! `pilothouse sim`: searches for errors of plugins in simulated worlds.
 
+mod determinism;
+mod export;
 mod inputs;
 mod observer;
+pub(super) mod of_test;
+mod projects;
 mod replay;
 mod report;
 mod subject;
 
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pilothouse_sim::diff;
-use pilothouse_sim::finding::divergence;
+use pilothouse_sim::finding::Report;
 use pilothouse_sim::plan::Plan;
 use pilothouse_sim::search::points::Points;
-use pilothouse_sim::search::{Budget, Executor, FaultSelection, SearchOptions, all_plans, search};
+use pilothouse_sim::search::{Executor, FaultSelection, SearchOptions, all_plans, search};
 use pilothouse_sim::world::{World, fix_hash_order};
-use pilothouse_sim::{Simulator, WorldError, oracle, rules};
+use pilothouse_sim::{WorldError, oracle, rules};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -25,12 +29,13 @@ use crate::commands::host::engine as host_engine;
 use crate::{CommandError, CommandResult, output, shutdown};
 use inputs::PluginInput;
 use observer::Progress;
+pub(super) use observer::trace_name;
 use subject::Subject;
 
 /// The number of findings after which a search ends.
 const MAX_FINDINGS: usize = 20;
 
-pub(super) async fn run(flags: Sim) -> CommandResult {
+pub(super) async fn run(mut flags: Sim) -> CommandResult {
     // Before anything else has a hash map.
     if let Err(error) = fix_hash_order() {
         tracing::warn!("other processes may find other hashes: {error}");
@@ -40,18 +45,26 @@ pub(super) async fn run(flags: Sim) -> CommandResult {
         output::print_line(oracle::markdown_table().trim_end());
         return Ok(());
     }
-    if let (Some(recording), [plugin]) = (&flags.recording, flags.plugins.as_slice()) {
-        let engine = host_engine(None, CompilerMode::Quick)?;
-        return super::sim_recording::run(recording, plugin, &engine).await;
-    }
-    if flags.recording.is_some() {
+    if flags.recording.is_some() && flags.plugins.len() != 1 {
         return Err(CommandError::Usage("--recording: give exactly one plugin".to_owned()));
     }
     let stop = shutdown::on_signal()?;
+    // Holds the files of built projects until the end.
+    let _built = Box::pin(projects::build(&mut flags, &stop)).await?;
+    if let (Some(recording), [plugin]) = (&flags.recording, flags.plugin_files()) {
+        let engine = host_engine(None, CompilerMode::Quick)?;
+        return super::sim_recording::run(recording, plugin, &engine).await;
+    }
+    on_own_thread(move || simulate(&flags, &stop)).await
+}
+
+/// Runs work on a thread of its own. Worlds have runtimes of their own, which cannot be started on a thread of this one.
+async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CommandError> + Send + 'static,
+) -> Result<T, CommandError> {
     let (sender, receiver) = oneshot::channel();
-    // Worlds have runtimes of their own, which cannot be started on a thread of this one.
     let thread = std::thread::Builder::new().name("simulation".to_owned()).spawn(move || {
-        let _ = sender.send(simulate(&flags, &stop));
+        let _ = sender.send(work());
     });
     thread.map_err(|error| CommandError::Failure(format!("cannot start a thread: {error}")))?;
     receiver.await.unwrap_or_else(|_| Err(CommandError::Failure("the simulation panicked".to_owned())))
@@ -61,18 +74,23 @@ fn simulate(flags: &Sim, stop: &CancellationToken) -> CommandResult {
     if let Some(trace) = &flags.replay {
         return replay::run(flags, trace);
     }
-    let scenarios: Vec<Option<&Path>> = match flags.scenario.as_slice() {
-        [] => vec![None],
-        files => files.iter().map(|file| Some(file.as_path())).collect(),
-    };
+    let searches = each_scenario(flags);
+    if let Some(position) = flags.print_calls {
+        let problem = || CommandError::Usage(format!("--print-calls {position}: there is no such scenario"));
+        let flags = searches.get(position).ok_or_else(problem)?;
+        return determinism::print_calls(flags, scenario_of(flags));
+    }
+    if flags.hashes.is_some() && searches.len() > 1 {
+        return Err(CommandError::Usage("--hashes: give at most one scenario".to_owned()));
+    }
     let mut found = 0;
-    for scenario in scenarios {
+    for (position, flags) in searches.iter().enumerate() {
         found += if flags.check_determinism {
-            check_determinism(flags, scenario)?
+            determinism::check(flags, scenario_of(flags), position)?
         } else if flags.diff.is_empty() {
-            search_in(flags, scenario, stop)?
+            search_and_print(flags, stop)?
         } else {
-            compare_in(flags, scenario, stop)?
+            compare_in(flags, scenario_of(flags), stop)?
         };
         if stop.is_cancelled() {
             break;
@@ -85,24 +103,67 @@ fn simulate(flags: &Sim, stop: &CancellationToken) -> CommandResult {
     }
 }
 
-/// Searches in one scenario, or with generated objects. Returns the number of findings.
-fn search_in(flags: &Sim, scenario: Option<&Path>, stop: &CancellationToken) -> Result<usize, CommandError> {
-    let subject = Subject::new(flags, scenario, &PluginInput::files_of(flags))?;
+/// Returns the flags for each scenario alone, so that the names and replay commands of its traces are its own.
+fn each_scenario(flags: &Sim) -> Vec<Sim> {
+    if flags.scenario.len() < 2 {
+        return vec![flags.clone()];
+    }
+    let alone = |scenario: &PathBuf| {
+        let mut flags = flags.clone();
+        flags.scenario = vec![scenario.clone()];
+        flags.derived.trace_prefix = trace_prefix(scenario);
+        flags
+    };
+    flags.scenario.iter().map(alone).collect()
+}
+
+/// Returns what the names of a scenario's traces begin with if several scenarios are searched.
+pub(super) fn trace_prefix(scenario: &Path) -> String {
+    format!("{}-", scenario.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+/// Returns the scenario if there is one; otherwise objects are generated.
+fn scenario_of(flags: &Sim) -> Option<&Path> {
+    flags.scenario.first().map(PathBuf::as_path)
+}
+
+/// The result of a search.
+struct SearchResult {
+    subject: Subject,
+    report: Report,
+    /// The lines about all findings.
+    stories: Vec<String>,
+    seconds: f64,
+}
+
+/// Searches in one scenario, or with generated objects, and prints the result. Returns the number of findings.
+fn search_and_print(flags: &Sim, stop: &CancellationToken) -> Result<usize, CommandError> {
+    let result = search_once(flags, stop)?;
+    report::print(flags, &result.subject, &result.report, result.seconds);
+    Ok(result.report.findings.len())
+}
+
+/// Searches in one scenario, or with generated objects. Must not be called on a thread of an async runtime.
+fn search_once(flags: &Sim, stop: &CancellationToken) -> Result<SearchResult, CommandError> {
+    let subject = Subject::new(flags, scenario_of(flags), &PluginInput::files_of(flags))?;
     let oracles = subject.oracles()?;
     let executor = executor_of(flags, &subject)?;
     let mut progress = Progress::new(flags, &subject, stop);
+    if let Some(file) = &flags.hashes {
+        progress.write_hashes_to(file)?;
+    }
     let options = SearchOptions {
         seed: flags.seed,
         strategies: flags.strategy.clone(),
         faults: faults_of(flags, &subject),
-        budget: budget_of(flags),
+        budget: flags.budget(),
         shrinks: !flags.no_shrink,
-        max_findings: MAX_FINDINGS,
+        max_findings: flags.derived.max_findings.unwrap_or(MAX_FINDINGS),
     };
     let searched = search(&options, &oracles, &executor, &mut progress).map_err(|error| unusable(&error))?;
-    progress.finish();
-    report::print(flags, &subject, &searched.report, progress.seconds());
-    Ok(searched.report.findings.len())
+    progress.finish()?;
+    let seconds = progress.seconds();
+    Ok(SearchResult { subject, report: searched.report, stories: progress.into_stories(), seconds })
 }
 
 /// Compares two versions. Returns the number of differences.
@@ -121,7 +182,7 @@ fn compare_in(flags: &Sim, scenario: Option<&Path>, stop: &CancellationToken) ->
     let faults = faults_of(flags, old);
     let plans = all_plans(flags.seed, &flags.strategy, &points, &faults);
     let progress = Progress::new(flags, old, stop);
-    let budget = budget_of(flags);
+    let budget = flags.budget();
     let goes_on = |runs: u64| !stop.is_cancelled() && !budget.is_used_up(runs, progress.time());
     let limit = usize::try_from(budget.remaining_runs(0)).unwrap_or(usize::MAX);
     let compared = diff::compare(&old_executor, &new_executor, plans.take(limit), goes_on);
@@ -134,34 +195,6 @@ fn compare_in(flags: &Sim, scenario: Option<&Path>, stop: &CancellationToken) ->
         }
     }
     Ok(report.differences.len())
-}
-
-/// Makes the default run twice. Returns 1 if the runs differ.
-fn check_determinism(flags: &Sim, scenario: Option<&Path>) -> Result<usize, CommandError> {
-    let files = PluginInput::files_of(flags);
-    let plan = Plan { seed: flags.seed, deviations: Vec::new() };
-    let make = || -> Result<_, CommandError> {
-        let subject = Subject::new(flags, scenario, &files)?;
-        subject.world()?.run(&plan).map_err(|error| unusable(&error))
-    };
-    let (first, second) = (make()?, make()?);
-    let Some(difference) = divergence::between(&first, &second) else {
-        output::print_line(format_args!(
-            "deterministic: seed {:#x} gave the hash {:016x} twice, after {} events",
-            flags.seed,
-            first.hash,
-            first.events.len()
-        ));
-        return Ok(0);
-    };
-    output::print_line(format_args!("NOT DETERMINISTIC: event {} differs", difference.index + 1));
-    output::print_line(format_args!("  first run:  {}", difference.expected));
-    output::print_line(format_args!("  second run: {}", difference.found));
-    Ok(1)
-}
-
-fn budget_of(flags: &Sim) -> Budget {
-    flags.time.map_or(Budget::Runs(flags.seeds), Budget::Time)
 }
 
 fn faults_of(flags: &Sim, subject: &Subject) -> FaultSelection {
@@ -179,4 +212,36 @@ fn executor_of(flags: &Sim, subject: &Subject) -> Result<Executor<World>, Comman
 /// Returns the error of a world that cannot be built.
 fn unusable(error: &WorldError) -> CommandError {
     CommandError::Usage(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn flags(arguments: &[&str]) -> Sim {
+        Sim::of_arguments(arguments.iter().map(OsString::from)).expect("valid arguments")
+    }
+
+    #[test]
+    fn each_of_several_scenarios_has_traces_of_its_own() {
+        let searches = each_scenario(&flags(&["a.wasm", "--scenario", "s/x.yaml", "--scenario", "y.yaml"]));
+        let found: Vec<_> = searches
+            .iter()
+            .map(|flags| (flags.scenario.clone(), trace_name(&flags.derived.trace_prefix, 1)))
+            .collect();
+        let expected = [("s/x.yaml", "x-finding-1.trace"), ("y.yaml", "y-finding-1.trace")];
+        assert_eq!(found, expected.map(|(file, trace)| (vec![PathBuf::from(file)], trace.to_owned())));
+    }
+
+    #[test]
+    fn one_scenario_or_none_has_traces_without_a_prefix() {
+        for arguments in [&["a.wasm"][..], &["a.wasm", "--scenario", "x.yaml"]] {
+            let searches = each_scenario(&flags(arguments));
+            assert_eq!(searches.len(), 1);
+            assert_eq!(searches[0].derived.trace_prefix, "");
+            assert_eq!(searches[0].scenario, flags(arguments).scenario);
+        }
+    }
 }

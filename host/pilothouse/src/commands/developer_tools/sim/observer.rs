@@ -1,19 +1,21 @@
 //! Follows a search: prints progress and findings, and saves traces.
 
-use std::io::{IsTerminal, Write, stderr};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write, stderr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_sim::Run;
 use pilothouse_sim::finding::Finding;
 use pilothouse_sim::finding::trace::{Input, Trace};
+use pilothouse_sim::plan::Plan;
 use pilothouse_sim::search::{Observer, Strategy};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::subject::Subject;
 use crate::cli::simulation::{Guarantees, Sim, SimOutput};
-use crate::output;
+use crate::{CommandError, output};
 
 /// How often the progress is printed.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -26,10 +28,23 @@ pub(super) struct Progress {
     shows_progress: bool,
     shows_findings: bool,
     folder: PathBuf,
+    /// What the names of traces begin with.
+    prefix: String,
     /// The part of the replay command that names plugins and scenario.
     arguments: String,
     plugins: Vec<Input>,
     scenario: Option<Input>,
+    /// The lines about all findings.
+    stories: Vec<String>,
+    hashes: Option<HashFile>,
+}
+
+/// A file with the hash and the plan of each run, one line each.
+struct HashFile {
+    path: PathBuf,
+    writer: BufWriter<File>,
+    /// The first error. Nothing is written after it.
+    error: Option<io::Error>,
 }
 
 impl Progress {
@@ -42,14 +57,45 @@ impl Progress {
             shows_progress: stderr().is_terminal(),
             shows_findings: flags.output == SimOutput::Text,
             folder: flags.traces.clone(),
+            prefix: flags.derived.trace_prefix.clone(),
             arguments: arguments_of(flags).join(" "),
             plugins: subject.plugin_inputs(),
             scenario: subject.scenario_input(),
+            stories: Vec::new(),
+            hashes: None,
         }
     }
 
+    /// Returns the lines about all findings.
+    pub(super) fn into_stories(self) -> Vec<String> {
+        self.stories
+    }
+
+    /// Writes the hashes of the runs to a file, which is replaced if it exists.
+    ///
+    /// # Errors
+    /// Returns a usage error if the file cannot be created.
+    pub(super) fn write_hashes_to(&mut self, path: &Path) -> Result<(), CommandError> {
+        let file = File::create(path).map_err(|error| {
+            let problem = format!("--hashes {}: {error}; name a file that can be written", path.display());
+            CommandError::Usage(problem)
+        })?;
+        let writer = BufWriter::new(file);
+        self.hashes = Some(HashFile { path: path.to_owned(), writer, error: None });
+        Ok(())
+    }
+
+    /// Ends the search.
+    ///
+    /// # Errors
+    /// Returns a failure if the hashes could not be written.
+    pub(super) fn finish(&mut self) -> Result<(), CommandError> {
+        self.clear_line();
+        self.hashes.take().map_or(Ok(()), HashFile::finish)
+    }
+
     /// Removes the progress from the terminal.
-    pub(super) fn finish(&self) {
+    fn clear_line(&self) {
         if self.shows_progress {
             // The result does not depend on what the terminal shows.
             let _ = write!(stderr(), "\r\u{1b}[K");
@@ -68,9 +114,11 @@ impl Progress {
 
     /// Saves the trace. Returns the command that replays it.
     fn save(&self, finding: &Finding, run: &Run) -> Option<String> {
-        let path = self.folder.join(format!("finding-{}.trace", finding.number));
+        let path = self.folder.join(trace_name(&self.prefix, finding.number));
         let trace = Trace::new(finding, run, self.plugins.clone(), self.scenario.clone());
-        match std::fs::write(&path, trace.to_json()) {
+        let written =
+            std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, trace.to_json()));
+        match written {
             Ok(()) => Some(format!("pilothouse sim {} --replay {}", self.arguments, path.display())),
             Err(error) => {
                 let problem = format!("the trace is not saved: {}: {error}", path.display());
@@ -78,6 +126,28 @@ impl Progress {
                 None
             }
         }
+    }
+}
+
+/// Returns the name of the file with the trace of a finding. `prefix` distinguishes the scenarios.
+pub(in crate::commands::developer_tools) fn trace_name(prefix: &str, number: usize) -> String {
+    format!("{prefix}finding-{number}.trace")
+}
+
+impl HashFile {
+    fn add(&mut self, plan: &Plan, hash: u64) {
+        let plan = serde_json::to_string(plan).expect("a plan has no maps");
+        if self.error.is_none() {
+            self.error = writeln!(self.writer, "{hash:016x} {plan}").err();
+        }
+    }
+
+    fn finish(mut self) -> Result<(), CommandError> {
+        let written = self.error.take().map_or_else(|| self.writer.flush(), Err);
+        written.map_err(|error| {
+            let path = self.path.display();
+            CommandError::Failure(format!("--hashes {path}: cannot write the hashes: {error}"))
+        })
     }
 }
 
@@ -107,6 +177,12 @@ impl Observer for Progress {
         self.stop.is_cancelled()
     }
 
+    fn ran(&mut self, plan: &Plan, hash: u64) {
+        if let Some(hashes) = &mut self.hashes {
+            hashes.add(plan, hash);
+        }
+    }
+
     fn progress(&mut self, strategy: Strategy, runs: u64) {
         if self.shows_progress && self.printed.elapsed() >= INTERVAL {
             self.printed = Instant::now();
@@ -116,12 +192,14 @@ impl Observer for Progress {
 
     fn found(&mut self, finding: &Finding, run: &Run) {
         let command = self.save(finding, run);
+        let mut lines = finding.lines(command.as_deref());
+        lines.push(String::new());
         if self.shows_findings {
-            self.finish();
-            for line in finding.lines(command.as_deref()) {
+            self.clear_line();
+            for line in &lines {
                 output::print_line(line);
             }
-            output::print_line("");
         }
+        self.stories.append(&mut lines);
     }
 }

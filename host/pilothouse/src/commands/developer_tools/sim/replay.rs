@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pilothouse_sim::Simulator;
 use pilothouse_sim::analysis::RunView;
+use pilothouse_sim::export::{Export, baseline_plan};
 use pilothouse_sim::finding::story;
 use pilothouse_sim::finding::trace::{Input, Trace};
 use pilothouse_sim::oracle::Reference;
@@ -12,7 +13,7 @@ use pilothouse_sim::search::driver::REFERENCE_SEEDS;
 
 use super::inputs::{PluginInput, read_text};
 use super::subject::Subject;
-use super::unusable;
+use super::{export, unusable};
 use crate::cli::simulation::Sim;
 use crate::{CommandError, CommandResult, output};
 
@@ -69,6 +70,12 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     };
     for line in story::align(&story::tell(&view, &violation)) {
         output::print_line(line);
+    }
+    if let Some(folder) = &flags.export {
+        let baseline = run(&baseline_plan(&trace.plan))?;
+        let exported = Export::of(&view, &violation, &reference, &baseline, subject.exported_files()?);
+        let exported = exported.map_err(|problem| export::impossible(&problem))?;
+        export::write(folder, &exported, &subject, &trace)?;
     }
     Err(CommandError::Failure(format!("{}: found again", violation.oracle)))
 }

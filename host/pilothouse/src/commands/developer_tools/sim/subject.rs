@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_controller::descriptor::{Trigger, Watch};
 use pilothouse_sim::actor::Actor;
+use pilothouse_sim::export::Files;
 use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::oracle::{Oracles, invariants_of};
 use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
@@ -17,6 +18,9 @@ use super::inputs::{PluginInput, input_of, manifest_files, read_text};
 use crate::CommandError;
 use crate::cli::simulation::{Guarantees, Sim};
 
+/// The name of the file to which a reload changes the first plugin, in the folder of an exported finding.
+const UPGRADE: &str = "upgrade.wasm";
+
 /// The plugins with what surrounds them.
 pub(super) struct Subject {
     compiled: CompiledPlugins,
@@ -25,6 +29,10 @@ pub(super) struct Subject {
     surroundings: Surroundings,
     /// Whether the host's guarantees are in force; `None` for what the scenario says.
     guarantees: Option<bool>,
+    /// The file to which a reload changes the first plugin.
+    upgrade: Option<Vec<u8>>,
+    /// The resources that the plugins watch, as `plural.group`.
+    watched: Vec<String>,
 }
 
 enum Surroundings {
@@ -78,9 +86,13 @@ impl Subject {
             }
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
         };
-        let compiled = compile(flags, &inputs)?;
+        let sidecar = inputs.first().map(|input| input.sidecar.clone());
+        let upgrade = flags.upgrade.as_deref().map(|file| PluginInput::read(file, sidecar)).transpose()?;
+        let upgrade = upgrade.map(|input| input.wasm);
+        let compiled = compile(&inputs, upgrade.as_ref())?;
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
-        Ok(Self { compiled, inputs, crds, surroundings, guarantees })
+        let watched = watched_resources(&inputs, &known);
+        Ok(Self { compiled, inputs, crds, surroundings, guarantees, upgrade, watched })
     }
 
     /// Creates a world.
@@ -88,6 +100,10 @@ impl Subject {
     /// # Errors
     /// Returns a usage error if the scenario names an unknown controller.
     pub(super) fn world(&self) -> Result<World, CommandError> {
+        World::new(self.compiled.clone(), self.options()?).map_err(|error| super::unusable(&error))
+    }
+
+    fn options(&self) -> Result<WorldOptions, CommandError> {
         let mut options = match &self.surroundings {
             Surroundings::Scenario { scenario, .. } => {
                 WorldOptions::of_scenario(scenario).map_err(|error| super::unusable(&error))?
@@ -96,7 +112,38 @@ impl Subject {
         };
         options.crds.clone_from(&self.crds);
         options.guarantees = self.guarantees.unwrap_or(options.guarantees);
-        World::new(self.compiled.clone(), options).map_err(|error| super::unusable(&error))
+        Ok(options)
+    }
+
+    /// Returns the names of the files that an exported finding consists of.
+    ///
+    /// # Errors
+    /// Returns a usage error if the simulation differs from every cluster.
+    pub(super) fn exported_files(&self) -> Result<Files, CommandError> {
+        if !self.options()?.guarantees {
+            return Err(super::export::impossible(
+                "the host's guarantees are off, and `pilothouse run` always gives them",
+            ));
+        }
+        Ok(Files {
+            plugins: self.inputs.iter().map(|input| input.input.file.clone()).collect(),
+            upgrade: self.upgrade.as_ref().map(|_| UPGRADE.to_owned()),
+            watched: self.watched.clone(),
+        })
+    }
+
+    /// Returns the files of the plugins: name and content. Sidecars are among them.
+    pub(super) fn plugin_files(&self) -> Vec<(String, &[u8])> {
+        let mut files: Vec<(String, &[u8])> = Vec::new();
+        for input in &self.inputs {
+            files.push((input.input.file.clone(), input.wasm.as_slice()));
+            if !input.sidecar.is_empty() {
+                let name = Path::new(&input.input.file).with_extension("yaml");
+                files.push((name.display().to_string(), input.sidecar.as_bytes()));
+            }
+        }
+        files.extend(self.upgrade.as_ref().map(|wasm| (UPGRADE.to_owned(), wasm.as_slice())));
+        files
     }
 
     /// Returns the oracles: the built-in ones and the invariants of the scenario, without those that it switches off.
@@ -161,10 +208,23 @@ fn add_crds(crds: &mut Vec<Value>, others: &[Value]) {
     crds.extend(others.iter().cloned());
 }
 
-fn compile(flags: &Sim, inputs: &[PluginInput]) -> Result<CompiledPlugins, CommandError> {
-    let sidecar = || inputs.first().map(|input| input.sidecar.clone());
-    let upgrade = flags.upgrade.as_deref().map(|file| PluginInput::read(file, sidecar())).transpose()?;
-    let mut upgrade = upgrade.map(|input| input.wasm);
+/// Returns the resources that the plugins watch. The simulation refuses a kind that it does not know.
+fn watched_resources(inputs: &[PluginInput], kinds: &Kinds) -> Vec<String> {
+    let watches = inputs.iter().flat_map(|input| &input.descriptor.watches);
+    let kinds = watches.filter_map(|watch| watched_kind(watch, kinds).ok());
+    let mut names: Vec<String> = kinds
+        .map(|watched| match watched.kind.resource.group.as_str() {
+            "" => watched.kind.resource.plural.clone(),
+            group => format!("{}.{group}", watched.kind.resource.plural),
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn compile(inputs: &[PluginInput], upgrade: Option<&Vec<u8>>) -> Result<CompiledPlugins, CommandError> {
+    let mut upgrade = upgrade.cloned();
     let files = inputs.iter().map(|input| PluginFile {
         name: input.name.clone(),
         wasm: input.wasm.clone(),

@@ -1,4 +1,4 @@
-//! `pilothouse test`: runs a plugin's scenarios in the real host, each against an embedded API server of its own.
+//! `pilothouse test`: runs a plugin's scenarios in the real host, each against an embedded API server of its own, and then its simulations.
 
 mod attempt;
 mod cluster;
@@ -12,17 +12,20 @@ mod report;
 mod runner;
 mod scenario;
 mod scenario_files;
-mod staged_plugin;
+mod simulations;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::developer_tools::{Test, TestOutput};
+use crate::commands::developer_tools::staged_plugin::StagedPlugin;
 use crate::commands::host::engine as host_engine;
 use crate::{CommandError, CommandResult, output, shutdown};
+use report::ScenarioResult;
 use scenario::Scenario;
-use staged_plugin::StagedPlugin;
 
 pub(super) async fn run(flags: Test) -> CommandResult {
+    // Before anything else has a hash map.
+    simulations::prepare();
     let stop = shutdown::on_signal()?;
     let folder = folder_of(&flags.plugin)?;
     let files = match flags.scenario.as_slice() {
@@ -30,18 +33,19 @@ pub(super) async fn run(flags: Test) -> CommandResult {
         files => files.to_owned(),
     };
     let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
-    let scenarios = selected(scenarios, flags.run.as_deref())?;
-    let engine = host_engine(flags.cache_dir, flags.compiler)?;
-    let plugin = Box::pin(StagedPlugin::new(&flags.plugin, &engine, &stop)).await?;
+    let simulations = simulations::find(&flags, folder)?;
+    let (scenarios, simulations) = selected(scenarios, simulations, flags.run.as_deref())?;
+    let engine = host_engine(flags.cache_dir.clone(), flags.compiler)?;
+    let plugin = Box::pin(StagedPlugin::new(&flags.plugin, Some(&engine), &stop)).await?;
     let mut results = Vec::new();
     for scenario in &scenarios {
         let result = Box::pin(runner::run(scenario, &plugin, &engine, &stop)).await?;
-        if flags.output == TestOutput::Text {
-            for line in report::text_of(&result) {
-                output::print_line(line);
-            }
-        }
-        results.push(result);
+        add(result, &mut results, flags.output);
+    }
+    if report::failures(&results) == 0 {
+        simulations::run(&flags, folder, &plugin, &simulations, &stop, &mut results).await?;
+    } else if !simulations.is_empty() && flags.output == TestOutput::Text {
+        output::print_line("simulations are left out, because a scenario has failed");
     }
     match flags.output {
         TestOutput::Text => output::print_line(report::summary_of(&results)),
@@ -49,8 +53,21 @@ pub(super) async fn run(flags: Test) -> CommandResult {
     };
     match report::failures(&results) {
         0 => Ok(()),
-        failed => Err(CommandError::Failure(format!("{failed} of {} scenarios failed", results.len()))),
+        failed => {
+            let all = if simulations.is_empty() { "scenarios" } else { "scenarios and simulations" };
+            Err(CommandError::Failure(format!("{failed} of {} {all} failed", results.len())))
+        }
     }
+}
+
+/// Adds a result, and prints the lines about it.
+fn add(result: ScenarioResult, results: &mut Vec<ScenarioResult>, output: TestOutput) {
+    if output == TestOutput::Text {
+        for line in report::text_of(&result) {
+            output::print_line(line);
+        }
+    }
+    results.push(result);
 }
 
 /// Returns the folder of the project, or that of the plugin's file.
@@ -75,19 +92,29 @@ fn folder_of(plugin: &Path) -> Result<&Path, CommandError> {
     }
 }
 
-/// Returns the scenarios whose name matches the pattern.
+/// Returns the scenarios, and the simulations' files, whose name matches the pattern.
 ///
 /// # Errors
 /// Returns a usage error if there is none.
-fn selected(mut scenarios: Vec<Scenario>, pattern: Option<&str>) -> Result<Vec<Scenario>, CommandError> {
-    let Some(pattern) = pattern else { return Ok(scenarios) };
-    let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name.clone()).collect();
+fn selected(
+    mut scenarios: Vec<Scenario>,
+    mut simulations: Vec<PathBuf>,
+    pattern: Option<&str>,
+) -> Result<(Vec<Scenario>, Vec<PathBuf>), CommandError> {
+    let Some(pattern) = pattern else { return Ok((scenarios, simulations)) };
+    let name_of = |file: &PathBuf| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let names: Vec<_> = scenarios
+        .iter()
+        .map(|scenario| scenario.name.clone())
+        .chain(simulations.iter().map(name_of))
+        .collect();
     scenarios.retain(|scenario| name_pattern::matches(pattern, &scenario.name));
-    if scenarios.is_empty() {
+    simulations.retain(|file| name_pattern::matches(pattern, &name_of(file)));
+    if scenarios.is_empty() && simulations.is_empty() {
         return Err(CommandError::Usage(format!(
             "--run {pattern}: no scenario has this name; there are {}; * stands for any text",
             names.join(", ")
         )));
     }
-    Ok(scenarios)
+    Ok((scenarios, simulations))
 }

@@ -1,19 +1,33 @@
-//! Renders the results of scenarios: as text for people, or as JUnit's XML. Pure.
+//! Renders the results of scenarios and simulations: as text for people, or as JUnit's XML. Pure.
 
 use std::time::Duration;
 
 use pilothouse_controller::printable;
 
-/// The result of a scenario.
+/// What a result is about.
+#[derive(Debug, PartialEq)]
+pub(super) enum TestKind {
+    /// A scenario in the real host.
+    Scenario,
+    /// A search in simulated clusters.
+    #[cfg_attr(not(feature = "simulation"), expect(dead_code, reason = "no build without it simulates"))]
+    Simulation {
+        /// How many runs were made, with how many were allowed if the time was used up before: `34 of 200`.
+        runs: String,
+    },
+}
+
+/// The result of a scenario or a simulation.
 #[derive(Debug)]
 pub(super) struct ScenarioResult {
+    pub(super) kind: TestKind,
     pub(super) name: String,
     pub(super) duration: Duration,
-    /// `None` if the scenario passed.
+    /// `None` if it passed.
     pub(super) failure: Option<Failure>,
 }
 
-/// Why a scenario failed.
+/// Why a scenario or a simulation failed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Failure {
     /// Where, and what, on one line.
@@ -22,11 +36,15 @@ pub(super) struct Failure {
     pub(super) details: Vec<String>,
 }
 
-/// Returns the lines about a scenario.
+/// Returns the lines about a result.
 pub(super) fn text_of(result: &ScenarioResult) -> Vec<String> {
     let seconds = result.duration.as_secs_f64();
     let word = if result.failure.is_none() { "pass" } else { "FAIL" };
-    let mut lines = vec![format!("{word}  {} ({seconds:.1} s)", printable(&result.name))];
+    let runs = match &result.kind {
+        TestKind::Scenario => String::new(),
+        TestKind::Simulation { runs } => format!("{runs} runs, "),
+    };
+    let mut lines = vec![format!("{word}  {} ({runs}{seconds:.1} s)", printable(&title(result)))];
     if let Some(failure) = &result.failure {
         lines.push(format!("      {}", printable(&failure.summary)));
         lines.extend(
@@ -36,15 +54,38 @@ pub(super) fn text_of(result: &ScenarioResult) -> Vec<String> {
     lines
 }
 
-/// Returns the line about all scenarios.
+/// Returns the name that tells a simulation from a scenario.
+fn title(result: &ScenarioResult) -> String {
+    match result.kind {
+        TestKind::Scenario => result.name.clone(),
+        TestKind::Simulation { .. } => format!("simulation {}", result.name),
+    }
+}
+
+/// Returns the line about all results.
 pub(super) fn summary_of(results: &[ScenarioResult]) -> String {
     let failed = failures(results);
     let passed = results.len() - failed;
-    let plural = if results.len() == 1 { "" } else { "s" };
-    format!("{} scenario{plural}: {passed} passed, {failed} failed", results.len())
+    format!("{}: {passed} passed, {failed} failed", count_of(results))
 }
 
-/// Returns the number of scenarios that failed.
+/// Returns how many scenarios and simulations there are.
+fn count_of(results: &[ScenarioResult]) -> String {
+    let scenarios = results.iter().filter(|result| result.kind == TestKind::Scenario).count();
+    let counted = |count: usize, name: &str| match count {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    };
+    match (scenarios, results.len() - scenarios) {
+        (scenarios, 0) => counted(scenarios, "scenario"),
+        (0, simulations) => counted(simulations, "simulation"),
+        (scenarios, simulations) => {
+            format!("{}, {}", counted(scenarios, "scenario"), counted(simulations, "simulation"))
+        }
+    }
+}
+
+/// Returns the number of scenarios and simulations that failed.
 pub(super) fn failures(results: &[ScenarioResult]) -> usize {
     results.iter().filter(|result| result.failure.is_some()).count()
 }
@@ -63,7 +104,7 @@ pub(super) fn junit(plugin: &str, results: &[ScenarioResult]) -> String {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{suite}\" {counts}>\n"
     );
     for result in results {
-        let (name, seconds) = (escaped(&result.name), result.duration.as_secs_f64());
+        let (name, seconds) = (escaped(&title(result)), result.duration.as_secs_f64());
         text.push_str(&format!("    <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\""));
         match &result.failure {
             None => text.push_str("/>\n"),
@@ -108,8 +149,14 @@ mod tests {
             details: vec!["spec: \"x\" & \u{1b}[31m".to_owned(), String::new()],
         };
         [
-            ScenarioResult { name: "good".to_owned(), duration: Duration::from_millis(1230), failure: None },
             ScenarioResult {
+                kind: TestKind::Scenario,
+                name: "good".to_owned(),
+                duration: Duration::from_millis(1230),
+                failure: None,
+            },
+            ScenarioResult {
+                kind: TestKind::Scenario,
                 name: "bad".to_owned(),
                 duration: Duration::from_millis(20),
                 failure: Some(failure),
@@ -132,6 +179,36 @@ mod tests {
         );
         assert_eq!(summary_of(&results), "2 scenarios: 1 passed, 1 failed");
         assert_eq!(summary_of(&results[..1]), "1 scenario: 1 passed, 0 failed");
+    }
+
+    #[cfg(feature = "simulation")]
+    #[test]
+    fn a_simulation_is_named_as_one_and_its_runs_are_counted() {
+        let simulation = |runs: &str, failure| ScenarioResult {
+            kind: TestKind::Simulation { runs: runs.to_owned() },
+            name: "recreation".to_owned(),
+            duration: Duration::from_millis(2000),
+            failure,
+        };
+        assert_eq!(text_of(&simulation("200", None)), ["pass  simulation recreation (200 runs, 2.0 s)"]);
+        let failure = Failure {
+            summary: "1 finding".to_owned(),
+            details: vec!["FOUND same end".to_owned(), "  story".to_owned()],
+        };
+        assert_eq!(
+            text_of(&simulation("34 of 200", Some(failure))),
+            [
+                "FAIL  simulation recreation (34 of 200 runs, 2.0 s)",
+                "      1 finding",
+                "      FOUND same end",
+                "        story",
+            ]
+        );
+        let [good, bad] = results();
+        let all = [good, bad, simulation("200", None)];
+        assert_eq!(summary_of(&all), "2 scenarios, 1 simulation: 2 passed, 1 failed");
+        assert_eq!(summary_of(&all[2..]), "1 simulation: 1 passed, 0 failed");
+        assert!(junit("a", &all).contains("name=\"simulation recreation\" time=\"2.000\"/>"));
     }
 
     #[test]

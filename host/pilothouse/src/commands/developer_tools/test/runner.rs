@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::{Attempt, Goal, Problem};
 use super::cluster::{Cluster, Lookup, describe};
 use super::failure_details;
-use super::report::{Failure, ScenarioResult};
+use super::report::{Failure, ScenarioResult, TestKind};
 use super::scenario::{Action, Deletion, Scenario, Step};
-use super::staged_plugin::StagedPlugin;
 use crate::CommandError;
 use crate::cli::{AuthMode, CacheCompression, TestHooks};
 use crate::commands::developer_tools::apply::Manifest;
+use crate::commands::developer_tools::staged_plugin::StagedPlugin;
 use crate::commands::host::{HostFlags, RunningHost};
 
 /// How often it is checked whether an expectation holds. The API server is in this process, so a check costs little.
@@ -59,7 +59,12 @@ pub(super) async fn run(
     if stop.is_cancelled() {
         return Err(CommandError::Failure("interrupted".to_owned()));
     }
-    Ok(ScenarioResult { name: scenario.name.clone(), duration: started.elapsed(), failure })
+    Ok(ScenarioResult {
+        kind: TestKind::Scenario,
+        name: scenario.name.clone(),
+        duration: started.elapsed(),
+        failure,
+    })
 }
 
 /// Applies the manifests. Returns those of kinds that are not served yet: the plugin may bring their CRDs.

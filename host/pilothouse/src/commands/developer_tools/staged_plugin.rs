@@ -1,4 +1,4 @@
-//! The plugin under test in a temporary folder, from which the host of each scenario runs it.
+//! A plugin in a temporary folder, from which `test` runs it and `sim` simulates it.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::CommandError;
-use crate::build::{Destination, Progress, build_for_host};
+use crate::build::{Destination, Progress, build, build_for_host};
 
 /// Limit in bytes for a file that may be a sidecar, the same as the host's.
 const MAX_SIDECAR_SIZE: u64 = 1 << 20;
@@ -26,13 +26,14 @@ pub(super) struct StagedPlugin {
 
 impl StagedPlugin {
     /// Copies a plugin's file and its sidecar; for a folder, builds the project in it and takes the sidecar from there. Leaves nothing
-    /// behind in the folder except what the tools of its language write. The build compiles with `engine`, whose cache the host then uses.
+    /// behind in the folder except what the tools of its language write. The build compiles with `engine`, whose cache the host then uses;
+    /// without one, it compiles only to check the plugin.
     ///
     /// # Errors
     /// Errors if the build fails, or a file cannot be read.
     pub(super) async fn new(
         plugin: &Path,
-        engine: &Engine,
+        engine: Option<&Engine>,
         stop: &CancellationToken,
     ) -> Result<Self, CommandError> {
         let folder = temporary_folder()?;
@@ -58,6 +59,12 @@ impl StagedPlugin {
         self.folder.path()
     }
 
+    /// Returns the plugin's file.
+    #[cfg(feature = "simulation")]
+    pub(super) fn file(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.wasm", self.name.as_str()))
+    }
+
     /// Returns the plugin's name.
     pub(super) fn name(&self) -> &PluginName {
         &self.name
@@ -68,7 +75,7 @@ impl StagedPlugin {
 async fn build_into(
     folder: &Path,
     project: &Path,
-    engine: &Engine,
+    engine: Option<&Engine>,
     stop: &CancellationToken,
 ) -> Result<PathBuf, CommandError> {
     // A build checks the plugin with the sidecar at its destination, but its name is known only after the build.
@@ -79,7 +86,10 @@ async fn build_into(
     }
     let progress = Progress::on_stderr();
     let destination = Destination::Folder(folder.to_owned());
-    let built = build_for_host(engine, project, &destination, &progress, stop).await?;
+    let built = match engine {
+        Some(engine) => build_for_host(engine, project, &destination, &progress, stop).await?,
+        None => build(project, &destination, &progress, stop).await?,
+    };
     for warning in &built.warnings {
         progress.print(&format!("warning: {warning}"));
     }
@@ -133,7 +143,7 @@ mod tests {
         let stop = CancellationToken::new();
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let file = folder.path().join("greeter.wasm");
-        let staged = StagedPlugin::new(&file, &engine, &stop).await.expect("staged");
+        let staged = StagedPlugin::new(&file, Some(&engine), &stop).await.expect("staged");
         assert_eq!(staged.name().as_str(), "greeter");
         let names = |folder: &Path| {
             let entries = fs::read_dir(folder).expect("a folder");
