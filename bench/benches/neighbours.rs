@@ -95,6 +95,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         compress_caches: false,
         streaming_lists: true,
         requeue_on_reload: true,
+        name_request_origins: false,
         environment: Default::default(),
         file_events: true,
         namespace: "default".into(),

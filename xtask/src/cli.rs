@@ -6,8 +6,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, bench, bindings, catalogue, chart, conformance, delivery, demo, fuzz, guests, host, hostile,
-    languages, monitoring, mutants, page_test, prometheus, registries, release, soak, test, tidy, wit,
+    api, bench, bindings, catalogue, chart, collector, conformance, container, delivery, demo, fuzz, guests,
+    host, hostile, languages, monitoring, mutants, page_test, peers_tests, planted, prometheus, registries,
+    release, run_hashes, soak, test, tidy, wit,
 };
 
 #[derive(Parser)]
@@ -64,6 +65,13 @@ enum Command {
     },
     /// Simulate both twins of every bug in examples/catalogue: each wrong one must be found, and no right one reported.
     Catalogue(catalogue::Arguments),
+    /// Export findings in the catalogue's wrong twins, and provoke them on a real kube-apiserver. Needs Python 3 and kubectl.
+    Exported(catalogue::exported::Arguments),
+    /// Insert each bug of examples/catalogue/planted/bugs.yaml into a copy of the host: `pilothouse sim` must find it within a minute, with a
+    /// correct plugin.
+    Planted(planted::Arguments),
+    /// Compare the hashes of simulated runs between a debug and a release build, and between one and two threads.
+    Determinism(run_hashes::Arguments),
     /// Benchmark Pilothouse against its peers, and write bench/REPORT.md, bench/results and the figures of README.md.
     Bench {
         /// Run small workloads without writing a report: checks that everything runs and that the ratios point the right way.
@@ -76,6 +84,9 @@ enum Command {
         #[arg(long, conflicts_with_all = ["quick", "only"])]
         readme: bool,
     },
+    /// Benchmark the embedded API server beside kube-apiserver with etcd, which is built if it was not built before (up to half an hour).
+    /// Needs Go. Writes a section of bench/REPORT.md and bench/results/test-server.json.
+    TestserverBench(bench::test_server::Arguments),
     /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
     Instructions {
         /// Update bench/instructions.json instead of comparing.
@@ -94,14 +105,21 @@ enum Command {
         #[arg(long)]
         test: bool,
     },
+    /// Run the host in a container (bubblewrap) as the chart says, and check that its permissions are exact: none is missing, and each is used.
+    ContainerTest(container::ContainerTestArguments),
     /// Compare the embedded API server with kube-apiserver: the cases of host/apiserver/tests/conformance, and random scripts.
     Conformance(conformance::Arguments),
+    /// Run the test suites of controller-runtime, the Gateway API and helm on the embedded API server, and compare the outcomes with
+    /// xtask/peers-tests.yaml. Needs Go and kubectl.
+    PeersTests(peers_tests::Arguments),
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
     /// Generate the Grafana dashboards of the chart (deploy/chart/files/dashboards).
     Dashboards,
     /// Test the alerts and dashboards with Prometheus, as far as it is installed.
     Prometheus,
+    /// Send the traces of a host to an OpenTelemetry collector, which is built from published Go modules, and check the tree of spans.
+    TracingTest(collector::TracingTestArguments),
     /// Push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
     Registries,
     /// Test the status page in Chromium, which must be on PATH or named by PILOTHOUSE_CHROMIUM. Needs Node.js.
@@ -155,17 +173,24 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Hostile { seconds } => hostile::run(root, seconds),
         Command::Catalogue(arguments) => catalogue::run(root, &arguments),
+        Command::Exported(arguments) => catalogue::exported::run(root, &arguments),
+        Command::Planted(arguments) => planted::run(root, &arguments),
+        Command::Determinism(arguments) => run_hashes::run(root, &arguments),
         Command::Bench { readme: true, .. } => bench::documents::update(root),
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
+        Command::TestserverBench(arguments) => bench::test_server::run(root, &arguments),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Api { update } => api::run(root, update),
         Command::Chart { test: true } => chart::build_and_test(root),
         Command::Chart { test: false } => chart::run(root),
+        Command::ContainerTest(arguments) => container::run(root, &arguments),
         Command::Conformance(arguments) => conformance::run(root, &arguments),
+        Command::PeersTests(arguments) => peers_tests::run(root, &arguments),
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
         Command::Registries => registries::run(root, &host::build(root)?),
         Command::Prometheus => prometheus::run(root),
+        Command::TracingTest(arguments) => collector::run(root, &arguments),
         Command::PageTest => page_test::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
@@ -183,11 +208,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_of_the_release_workflow_are_valid() {
-        let workflow = include_str!("../../.github/workflows/release.yaml");
-        let commands = workflow.lines().filter_map(|line| line.split_once("cargo xtask "));
+    fn the_commands_of_the_workflows_are_valid() {
+        let release = include_str!("../../.github/workflows/release.yaml");
+        let peers_tests = include_str!("../../.github/workflows/peers-tests.yaml");
+        let lines = release.lines().chain(peers_tests.lines());
+        let commands = lines.filter_map(|line| line.split_once("cargo xtask "));
         let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
-        assert_eq!(commands.len(), 5, "{commands:?}");
+        assert_eq!(commands.len(), 6, "{commands:?}");
         for command in commands {
             if let Err(error) = Cli::try_parse_from(["xtask"].into_iter().chain(command.split_whitespace())) {
                 panic!("{command}: {error}");

@@ -16,9 +16,15 @@ mod catalogue;
 #[cfg(feature = "full")]
 mod chart;
 #[cfg(feature = "full")]
+mod checkout;
+#[cfg(feature = "full")]
 mod cli;
 #[cfg(feature = "full")]
+mod collector;
+#[cfg(feature = "full")]
 mod conformance;
+#[cfg(feature = "full")]
+mod container;
 #[cfg(feature = "full")]
 mod delivery;
 #[cfg(feature = "demo")]
@@ -57,11 +63,17 @@ mod mutants;
 #[cfg(feature = "full")]
 mod page_test;
 #[cfg(feature = "full")]
+mod peers_tests;
+#[cfg(feature = "full")]
+mod planted;
+#[cfg(feature = "full")]
 mod prometheus;
 #[cfg(feature = "full")]
 mod registries;
 #[cfg(feature = "full")]
 mod release;
+#[cfg(feature = "full")]
+mod run_hashes;
 #[cfg(feature = "full")]
 mod soak;
 #[cfg(feature = "full")]

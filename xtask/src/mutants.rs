@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::cargo;
+use crate::{cargo, checkout};
 
 /// Time limit for the tests, longer than they take without a fault. A fault that makes them hang counts as caught.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -39,7 +39,8 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     let chosen: Vec<_> =
         mutants.iter().filter(|mutant| only.is_none_or(|text| mutant.name().contains(text))).collect();
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", only.unwrap_or_default());
-    let copy = copy_workspace(root)?;
+    let copy = root.join("target/mutants/checkout");
+    checkout::copy_to(root, &copy)?;
     println!("mutants: testing the unchanged informer (compiles for several minutes the first time)");
     for stage in STAGES {
         let passes = compile(root, &copy, stage)? && passes(root, &copy, stage)?;
@@ -85,6 +86,15 @@ impl Mutant {
         caught
     }
 
+    /// Returns the source with the fault inserted.
+    ///
+    /// # Errors
+    /// Errors unless the source contains `from` exactly once; then the mutant must be updated.
+    fn apply(&self, source: &str) -> Result<String> {
+        checkout::replace_once(source, &self.from, &self.to)
+            .with_context(|| format!("mutant {:?}, {}; fix mutants.json", self.name(), self.file.display()))
+    }
+
     fn fails_a_stage(&self, root: &Path, copy: &Path) -> Result<bool> {
         for stage in STAGES {
             let compiles = compile(root, copy, stage)?;
@@ -98,21 +108,6 @@ impl Mutant {
             }
         }
         Ok(false)
-    }
-
-    /// Returns the source with the fault inserted.
-    ///
-    /// # Errors
-    /// Errors unless the source contains `from` exactly once; then the mutant must be updated.
-    fn apply(&self, source: &str) -> Result<String> {
-        match source.matches(&self.from).count() {
-            1 => Ok(source.replacen(&self.from, &self.to, 1)),
-            found => bail!(
-                "mutant {:?}: {} contains its text {found} times instead of once; fix mutants.json",
-                self.name(),
-                self.file.display()
-            ),
-        }
     }
 }
 
@@ -136,29 +131,6 @@ fn read(path: &Path) -> Result<Vec<Mutant>> {
             })
         })
         .collect()
-}
-
-/// Copies all files tracked by git, so that the checkout itself is never mutated.
-fn copy_workspace(root: &Path) -> Result<PathBuf> {
-    let copy = root.join("target/mutants/checkout");
-    if copy.exists() {
-        fs::remove_dir_all(&copy).with_context(|| format!("remove {}", copy.display()))?;
-    }
-    let output = Command::new("git")
-        .current_dir(root)
-        .args(["ls-files", "-z"])
-        .output()
-        .context("run git ls-files")?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
-    for name in names.split('\0').filter(|name| !name.is_empty()).filter(|name| root.join(name).is_file()) {
-        let target = copy.join(name);
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
-        }
-        fs::copy(root.join(name), &target).with_context(|| format!("copy {name}"))?;
-    }
-    Ok(copy)
 }
 
 /// Compiles the copy's tests. Returns whether that succeeded.

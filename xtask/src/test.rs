@@ -4,7 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{api, cargo, chart, guests, host, page_test, prometheus, registries, test_clients, tidy};
+use crate::{
+    api, cargo, chart, container, guests, host, page_test, prometheus, registries, test_clients, tidy,
+};
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
 /// published crates. With `full`, it also runs the tests that need programs of others (`tools`).
@@ -26,6 +28,7 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     api::package(root)?;
     if full {
         chart::test(root, &binary, &guests)?;
+        container::test_if_installed(root, &binary, &guests)?;
         registries::run(root, &binary)?;
         page_test::run_if_installed(root)?;
         return prometheus::run(root);

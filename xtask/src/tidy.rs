@@ -93,8 +93,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the files that git tracks and that exist.
-fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
+/// Returns the files that git tracks and that exist, relative to the root.
+///
+/// # Errors
+/// Errors if git fails.
+pub(crate) fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .current_dir(root)
         .args(["ls-files", "-z"])

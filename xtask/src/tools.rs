@@ -16,6 +16,10 @@ pub(crate) const HELM: Program =
 pub(crate) const COSIGN: Program =
     Program { name: "cosign", package: "github.com/sigstore/cosign/v3/cmd/cosign", version: "v3.1.3" };
 
+/// The last version of cosign whose default is the older format of signatures.
+pub(crate) const COSIGN_2: Program =
+    Program { name: "cosign", package: "github.com/sigstore/cosign/v2/cmd/cosign", version: "v2.6.5" };
+
 /// A registry without the referrers API.
 pub(crate) const DISTRIBUTION: Program = Program {
     name: "registry",
@@ -31,9 +35,17 @@ pub(crate) const KUBE_APISERVER: LocalProgram = LocalProgram {
     version_variables: &[("gitVersion", "v1.36.3"), ("gitMajor", "1"), ("gitMinor", "36")],
 };
 
+/// A collector that receives traces and writes them to a file.
+pub(crate) const COLLECTOR: LocalProgram = LocalProgram {
+    name: "collector",
+    version: "v0.165.0",
+    folder: "xtask/collector",
+    version_variables: &[],
+};
+
 /// The CRDs of PodMonitor, ServiceMonitor and PrometheusRule.
 pub(crate) const PROMETHEUS_OPERATOR: Module =
-    Module { path: "github.com/prometheus-operator/prometheus-operator", version: "v0.85.0" };
+    Module::new("github.com/prometheus-operator/prometheus-operator", "v0.85.0");
 
 /// A program in a published Go module.
 pub(crate) struct Program {
@@ -151,6 +163,11 @@ impl LocalProgram {
 }
 
 impl Module {
+    /// Returns the module with a path and a version.
+    pub(crate) const fn new(path: &'static str, version: &'static str) -> Self {
+        Self { path, version }
+    }
+
     /// Returns the folder with the module's sources, which Go downloads into its own cache.
     ///
     /// # Errors

@@ -110,6 +110,7 @@ impl Plugin {
             settle: Duration::from_millis(50),
             access_review_interval: Duration::from_secs(30),
             requeue_on_reload: true,
+            name_request_origins: false,
             environment: Default::default(),
             file_events: true,
             informer_runtime: None,

@@ -16,6 +16,7 @@ mod programs;
 mod report;
 mod results;
 mod scale;
+pub(crate) mod test_server;
 mod transport;
 
 use std::fs;
@@ -117,7 +118,7 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<Benchmark>) -> Result<(
         let (section, results) = measure(root, part)?;
         // Writes each section at once, so that results are kept if a later benchmark fails.
         write_section(root, &section)?;
-        results::write(root, part, &results)?;
+        results::write(root, &results::name(part), &results)?;
     }
     documents::update(root)
 }

@@ -115,7 +115,7 @@ impl PipedProcess {
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {
-        usage(&self.child)
+        usage(self.id())
     }
 }
 
@@ -123,8 +123,13 @@ impl PipedProcess {
 pub(super) struct BackgroundProcess(Child);
 
 impl BackgroundProcess {
+    /// Returns the process ID.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(super) fn usage(&self) -> Result<Usage> {
-        usage(&self.0)
+        usage(self.id())
     }
 }
 
@@ -135,9 +140,10 @@ impl Drop for BackgroundProcess {
     }
 }
 
-fn usage(child: &Child) -> Result<Usage> {
+/// Returns what the process with this ID has used.
+pub(super) fn usage(id: u32) -> Result<Usage> {
     let read = |file: &str| {
-        let path = format!("/proc/{}/{file}", child.id());
+        let path = format!("/proc/{id}/{file}");
         fs::read_to_string(&path).with_context(|| format!("read {path}"))
     };
     let (status, stat) = (read("status")?, read("stat")?);

@@ -92,13 +92,14 @@ fn rust(directory: &Path, package: &[&str], name: &str, allocator: &str, folder:
     Ok(copy)
 }
 
-fn go(directory: &Path, output: &Path) -> Result<Option<PathBuf>> {
-    println!("bench: building the Go peers");
+/// Builds the Go program in a folder; `None` if Go is missing.
+pub(super) fn go(directory: &Path, output: &Path) -> Result<Option<PathBuf>> {
+    println!("bench: building {} with Go", directory.display());
     let built = Command::new("go").current_dir(directory).args(["build", "-o"]).arg(output).arg(".").status();
     match built {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             println!(
-                "bench: go is not in PATH: skipping the Go peers; install Go 1.26 or newer to measure them"
+                "bench: go is not in PATH: skipping the programs in Go; install Go 1.26 or newer to measure them"
             );
             Ok(None)
         }

@@ -17,13 +17,13 @@ pub(super) fn name(part: Benchmark) -> String {
     part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-fn file(root: &Path, part: Benchmark) -> PathBuf {
-    root.join("bench/results").join(format!("{}.json", name(part)))
+fn file(root: &Path, name: &str) -> PathBuf {
+    root.join("bench/results").join(format!("{name}.json"))
 }
 
-/// Writes the results of a part.
-pub(super) fn write(root: &Path, part: Benchmark, results: &Value) -> Result<()> {
-    let file = file(root, part);
+/// Writes the results of a part with this name.
+pub(super) fn write(root: &Path, name: &str, results: &Value) -> Result<()> {
+    let file = file(root, name);
     let folder = file.parent().context("the results have no folder")?;
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let text = serde_json::to_string_pretty(results).context("write the results as JSON")?;
@@ -32,7 +32,7 @@ pub(super) fn write(root: &Path, part: Benchmark, results: &Value) -> Result<()>
 
 /// Reads the results of a part; `None` if it has never been run.
 pub(super) fn read(root: &Path, part: Benchmark) -> Result<Option<Value>> {
-    let file = file(root, part);
+    let file = file(root, &name(part));
     match fs::read_to_string(&file) {
         Ok(text) => {
             let results = serde_json::from_str(&text);

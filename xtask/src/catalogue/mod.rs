@@ -1,8 +1,9 @@
 //! `cargo xtask catalogue`: simulates both twins of every bug in examples/catalogue, and prints which were found.
 
+pub(crate) mod exported;
 mod guests;
 mod readme;
-mod report;
+pub(crate) mod report;
 mod table;
 mod verdict;
 
@@ -19,7 +20,7 @@ use table::{Case, Catalogue, Twin};
 use verdict::Verdict;
 
 /// The folder of the catalogue, in the repository.
-const FOLDER: &str = "examples/catalogue";
+pub(crate) const FOLDER: &str = "examples/catalogue";
 
 /// The options of the command.
 #[derive(Args)]
@@ -51,7 +52,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
             let plugin = plugins.join(case.plugin(twin));
-            let report = simulate(root, &binary, &plugin, &plugin.with_extension("traces"), case)?;
+            let scenario = root.join(FOLDER).join(&case.scenario);
+            let report = simulate(&binary, &plugin, Some(&scenario), &plugin.with_extension("traces"), &[])?;
             let verdict = Verdict::of(case, twin, &report, catalogue.gap(case, twin));
             println!("{}", verdict::line(case, twin, &report, &verdict));
             if let Verdict::Problem(problem) = verdict {
@@ -92,7 +94,11 @@ fn selected<'c>(catalogue: &'c Catalogue, names: &[String]) -> Result<Vec<&'c Ca
     Ok(found)
 }
 
-fn build_host(root: &Path) -> Result<PathBuf> {
+/// Builds `pilothouse` in release mode.
+///
+/// # Errors
+/// Errors if it does not build.
+pub(crate) fn build_host(root: &Path) -> Result<PathBuf> {
     host::require_make()?;
     println!("host: building pilothouse in release mode (takes several minutes the first time)");
     let arguments = ["build", "--locked", "--release", "--package", "pilothouse", "--bin", "pilothouse"];
@@ -100,19 +106,24 @@ fn build_host(root: &Path) -> Result<PathBuf> {
     host::find_executable(&messages, "pilothouse")
 }
 
-/// Runs `pilothouse sim` with default settings, which saves the traces of its findings in `traces`.
-fn simulate(root: &Path, host: &Path, plugin: &Path, traces: &Path, case: &Case) -> Result<Report> {
+/// Runs `pilothouse sim` with further arguments, and saves the traces of its findings in `traces`. Without a scenario, objects are generated.
+///
+/// # Errors
+/// Errors if the simulation cannot run.
+pub(crate) fn simulate(
+    host: &Path,
+    plugin: &Path,
+    scenario: Option<&Path>,
+    traces: &Path,
+    arguments: &[&str],
+) -> Result<Report> {
     fs::create_dir_all(traces).with_context(|| format!("create {}", traces.display()))?;
-    let output = Command::new(host)
-        .arg("sim")
-        .arg(plugin)
-        .arg("--scenario")
-        .arg(root.join(FOLDER).join(&case.scenario))
-        .arg("--traces")
-        .arg(traces)
-        .args(["-o", "json"])
-        .output()
-        .with_context(|| format!("start {}", host.display()))?;
+    let mut command = Command::new(host);
+    command.arg("sim").arg(plugin).arg("--traces").arg(traces).args(["-o", "json"]).args(arguments);
+    if let Some(scenario) = scenario {
+        command.arg("--scenario").arg(scenario);
+    }
+    let output = command.output().with_context(|| format!("start {}", host.display()))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     let (plugin, status) = (plugin.display(), output.status);
     // 0: nothing was found. 1: something was found. 2: the simulation could not run.

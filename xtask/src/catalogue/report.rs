@@ -1,31 +1,31 @@
-//! What `pilothouse sim --output json` reports, as far as the catalogue needs it.
+//! What `pilothouse sim --output json` reports, as far as commands need it.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The report of one search.
 #[derive(Debug, PartialEq)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// How long the whole search took.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// How many schedules were run in the whole search, without those for shrinking.
-    pub(super) runs: u64,
-    pub(super) findings: Vec<Finding>,
+    pub(crate) runs: u64,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// A finding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// The oracle or invariant.
-    pub(super) oracle: String,
+    pub(crate) oracle: String,
     /// One or two sentences.
-    pub(super) explanation: String,
+    pub(crate) explanation: String,
     /// How many schedules had been run when it was found.
-    pub(super) runs: u64,
+    pub(crate) runs: u64,
     /// The steps of the story after shrinking.
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
     /// The faults after shrinking.
-    pub(super) faults: usize,
+    pub(crate) faults: usize,
 }
 
 impl Report {
@@ -33,7 +33,7 @@ impl Report {
     ///
     /// # Errors
     /// Errors if it is not JSON, or lacks a member.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let report: Value = serde_json::from_str(text).context("it is not JSON")?;
         let findings = report["findings"].as_array().context("it has no list `findings`")?;
         Ok(Self {

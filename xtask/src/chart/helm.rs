@@ -12,16 +12,16 @@ use super::{CHART, RELEASE};
 const KUBE_VERSION: &str = "1.33.0";
 
 /// A helm without the user's plugins and repositories.
-pub(super) struct Helm {
+pub(crate) struct Helm {
     program: PathBuf,
     chart: PathBuf,
     folder: PathBuf,
 }
 
 impl Helm {
-    /// Creates an empty folder in `target`, for helm's own files and for those of the tests.
-    pub(super) fn new(program: PathBuf, root: &Path) -> Result<Self> {
-        let folder = root.join("target").join("chart");
+    /// Creates the empty folder `target/NAME`, for helm's own files and for those of the tests.
+    pub(crate) fn new(program: PathBuf, root: &Path, name: &str) -> Result<Self> {
+        let folder = root.join("target").join(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
         }
@@ -30,7 +30,7 @@ impl Helm {
     }
 
     /// The folder for files of the tests.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -55,7 +55,7 @@ impl Helm {
     }
 
     /// Runs a command on the release in the cluster of a kubeconfig.
-    pub(super) fn release(
+    pub(crate) fn release(
         &self,
         kubeconfig: &Path,
         command: &str,

@@ -20,14 +20,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::guests::{self, Guest};
 use crate::{host, tools};
-use helm::Helm;
+pub(crate) use helm::Helm;
 pub(crate) use server::Server;
 
 /// The chart, relative to the root of the repository.
 const CHART: &str = "deploy/chart";
 
 /// The release's name and namespace in the manifests and in the tests.
-const RELEASE: &str = "pilothouse";
+pub(crate) const RELEASE: &str = "pilothouse";
 
 /// Writes the table of values into the chart's README and renders the manifests in `deploy/manifests`. Builds helm if it is missing.
 ///
@@ -36,7 +36,7 @@ const RELEASE: &str = "pilothouse";
 pub(crate) fn run(root: &Path) -> Result<()> {
     let chart = Chart::read(root)?;
     readme::write(root, &chart.values)?;
-    for path in manifests::write(root, &Helm::new(tools::HELM.install()?, root)?)? {
+    for path in manifests::write(root, &Helm::new(tools::HELM.install()?, root, "chart")?)? {
         println!("chart: {}", path.display());
     }
     Ok(())
@@ -78,7 +78,7 @@ pub(crate) fn build_and_test(root: &Path) -> Result<()> {
 /// # Errors
 /// Errors if a program is missing, or with a list of everything that is wrong.
 pub(crate) fn test(root: &Path, pilothouse: &Path, guests: &[Guest]) -> Result<()> {
-    let helm = Helm::new(tools::HELM.install()?, root)?;
+    let helm = Helm::new(tools::HELM.install()?, root, "chart")?;
     let operator = tools::PROMETHEUS_OPERATOR.download()?;
     let server = Server::start(pilothouse, helm.folder())?;
     server.prepare(&operator)?;

@@ -1,5 +1,6 @@
 //! The embedded API server, as a process, with kubectl.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,10 +25,16 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server on a free port and waits until it has written its kubeconfig.
     pub(crate) fn start(pilothouse: &Path, folder: &Path) -> Result<Self> {
+        Self::start_with(pilothouse, folder, &[])
+    }
+
+    /// As [`Self::start`], with more flags.
+    pub(crate) fn start_with(pilothouse: &Path, folder: &Path, flags: &[&OsStr]) -> Result<Self> {
         let (kubeconfig, log) = (folder.join("kubeconfig"), folder.join("apiserver.log"));
         let mut child = Command::new(pilothouse)
             .args(["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
             .arg(&kubeconfig)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).with_context(|| format!("create {}", log.display()))?)
@@ -65,7 +72,7 @@ impl Server {
     }
 
     /// Runs kubectl. Returns its output, or its error.
-    pub(super) fn kubectl(&self, arguments: &[&str]) -> Result<Result<String, String>> {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<Result<String, String>> {
         let output = Command::new("kubectl")
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)

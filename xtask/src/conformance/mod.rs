@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use self::server::KubeApiServer;
+pub(crate) use self::server::KubeApiServer;
 use crate::{cargo, tools};
 
 /// The test that runs the cases on both servers.
@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
         );
         return test(root, arguments, &["--nocapture"], &[]);
     };
-    let server = KubeApiServer::start(root, &program)?;
+    let server = KubeApiServer::start(&root.join("target/conformance"), &program)?;
     let kubeconfig = server.kubeconfig();
     let kubeconfig = kubeconfig.to_str().context("the path of the kubeconfig is not UTF-8")?;
     let (seed, scripts) =

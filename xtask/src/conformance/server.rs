@@ -19,20 +19,24 @@ const INITIAL_OBJECTS: [&str; 3] = [
 ];
 
 /// A running kube-apiserver without other components. Dropping this ends the process.
-pub(super) struct KubeApiServer {
+pub(crate) struct KubeApiServer {
     child: Child,
     folder: PathBuf,
 }
 
 impl KubeApiServer {
-    /// Starts the server with empty storage and waits until it is ready.
-    pub(super) fn start(root: &Path, program: &Path) -> Result<Self> {
-        let folder = root.join("target/conformance");
+    /// Starts the server on a free port with empty storage and waits until it is ready. `folder` is replaced by its files.
+    pub(crate) fn start(folder: &Path, program: &Path) -> Result<Self> {
+        println!("starting {}", program.display());
+        Self::start_in(folder.to_owned(), program, &loopback::free_address()?)
+    }
+
+    /// Starts the server on an address on loopback, with empty storage in `folder`, and waits until it is ready.
+    pub(crate) fn start_in(folder: PathBuf, program: &Path, address: &str) -> Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        let address = loopback::free_address()?;
         let port = address.rsplit(':').next().unwrap_or_default();
         let log = folder.join("kube-apiserver.log");
         let child = Command::new(program)
@@ -43,7 +47,6 @@ impl KubeApiServer {
             .stderr(File::create(&log).with_context(|| format!("create {}", log.display()))?)
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
-        println!("conformance: starting {}", program.display());
         let server = Self { child, folder };
         let token = server.wait_for_file("token")?;
         server.wait_for_file("apiserver.crt")?;
@@ -57,8 +60,13 @@ impl KubeApiServer {
         Ok(server)
     }
 
+    /// Returns the process ID. The process contains etcd.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns the path of the kubeconfig.
-    pub(super) fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 

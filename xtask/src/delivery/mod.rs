@@ -15,4 +15,7 @@ mod source;
 
 pub(crate) use checksums::run as checksums;
 pub(crate) use dist::{DistArguments, run as dist};
-pub(crate) use image::{ImageArguments, IndexArguments, run as image, run_index as image_index};
+pub(crate) use image::{
+    ImageArguments, ImageConfiguration, IndexArguments, assemble as assemble_image, run as image,
+    run_index as image_index, unpack as unpack_image,
+};

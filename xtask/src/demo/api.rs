@@ -76,6 +76,16 @@ impl Api {
         self.patch(path, "application/merge-patch+json", &patch.to_string())
     }
 
+    /// Sends a POST with JSON.
+    #[cfg(feature = "full")]
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let request = self.agent.post(self.url_of(path)).header("content-type", "application/json");
+        let request = request.header("authorization", &self.authorization);
+        let response = request.send(body.to_string()).with_context(|| format!("POST {path}"))?;
+        let status = response.status().as_u16();
+        Self::parse_response("POST", path, status, response.into_body())
+    }
+
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
         let request = self.agent.delete(self.url_of(path)).header("authorization", &self.authorization);
         let response = request.call().with_context(|| format!("DELETE {path}"))?;
@@ -83,16 +93,26 @@ impl Api {
         Self::parse_response("DELETE", path, status, response.into_body()).map(drop)
     }
 
-    /// Polls until `poll` returns a value.
+    /// Polls until `poll` returns a value, for at most a minute.
     pub(crate) fn wait<T>(&self, condition: &str, poll: impl Fn(&Self) -> Result<Option<T>>) -> Result<T> {
+        self.wait_up_to(TIMEOUT, condition, poll)
+    }
+
+    /// Polls until `poll` returns a value.
+    pub(crate) fn wait_up_to<T>(
+        &self,
+        timeout: Duration,
+        condition: &str,
+        poll: impl Fn(&Self) -> Result<Option<T>>,
+    ) -> Result<T> {
         #[expect(clippy::disallowed_methods, reason = "a demo of real processes runs in real time")]
         let started = Instant::now();
         loop {
             if let Some(value) = poll(self)? {
                 return Ok(value);
             }
-            if started.elapsed() > TIMEOUT {
-                bail!("timed out after {} s waiting for {condition}", TIMEOUT.as_secs());
+            if started.elapsed() > timeout {
+                bail!("timed out after {} s waiting for {condition}", timeout.as_secs());
             }
             #[expect(clippy::disallowed_methods, reason = "a demo of real processes runs in real time")]
             std::thread::sleep(POLL_INTERVAL);

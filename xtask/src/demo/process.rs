@@ -23,6 +23,11 @@ pub(crate) struct Dev {
 impl Dev {
     /// Starts the host on free ports and waits until it has printed its addresses.
     pub(crate) fn start(binary: &Path, folder: &Path) -> Result<Self> {
+        Self::start_with(binary, folder, &[])
+    }
+
+    /// As [`Self::start`], with more flags.
+    pub(crate) fn start_with(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self> {
         let log = folder.join("host.log");
         let kubeconfig = folder.join("kubeconfig");
         let mut child = Command::new(binary)
@@ -31,6 +36,7 @@ impl Dev {
             .arg(folder.join("plugins"))
             .arg("--kubeconfig-out")
             .arg(&kubeconfig)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).with_context(|| format!("create {}", log.display()))?)

@@ -37,7 +37,11 @@ fn workspace_of_one(manifest: &str, package: &str, root: &Path) -> String {
     text.replace("path = \"../", &format!("path = \"{}/", root.display()))
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+/// Copies a folder with everything in it.
+///
+/// # Errors
+/// Errors if a file cannot be read or written.
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
         let entry = entry.with_context(|| format!("read {}", from.display()))?;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-pub(crate) use copy::copy_example;
+pub(crate) use copy::{copy_example, copy_folder};
 use project::{Kind, Project};
 pub(crate) use rust::{
     build as build_rust, build_examples as build_rust_examples, require_toolchain as require_rust_toolchain,

@@ -1,5 +1,6 @@
 //! cosign, which signs what the cases push.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,16 +26,47 @@ impl Format {
     }
 }
 
-/// The program, with keys in a folder. The keys have an empty password.
+/// The program in one version, with keys in a folder. The keys have an empty password.
 pub(super) struct Cosign {
+    name: &'static str,
     program: PathBuf,
     keys: PathBuf,
+    formats: &'static [Format],
+    /// Flags of `sign` that only this version has.
+    flags: &'static [&'static str],
 }
 
 impl Cosign {
-    /// Installs cosign. Keys are kept in `folder`.
+    /// Installs version 3, and creates a folder for its keys in `folder`.
     pub(super) fn install(folder: &Path) -> Result<Self> {
-        Ok(Self { program: tools::COSIGN.install()?, keys: folder.to_owned() })
+        Ok(Self {
+            name: "cosign-3",
+            program: tools::COSIGN.install()?,
+            keys: key_folder(folder, "cosign-3")?,
+            formats: &[Format::Bundle, Format::Legacy],
+            flags: &["--use-signing-config=false"],
+        })
+    }
+
+    /// Installs version 2, and creates a folder for its keys in `folder`. It signs in its default format, which is the older one.
+    pub(super) fn install_2(folder: &Path) -> Result<Self> {
+        Ok(Self {
+            name: "cosign-2",
+            program: tools::COSIGN_2.install()?,
+            keys: key_folder(folder, "cosign-2")?,
+            formats: &[Format::Legacy],
+            flags: &[],
+        })
+    }
+
+    /// Returns the program's name with its version.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the formats that the cases sign with this version.
+    pub(super) fn formats(&self) -> &'static [Format] {
+        self.formats
     }
 
     /// Returns the path of a private key, and creates it the first time. The public key is beside it, with the ending `pub`.
@@ -55,19 +87,15 @@ impl Cosign {
         annotation: Option<&str>,
     ) -> Result<()> {
         let key = key.to_string_lossy();
-        let mut arguments = vec![
-            "sign",
-            "--yes",
-            "--key",
-            &key,
-            "--tlog-upload=false",
-            "--use-signing-config=false",
-            "--allow-http-registry",
-        ];
-        arguments.push(match format {
-            Format::Bundle => "--new-bundle-format=true",
-            Format::Legacy => "--new-bundle-format=false",
-        });
+        let mut arguments =
+            vec!["sign", "--yes", "--key", &key, "--tlog-upload=false", "--allow-http-registry"];
+        arguments.extend(self.flags);
+        if self.formats.len() > 1 {
+            arguments.push(match format {
+                Format::Bundle => "--new-bundle-format=true",
+                Format::Legacy => "--new-bundle-format=false",
+            });
+        }
         if let Some(annotation) = annotation {
             arguments.extend(["--annotations", annotation]);
         }
@@ -86,4 +114,10 @@ impl Cosign {
         ensure!(output.status.success(), "cosign {} failed: {error}", arguments.join(" "));
         Ok(())
     }
+}
+
+fn key_folder(folder: &Path, name: &str) -> Result<PathBuf> {
+    let folder = folder.join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    Ok(folder)
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask registries`: pushes, signs, verifies and runs a plugin with two registries and with cosign.
 //!
 //! The registries differ in what they support: distribution has no referrers API, so cosign stores bundles behind a tag, and the registry of
-//! go-containerregistry has it. Each case runs with each registry and with both formats of signatures.
+//! go-containerregistry has it. Each case runs with each registry, with both formats of signatures by cosign 3, and
+//! with those by cosign 2.
 
 mod cosign;
 mod host;
@@ -35,21 +36,26 @@ pub(crate) fn run(root: &Path, pilothouse: &Path) -> Result<()> {
     };
     let (plugin, other) = (wasm(PLUGINS[0])?, wasm(PLUGINS[1])?);
     let folder = empty_folder(root)?;
-    let cosign = Cosign::install(&folder)?;
+    let (cosign, cosign_2) = (Cosign::install(&folder)?, Cosign::install_2(&folder)?);
     for registry in [Registry::distribution(&folder)?, Registry::with_referrers(root)?] {
         let folder = folder.join(registry.name());
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        for format in [Format::Bundle, Format::Legacy] {
-            let cases = Cases { pilothouse, cosign: &cosign, registry: &registry, format, folder: &folder };
-            cases.run(&plugin)?;
+        for cosign in [&cosign, &cosign_2] {
+            for format in cosign.formats() {
+                let name = format!("{}-{}", cosign.name(), format.name());
+                let (registry, format, folder) = (&registry, *format, &folder);
+                Cases { name, pilothouse, cosign, registry, format, folder }.run(&plugin)?;
+            }
         }
         run_host(pilothouse, &cosign, registry, &folder, [&plugin, &other])?;
     }
     Ok(())
 }
 
-/// The cases of one registry and one format of signatures. They build on each other: signatures are only added.
+/// The cases of one registry, one version of cosign and one format of signatures. They build on each other: signatures are only added.
 struct Cases<'a> {
+    /// The name of the version and the format.
+    name: String,
     pilothouse: &'a Path,
     cosign: &'a Cosign,
     registry: &'a Registry,
@@ -59,7 +65,7 @@ struct Cases<'a> {
 
 impl Cases<'_> {
     fn run(&self, plugin: &Path) -> Result<()> {
-        let image = format!("{}/plugins/{}", self.registry.address(), self.format.name());
+        let image = format!("{}/plugins/{}", self.registry.address(), self.name);
         let pushed = push(self.pilothouse, plugin, &format!("{image}:1"))?;
         ensure!(
             push(self.pilothouse, plugin, &format!("{image}:2"))? == pushed,
@@ -98,7 +104,7 @@ impl Cases<'_> {
         let elsewhere = policy_for_another_registry(&release);
         self.expect("no rule for the registry", &reference, &self.write("elsewhere", &elsewhere)?, false)?;
 
-        let pulled = self.folder.join(format!("{}.wasm", self.format.name()));
+        let pulled = self.folder.join(format!("{}.wasm", self.name));
         let output = self.pilothouse(&["pull", &oci(&reference), "--plain-http", "--output"], &[&pulled])?;
         ensure!(output.status.success(), "pull {reference} failed: {}", error_of(&output));
         let same = fs::read(&pulled).context("read the pulled plugin")?
@@ -115,7 +121,7 @@ impl Cases<'_> {
     fn expect(&self, case: &str, reference: &str, policy: &Path, is_allowed: bool) -> Result<()> {
         let output = self.pilothouse(&["verify", &oci(reference), "--plain-http", "--policy"], &[policy])?;
         let expected = if is_allowed { 0 } else { 1 };
-        let case = format!("{}, {}, {case}", self.registry.name(), self.format.name());
+        let case = format!("{}, {}, {case}", self.registry.name(), self.name);
         ensure!(
             output.status.code() == Some(expected),
             "{case}: verify ended with {} in place of {expected}: {}",
@@ -131,7 +137,7 @@ impl Cases<'_> {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.folder.join(format!("{}-{name}.yaml", self.format.name()));
+        let path = self.folder.join(format!("{}-{name}.yaml", self.name));
         // JSON is YAML.
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         Ok(path)

@@ -13,6 +13,10 @@ const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
 /// The annotation with the name of an image within a layout.
 pub(super) const REFERENCE_NAME: &str = "org.opencontainers.image.ref.name";
 
+/// The variables of the image's configuration.
+pub(super) const ENVIRONMENT: [&str; 3] =
+    ["PATH=/usr/local/bin", "PILOTHOUSE_CACHE_DIR=/cache", "PILOTHOUSE_PLUGINS=/plugins"];
+
 /// A layer.
 pub(super) struct Layer {
     /// Sum of the archive before its compression.
@@ -122,11 +126,7 @@ fn configuration(layers: &[Layer], description: &Description) -> Value {
             "User": format!("{USER}:{USER}"),
             "Entrypoint": [PROGRAM],
             "Cmd": ["run", "--listen", "0.0.0.0:9464"],
-            "Env": [
-                "PATH=/usr/local/bin",
-                "PILOTHOUSE_CACHE_DIR=/cache",
-                "PILOTHOUSE_PLUGINS=/plugins",
-            ],
+            "Env": ENVIRONMENT,
             "ExposedPorts": {"9464/tcp": {}},
             "WorkingDir": "/",
             "Labels": description.labels(),
@@ -151,15 +151,19 @@ pub(super) mod tests {
                     "test",
                 )
             });
-        let description = Description {
+        image(&layers, &description(architecture))
+    }
+
+    /// Returns the description of an image for an architecture.
+    pub(in super::super) fn description(architecture: &'static str) -> Description {
+        Description {
             name: "pilothouse",
             reference: "1.2.3".to_owned(),
             architecture,
             version: "1.2.3".to_owned(),
             revision: None,
             created: "2026-11-01T00:00:00Z".to_owned(),
-        };
-        image(&layers, &description)
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod contents;
 mod files;
 mod index;
 mod layout;
+mod rootfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use super::sbom::{self, Delivery};
 use super::source::Source;
 use files::LayoutFiles;
 use layout::{Description, Layer};
+pub(crate) use rootfs::{ImageConfiguration, assemble, unpack};
 
 /// Options of `cargo xtask image`.
 #[derive(Debug, Args)]
