@@ -18,6 +18,8 @@ mod templates {
 
     use pilothouse_toolchain::Language;
 
+    /// The folders of `templates/empty` that the projects in every language get.
+    const SHARED_FOLDERS: [&str; 2] = ["scenarios", "simulations"];
     /// Folders that tools generate, which are large, and the released contracts in `wit/`, which only this repository's tests need.
     const EXCLUDED_FOLDERS: [&str; 5] = ["node_modules", "target", "dist", "__pycache__", "released"];
     /// Endings of files that tools generate.
@@ -63,6 +65,9 @@ mod templates {
                 if folder.is_dir() {
                     writeln!(text, "({language:?}, &[").expect("a string");
                     embed(&folder, "", &is_test, &mut text)?;
+                    for shared in SHARED_FOLDERS.iter().filter(|_| constant == "EMPTY") {
+                        embed(&templates.join("empty").join(shared), &format!("{shared}/"), &is_test, &mut text)?;
+                    }
                     writeln!(text, "]),").expect("a string");
                 } else {
                     // Rebuild once the folder exists.
