@@ -66,7 +66,12 @@ mod templates {
                     writeln!(text, "({language:?}, &[").expect("a string");
                     embed(&folder, "", &is_test, &mut text)?;
                     for shared in SHARED_FOLDERS.iter().filter(|_| constant == "EMPTY") {
-                        embed(&templates.join("empty").join(shared), &format!("{shared}/"), &is_test, &mut text)?;
+                        embed(
+                            &templates.join("empty").join(shared),
+                            &format!("{shared}/"),
+                            &is_test,
+                            &mut text,
+                        )?;
                     }
                     writeln!(text, "]),").expect("a string");
                 } else {
