@@ -296,7 +296,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_read(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         client.get(origin.caller(), target, key, subresource).await
     }
 
@@ -306,7 +306,7 @@ impl Host for GuestHost {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_read(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         client.list(origin.caller(), target, options).await
     }
 
@@ -316,7 +316,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         let written = client.create(origin.caller(), manifest, subresource).await?;
         self.record_write(call);
         state(written)
@@ -328,7 +328,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         let written = client.update(origin.caller(), manifest, subresource).await?;
         self.record_write(call);
         state(written)
@@ -342,7 +342,7 @@ impl Host for GuestHost {
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         let written = client.patch(origin.caller(), target, key, patch, subresource).await?;
         self.record_write(call);
         state(written)
@@ -355,7 +355,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of_write(call));
+        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
         client.delete(origin.caller(), target, key, options).await?;
         self.record_write(call);
         Ok(())

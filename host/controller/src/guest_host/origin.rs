@@ -15,13 +15,8 @@ pub(super) struct CallOrigin {
 }
 
 impl CallOrigin {
-    /// Returns the origin of a read.
-    pub(super) fn of_read(call: &Call) -> Self {
-        Self { item: None, trace: trace(call) }
-    }
-
-    /// Returns the origin of a write, which holds its key.
-    pub(super) fn of_write(call: &Call) -> Self {
+    /// Returns the origin of a request in this call.
+    pub(super) fn of(call: &Call) -> Self {
         let item = match call {
             Call::Reconcile(request) => {
                 Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })

@@ -1,7 +1,10 @@
 ;; For each ConfigMap, creates the object in data.first, then the one in data.second. One that exists already is left as it is; any other
-;; refusal fails the reconcile, which is retried. data.wish "spin" never returns, "trap" traps. Its descriptor is its sidecar's config.
+;; refusal fails the reconcile, which is retried. data.wish "live" first reads the ConfigMap from the server, "spin" never returns, "trap"
+;; traps. Its descriptor is its sidecar's config.
 (module
   (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "get"
+    (func $get-live (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.1" "[method]object.text" (func $text (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
@@ -11,6 +14,8 @@
   (data (i32.const 528) "/data/second")
   (data (i32.const 544) "/data/wish")
   (data (i32.const 560) "refused")
+  (data (i32.const 576) "v1")
+  (data (i32.const 592) "ConfigMap")
 
   ;; Memory for what the host passes in: begins anew with each call.
   (global $next (mut i32) (i32.const 8192))
@@ -56,6 +61,12 @@
     (call $text (local.get $object) (i32.const 544) (i32.const 10) (i32.const 96))
     (if (i32.and (i32.load8_u (i32.const 96)) (i32.gt_u (i32.load (i32.const 104)) (i32.const 0)))
       (then (local.set $wish (i32.load8_u (i32.load (i32.const 100))))))
+    (if (i32.eq (local.get $wish) (i32.const 108))
+      (then
+        (call $get-live (i32.const 576) (i32.const 2) (i32.const 592) (i32.const 9)
+          (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
+          (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.eqz (i32.load8_u (i32.const 256))) (then (call $close (i32.load (i32.const 260)))))))
     (if (i32.eq (local.get $wish) (i32.const 115)) (then (loop $for-ever (br $for-ever))))
     (if (i32.eq (local.get $wish) (i32.const 116)) (then unreachable))
     (local.set $ok (call $create-from (local.get $object) (i32.const 512) (i32.const 11)))

@@ -4,7 +4,7 @@ mod faults;
 mod scenario;
 mod stage;
 
-use stage::{Stage, create_map, creates, delete_map};
+use stage::{Stage, create_map, create_map_with, creates, delete_map, lease, requests};
 
 use crate::Simulator;
 use crate::plan::{Deviation, Fault, Moment, Plan};
@@ -31,6 +31,15 @@ fn the_reference_run_comes_to_rest_with_both_objects() {
     assert!(run.events.iter().any(|event| event.kind == EventKind::FaultsOver));
     assert!(run.skipped.is_empty());
     assert_eq!(run.hashes.len(), run.events.len());
+}
+
+#[test]
+fn a_live_read_belongs_to_the_reconcile_that_sent_it() {
+    let map = create_map_with("a", &[("wish", "live"), ("first", &lease("first-a"))]);
+    let run = Stage::new(vec![map]).run(vec![]);
+    let requests = requests(&run);
+    let sent: Vec<_> = requests.iter().map(|request| (request.verb.as_str(), request.reconcile)).collect();
+    assert_eq!(sent, [("get", Some(1)), ("create", Some(1))]);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use crate::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 
 pub(super) const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"guest","version":"1.0.0",
 "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"trigger":"self"}],
-"writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}]}"#;
+"writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]},
+{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]}"#;
 
 pub(super) struct Stage {
     pub(super) world: World,
