@@ -36,8 +36,8 @@ pub(super) fn build(root: &Path, cases: &[&Case]) -> Result<PathBuf> {
     let js = plugins(cases, CaseLanguage::Js);
     if !js.is_empty() {
         let folder = root.join(FOLDER).join("js");
-        // npm respects the lock file.
-        run(Command::new("npm").args(["install", "--no-audit", "--no-fund"]).current_dir(&folder))?;
+        // Unlike `npm install`, it does not change the lock file.
+        run(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&folder))?;
         for name in js {
             println!("guests: building {name} with node");
             let file = output.join(format!("{name}.wasm"));
