@@ -14,7 +14,7 @@ pub(crate) struct Report {
 }
 
 /// A finding.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Finding {
     /// The oracle or invariant.
     pub(crate) oracle: String,
@@ -22,6 +22,8 @@ pub(crate) struct Finding {
     pub(crate) explanation: String,
     /// How many schedules had been run when it was found.
     pub(crate) runs: u64,
+    /// How long the search had taken when it was found and shrunk.
+    pub(crate) seconds: f64,
     /// The steps of the story after shrinking.
     pub(crate) steps: usize,
     /// The faults after shrinking.
@@ -36,16 +38,21 @@ impl Report {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let report: Value = serde_json::from_str(text).context("it is not JSON")?;
         let findings = report["findings"].as_array().context("it has no list `findings`")?;
+        let times = &report["findingSeconds"];
         Ok(Self {
             seconds: report["seconds"].as_f64().context("it has no number `seconds`")?,
             runs: report["runs"].as_u64().context("it has no number `runs`")?,
-            findings: findings.iter().map(Finding::parse).collect::<Result<_>>()?,
+            findings: findings
+                .iter()
+                .enumerate()
+                .map(|(index, finding)| Finding::parse(finding, &times[index]))
+                .collect::<Result<_>>()?,
         })
     }
 }
 
 impl Finding {
-    fn parse(finding: &Value) -> Result<Self> {
+    fn parse(finding: &Value, seconds: &Value) -> Result<Self> {
         let violation = &finding["violation"];
         let length = |value: &Value, name: &str| {
             value.as_array().map(Vec::len).with_context(|| format!("a finding has no list `{name}`"))
@@ -57,6 +64,7 @@ impl Finding {
                 .to_owned(),
             explanation: violation["explanation"].as_str().unwrap_or_default().to_owned(),
             runs: finding["runs"].as_u64().context("a finding has no number `runs`")?,
+            seconds: seconds.as_f64().context("a finding has no time in `findingSeconds`")?,
             steps: length(&finding["steps"], "steps")?,
             faults: length(&finding["plan"]["deviations"], "plan.deviations")?,
         })
@@ -69,12 +77,13 @@ mod tests {
 
     #[test]
     fn a_report_is_parsed_from_the_output() {
-        let text = r#"{"name": "01-a", "seconds": 1.5, "seed": "51f2", "runs": 40, "findings": [{"number": 1, "runs": 12, "violation": {"oracle": "same end",
+        let text = r#"{"name": "01-a", "seconds": 1.5, "findingSeconds": [0.4], "seed": "51f2", "runs": 40, "findings": [{"number": 1, "runs": 12, "violation": {"oracle": "same end",
             "explanation": "it differs"}, "steps": [{}, {}, {}], "plan": {"seed": 1, "deviations": [{}]}}]}"#;
         let finding = Finding {
             oracle: "same end".to_owned(),
             explanation: "it differs".to_owned(),
             runs: 12,
+            seconds: 0.4,
             steps: 3,
             faults: 1,
         };
@@ -94,6 +103,10 @@ mod tests {
             (r#"{"seconds": 1, "runs": 1, "findings": [{}]}"#, "violation.oracle"),
             (
                 r#"{"seconds": 1, "runs": 1, "findings": [{"violation": {"oracle": "x"}, "runs": 1}]}"#,
+                "findingSeconds",
+            ),
+            (
+                r#"{"seconds": 1, "findingSeconds": [1], "runs": 1, "findings": [{"violation": {"oracle": "x"}, "runs": 1}]}"#,
                 "steps",
             ),
         ] {

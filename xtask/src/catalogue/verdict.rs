@@ -40,7 +40,7 @@ impl Verdict {
     }
 }
 
-/// Returns the line of a twin in the printed table.
+/// Returns the line of a twin in the printed table. Schedules and seconds are those until the first finding was shrunk, or of the whole search.
 pub(super) fn line(case: &Case, twin: Twin, report: &Report, verdict: &Verdict) -> String {
     let first = report.findings.first();
     let result = match (verdict, first) {
@@ -59,7 +59,8 @@ pub(super) fn line(case: &Case, twin: Twin, report: &Report, verdict: &Verdict) 
         }
         Some(finding) => format!("  {} (not among those that were expected)", finding.oracle),
     };
-    let (case_number, name, seconds) = (case.number, &case.name, report.seconds);
+    let seconds = first.map_or(report.seconds, |finding| finding.seconds);
+    let (case_number, name) = (case.number, &case.name);
     format!(
         "{case_number:>3}  {name:<22} {twin:<6} {result:<10} {runs:>9} {seconds:>8.1} {steps:>6} {faults:>7}{oracle}"
     )
@@ -76,10 +77,11 @@ mod tests {
             oracle: (*oracle).to_owned(),
             explanation: "two are there".to_owned(),
             runs: 12,
+            seconds: 0.31,
             steps: 6,
             faults: 2,
         };
-        Report { seconds: 0.31, runs: 2000, findings: oracles.iter().map(finding).collect() }
+        Report { seconds: 9.7, runs: 2000, findings: oracles.iter().map(finding).collect() }
     }
 
     #[test]
@@ -118,7 +120,7 @@ mod tests {
         );
         assert_eq!(HEADER.find("oracle"), found.find("summary"));
         let clean = line(case, Twin::Right, &report(&[]), &Verdict::Correct);
-        assert_eq!(clean, "  1  a                      right  not found       2000      0.3      -       -");
+        assert_eq!(clean, "  1  a                      right  not found       2000      9.7      -       -");
         let other = line(case, Twin::Wrong, &report(&["orphan"]), &Verdict::Correct);
         assert!(other.ends_with("orphan (not among those that were expected)"), "{other}");
     }

@@ -55,7 +55,8 @@ pub(super) fn line(name: &str, report: &Report, verdict: &Verdict) -> String {
     };
     let runs = first.map_or(report.runs, |finding| finding.runs);
     let oracle = first.map(|finding| format!("  {}", finding.oracle)).unwrap_or_default();
-    format!("{name:<38} {result:<10} {runs:>9} {:>8.1}{oracle}", report.seconds)
+    let seconds = first.map_or(report.seconds, |finding| finding.seconds);
+    format!("{name:<38} {result:<10} {runs:>9} {seconds:>8.1}{oracle}")
 }
 
 #[cfg(test)]
@@ -74,6 +75,7 @@ mod tests {
             oracle: (*oracle).to_owned(),
             explanation: "two are there".to_owned(),
             runs: 12,
+            seconds: 0.31,
             steps: 6,
             faults: 2,
         };

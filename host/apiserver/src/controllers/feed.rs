@@ -18,19 +18,17 @@ const BATCH_SIZE: usize = 1024;
 #[derive(Default)]
 pub(super) struct Feed {
     tables: BTreeMap<TableName, Position>,
-    served: Option<Served>,
-}
-
-/// The endpoints that are read, one for each table.
-struct Served {
-    /// The snapshot that they are from. Most changes do not change the registry.
-    registry: Arc<Registry>,
-    endpoints: Vec<(TableName, Arc<Endpoint>)>,
+    /// The registry of the last call, from which the tables are. Most changes do not change it.
+    registry: Option<Arc<Registry>>,
+    /// How many tables the registry does not serve.
+    unserved: usize,
 }
 
 struct Position {
     /// The endpoint that served the table last.
     endpoint: Arc<Endpoint>,
+    /// Whether the registry serves the table.
+    is_served: bool,
     table: Arc<Table>,
     /// The revision up to which changes were read; `None` before the first list.
     revision: Option<u64>,
@@ -47,49 +45,49 @@ impl Feed {
         on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
     ) -> bool {
         let registry = state.registry();
-        let served = match self.served.take() {
-            Some(served) if Arc::ptr_eq(&served.registry, &registry) => served,
-            _ => Served::of(registry),
-        };
         let mut any = false;
-        for (name, endpoint) in &served.endpoints {
-            if !self.tables.contains_key(name) {
-                self.tables.insert(name.clone(), Position::new(endpoint));
-            }
-            let Some(position) = self.tables.get_mut(name) else { continue };
-            if !Arc::ptr_eq(&position.table, &endpoint.resource.table) {
-                // The CRD was deleted and recreated.
-                any |= position.finish(on_change);
-                *position = Position::new(endpoint);
-            }
-            if !Arc::ptr_eq(&position.endpoint, endpoint) {
-                position.endpoint = Arc::clone(endpoint);
-            }
-            any |= position.read(endpoint, on_change);
+        if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
+            any |= self.follow(&registry, on_change);
+            self.registry = Some(registry);
         }
-        if self.tables.len() > served.endpoints.len() {
+        for position in self.tables.values_mut().filter(|position| position.is_served) {
+            any |= position.read(on_change);
+        }
+        if self.unserved > 0 {
             // The table of a CRD that has no served version for now is still open.
             self.tables.retain(|_, position| {
-                let is_closed = position.table.closed_token().is_cancelled();
+                let is_closed = !position.is_served && position.table.closed_token().is_cancelled();
                 if is_closed {
                     any |= position.finish(on_change);
+                    self.unserved -= 1;
                 }
                 !is_closed
             });
         }
-        self.served = Some(served);
         any
     }
-}
 
-impl Served {
-    fn of(registry: Arc<Registry>) -> Self {
-        let endpoints = registry.preferred_endpoints().into_iter();
-        let endpoints = endpoints.filter(|endpoint| !endpoint.resource.strategy.is_review).map(|endpoint| {
-            let name = (endpoint.resource.group.clone(), endpoint.resource.names.plural.clone());
-            (name, endpoint)
-        });
-        Self { endpoints: endpoints.collect(), registry }
+    /// Takes over the tables of the registry. Returns whether objects of a deleted CRD were reported.
+    fn follow(&mut self, registry: &Registry, on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
+        let mut any = false;
+        self.tables.values_mut().for_each(|position| position.is_served = false);
+        for endpoint in registry.preferred_endpoints() {
+            let resource = &endpoint.resource;
+            if resource.strategy.is_review {
+                continue;
+            }
+            let name = (resource.group.clone(), resource.names.plural.clone());
+            let position = self.tables.entry(name).or_insert_with(|| Position::new(&endpoint));
+            if !Arc::ptr_eq(&position.table, &resource.table) {
+                // The CRD was deleted and recreated.
+                any |= position.finish(on_change);
+                *position = Position::new(&endpoint);
+            }
+            position.endpoint = endpoint;
+            position.is_served = true;
+        }
+        self.unserved = self.tables.values().filter(|position| !position.is_served).count();
+        any
     }
 }
 
@@ -97,6 +95,7 @@ impl Position {
     fn new(endpoint: &Arc<Endpoint>) -> Self {
         Self {
             endpoint: Arc::clone(endpoint),
+            is_served: true,
             table: Arc::clone(&endpoint.resource.table),
             revision: None,
             known: BTreeMap::new(),
@@ -105,29 +104,24 @@ impl Position {
 
     /// Reports all objects of a table that is no longer served as deleted.
     fn finish(&mut self, on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
-        let endpoint = Arc::clone(&self.endpoint);
-        self.replace(&endpoint, Vec::new(), 0, on_change)
+        self.replace(Vec::new(), 0, on_change)
     }
 
-    fn read(
-        &mut self,
-        endpoint: &Arc<Endpoint>,
-        on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
-    ) -> bool {
+    fn read(&mut self, on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
         let batch = self.revision.and_then(|revision| self.table.events_after(revision, BATCH_SIZE).ok());
         let Some(batch) = batch else {
             let (objects, revision) = self.table.list(None);
-            return self.replace(endpoint, objects, revision, on_change);
+            return self.replace(objects, revision, on_change);
         };
         self.revision = Some(batch.complete_to);
         for event in &batch.events {
             let object = &event.object;
             if event.kind == EventKind::Deleted {
                 self.known.remove(&key(object));
-                on_change(endpoint, Change::Deleted(object));
+                on_change(&self.endpoint, Change::Deleted(object));
             } else {
                 self.known.insert(key(object), Arc::clone(object));
-                on_change(endpoint, Change::Applied(object));
+                on_change(&self.endpoint, Change::Applied(object));
             }
         }
         !batch.events.is_empty()
@@ -135,7 +129,6 @@ impl Position {
 
     fn replace(
         &mut self,
-        endpoint: &Arc<Endpoint>,
         objects: Vec<Arc<StoredObject>>,
         revision: u64,
         on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
@@ -146,14 +139,14 @@ impl Position {
         for object in objects {
             let old = before.remove(&key(&object));
             if let Some(old) = old.as_ref().filter(|old| old.uid != object.uid) {
-                on_change(endpoint, Change::Deleted(old));
+                on_change(&self.endpoint, Change::Deleted(old));
             }
-            on_change(endpoint, Change::Applied(&object));
+            on_change(&self.endpoint, Change::Applied(&object));
             self.known.insert(key(&object), object);
             any = true;
         }
         for deleted in before.values() {
-            on_change(endpoint, Change::Deleted(deleted));
+            on_change(&self.endpoint, Change::Deleted(deleted));
             any = true;
         }
         any

@@ -5,7 +5,7 @@ mod columns;
 mod descriptions;
 mod jsonpath;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use columns::{Column, Row};
 use jiff::Timestamp;
@@ -42,9 +42,13 @@ impl IncludeObject {
 /// The printer columns of one version of a kind. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    definitions: Arc<Value>,
+    definitions: Arc<Definitions>,
     cells: Cells,
 }
+
+/// The `columnDefinitions`. Those of the built-in kinds are made when the first table is asked for: a server has many kinds, of which few are
+/// shown.
+type Definitions = LazyLock<Value, Box<dyn FnOnce() -> Value + Send>>;
 
 #[derive(Clone, Debug)]
 enum Cells {
@@ -62,14 +66,17 @@ impl Columns {
     /// Returns the columns that kube-apiserver has for a built-in kind: by default, name and creation time.
     pub fn built_in(group: &str, kind: &str) -> Self {
         let columns = columns::for_kind(group, kind);
-        let definitions = columns.iter().map(|column| {
-            let format = if column.name == "Name" { "name" } else { "" };
-            {
-                let description = descriptions::of(group, kind, column.name);
+        let (group, kind) = (group.to_owned(), kind.to_owned());
+        let definitions = move || {
+            let of = |column: &Column| {
+                let format = if column.name == "Name" { "name" } else { "" };
+                let description = descriptions::of(&group, &kind, column.name);
                 definition(column.name, column.ty, format, description, i64::from(column.wide))
-            }
-        });
-        Self { definitions: Arc::new(definitions.collect()), cells: Cells::BuiltIn(columns) }
+            };
+            columns.iter().map(of).collect()
+        };
+        let definitions: Definitions = LazyLock::new(Box::new(definitions));
+        Self { definitions: Arc::new(definitions), cells: Cells::BuiltIn(columns) }
     }
 
     /// Returns the columns of a custom resource: the name and the `additionalPrinterColumns` of its version, or name and
@@ -96,7 +103,8 @@ impl Columns {
             definitions.push(definition(text("name"), text("type"), text("format"), description, priority));
             cells.push(CustomColumn { ty: text("type").to_owned(), path });
         }
-        Ok(Self { definitions: Arc::new(Value::Array(definitions)), cells: Cells::Custom(cells.into()) })
+        let definitions: Definitions = LazyLock::new(Box::new(move || Value::Array(definitions)));
+        Ok(Self { definitions: Arc::new(definitions), cells: Cells::Custom(cells.into()) })
     }
 
     /// Returns the table of a list, or of one object. `metadata` is that of the list (`resourceVersion`, `continue`,
@@ -115,7 +123,7 @@ impl Columns {
     /// Returns the table of one watch event. Only the first event of a watch has the column definitions.
     pub fn event_table(&self, object: &Value, first: bool, include: IncludeObject, now: Timestamp) -> Value {
         let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-        let definitions = if first { &self.definitions } else { &Value::Null };
+        let definitions = if first { &**self.definitions } else { &Value::Null };
         table(
             definitions,
             Value::Array(vec![self.row(object, include, now)]),

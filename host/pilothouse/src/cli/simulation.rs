@@ -27,7 +27,8 @@ pub(crate) struct Sim {
     /// Without a scenario: take the objects from the manifests in this folder where it has any of a kind.
     #[arg(long, env = "PILOTHOUSE_OBJECTS", value_name = "DIR", conflicts_with = "scenario")]
     pub(crate) objects: Option<PathBuf>,
-    /// Number of runs for each scenario, without those for shrinking. By default 2000, unless --time is given.
+    /// Number of runs for each scenario, without those for shrinking; a run that does not come to rest counts as ten. By default 2000, unless
+    /// --time is given.
     #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N")]
     pub(crate) seeds: Option<u64>,
     /// Search for this long in each scenario, such as 30s or 10m. How many runs that are depends on the machine. With --seeds, the search

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The budget of a search. Runs for shrinking count for a time, but not for a number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// This many runs. The same runs are made on every machine.
+    /// This many runs. The same runs are made on every machine. A run that does not come to rest counts as ten.
     Runs(u64),
     /// This much time, by the clock that the search is given. How many runs that are depends on the machine.
     Time(Duration),

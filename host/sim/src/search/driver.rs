@@ -13,6 +13,7 @@ use crate::analysis::{RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, Reference, Violation};
 use crate::plan::{Deviation, Plan};
+use crate::run::End;
 use crate::shrink::{MAX_ATTEMPTS, shrink};
 use crate::{Run, Simulator, WorldError};
 
@@ -20,6 +21,10 @@ use crate::{Run, Simulator, WorldError};
 const BATCH: usize = 32;
 /// What the master seed is combined with (exclusive or) in the two runs of the reference.
 pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
+
+/// How many runs of the budget a run uses up that does not come to rest. It ends at the limits of the world, after many times as many events as
+/// other runs.
+pub const COST_OF_RESTLESS_RUN: u64 = 10;
 
 /// How to search.
 #[derive(Clone, Debug)]
@@ -89,6 +94,7 @@ pub fn search<S: Simulator + Send>(
         observer,
         reference: Reference::new(&first, &second),
         report: empty_report(options.seed, oracles),
+        used_runs: 0,
         seen: HashSet::new(),
         reported: BTreeSet::new(),
     };
@@ -122,6 +128,7 @@ fn empty_report(seed: u64, oracles: &Oracles) -> Report {
 struct Examined {
     plan: Plan,
     hash: u64,
+    is_restless: bool,
     judgements: Vec<(String, Judgement)>,
     coverage: Coverage,
 }
@@ -135,7 +142,8 @@ impl Examined {
             .map(|(name, judgement)| (name.to_owned(), judgement))
             .collect();
         let coverage = Coverage::of(&view, &judgements);
-        Self { plan: run.plan.clone(), hash: run.hash, judgements, coverage }
+        let is_restless = run.end == End::NotAtRest;
+        Self { plan: run.plan.clone(), hash: run.hash, is_restless, judgements, coverage }
     }
 }
 
@@ -146,6 +154,8 @@ struct Driver<'a, S> {
     observer: &'a mut dyn Observer,
     reference: Reference,
     report: Report,
+    /// How many runs of the budget are used up.
+    used_runs: u64,
     seen: HashSet<u64>,
     /// Oracles, resources and objects that were reported.
     reported: BTreeSet<(String, String, String)>,
@@ -155,7 +165,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     fn run_stages(&mut self, points: &Points) -> Result<(), WorldError> {
         let orders = other_orders(self.options.seed, points, &self.options.faults);
         if self.options.strategies.contains(&Strategy::Plans) {
-            let limit = usize::try_from(self.options.budget.remaining_runs(self.report.runs) / 4);
+            let limit = usize::try_from(self.options.budget.remaining_runs(self.used_runs) / 4);
             let orders = &orders[..orders.len().min(limit.unwrap_or(usize::MAX))];
             for run in self.executor.run_all(orders, &|run| run)? {
                 self.reference.add_order(&run);
@@ -164,7 +174,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             }
         }
         for mut stage in stages(self.options.seed, &self.options.strategies, points, &self.options.faults) {
-            let start = (self.report.runs, self.observer.elapsed());
+            let start = (self.used_runs, self.observer.elapsed());
             loop {
                 let left = self.stage_runs_left(start, stage.share);
                 if self.has_ended() || left == 0 {
@@ -190,7 +200,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             // The time of `Both` ends the whole search, and is not shared out.
             Budget::Runs(limit) | Budget::Both(limit, _) => {
                 let allowed = limit.saturating_sub(start.0).saturating_mul(share) / 100;
-                allowed.saturating_sub(self.report.runs - start.0).min(limit.saturating_sub(self.report.runs))
+                allowed.saturating_sub(self.used_runs - start.0).min(limit.saturating_sub(self.used_runs))
             }
             Budget::Time(limit) => {
                 let allowed = limit.saturating_sub(start.1) * u32::try_from(share).unwrap_or(100) / 100;
@@ -205,7 +215,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             Stop::Interrupted
         } else if self.report.findings.len() >= self.options.max_findings {
             Stop::Findings
-        } else if self.options.budget.is_used_up(self.report.runs, self.observer.elapsed()) {
+        } else if self.options.budget.is_used_up(self.used_runs, self.observer.elapsed()) {
             Stop::Budget
         } else {
             return false;
@@ -231,6 +241,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Counts a run and reports its errors that are new.
     fn accept(&mut self, strategy: Strategy, examined: Examined) -> Result<(), WorldError> {
         self.report.runs += 1;
+        self.used_runs += if examined.is_restless { COST_OF_RESTLESS_RUN } else { 1 };
         self.observer.ran(&examined.plan, examined.hash);
         match self.report.strategies.last_mut() {
             Some((last, runs)) if *last == strategy => *runs += 1,

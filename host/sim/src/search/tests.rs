@@ -12,7 +12,7 @@ use super::*;
 use crate::finding::{Finding, Report, Stop};
 use crate::oracle::Oracles;
 use crate::plan::{Deviation, Fault, Moment, Plan};
-use crate::run::{EventKind, ReconcileResult, Run};
+use crate::run::{End, EventKind, ReconcileResult, Run};
 use crate::testing::RunBuilder;
 use crate::{Simulator, WorldError};
 
@@ -158,6 +158,26 @@ fn one_and_two_threads_find_the_same_by_the_same_runs() {
     let options = options(&Strategy::ALL, Budget::Runs(400));
     assert_eq!(run_search(true, 1, &options), run_search(true, 2, &options));
     assert_eq!(run_search(false, 1, &options), run_search(false, 3, &options));
+}
+
+/// The same world, in which no run comes to rest.
+struct Restless(Script);
+
+impl Simulator for Restless {
+    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        let run = self.0.run(plan)?;
+        Ok(Run { end: End::NotAtRest, ..run })
+    }
+}
+
+#[test]
+fn a_run_that_does_not_come_to_rest_counts_as_ten() {
+    let options = options(&[Strategy::Random], Budget::Runs(1_000));
+    let executor = Executor::new(vec![Restless(Script { is_wrong: false })]);
+    let searched = search(&options, &Oracles::built_in(), &executor, &mut Recorder::default());
+    let report = searched.expect("a search").report;
+    assert_eq!(report.stopped, Stop::Budget);
+    assert!((100..132).contains(&report.runs), "no more than a batch beyond the budget: {}", report.runs);
 }
 
 #[test]

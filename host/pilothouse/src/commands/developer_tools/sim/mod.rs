@@ -134,12 +134,14 @@ struct SearchResult {
     /// The lines about all findings.
     stories: Vec<String>,
     seconds: f64,
+    /// When each finding was shrunk and saved, in seconds since the start.
+    finding_seconds: Vec<f64>,
 }
 
 /// Searches in one scenario, or with generated objects, and prints the result. Returns the number of findings.
 fn search_and_print(flags: &Sim, stop: &CancellationToken) -> Result<usize, CommandError> {
     let result = search_once(flags, stop)?;
-    report::print(flags, &result.subject, &result.report, result.seconds);
+    report::print(flags, &result);
     Ok(result.report.findings.len())
 }
 
@@ -163,7 +165,8 @@ fn search_once(flags: &Sim, stop: &CancellationToken) -> Result<SearchResult, Co
     let searched = search(&options, &oracles, &executor, &mut progress).map_err(|error| unusable(&error))?;
     progress.finish()?;
     let seconds = progress.seconds();
-    Ok(SearchResult { subject, report: searched.report, stories: progress.into_stories(), seconds })
+    let (stories, finding_seconds) = progress.into_findings();
+    Ok(SearchResult { subject, report: searched.report, stories, seconds, finding_seconds })
 }
 
 /// Compares two versions. Returns the number of differences.

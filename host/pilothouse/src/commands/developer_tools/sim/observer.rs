@@ -36,6 +36,8 @@ pub(super) struct Progress {
     scenario: Option<Input>,
     /// The lines about all findings.
     stories: Vec<String>,
+    /// When each finding was shrunk and saved, in seconds since the start.
+    finding_seconds: Vec<f64>,
     hashes: Option<HashFile>,
 }
 
@@ -62,13 +64,14 @@ impl Progress {
             plugins: subject.plugin_inputs(),
             scenario: subject.scenario_input(),
             stories: Vec::new(),
+            finding_seconds: Vec::new(),
             hashes: None,
         }
     }
 
-    /// Returns the lines about all findings.
-    pub(super) fn into_stories(self) -> Vec<String> {
-        self.stories
+    /// Returns the lines about all findings, and when each was shrunk and saved, in seconds since the start.
+    pub(super) fn into_findings(self) -> (Vec<String>, Vec<f64>) {
+        (self.stories, self.finding_seconds)
     }
 
     /// Writes the hashes of the runs to a file, which is replaced if it exists.
@@ -201,5 +204,6 @@ impl Observer for Progress {
             }
         }
         self.stories.append(&mut lines);
+        self.finding_seconds.push(self.seconds());
     }
 }

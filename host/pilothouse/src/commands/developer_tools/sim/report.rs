@@ -3,15 +3,18 @@
 use pilothouse_sim::finding::{Report, junit};
 use serde::Serialize;
 
-use super::subject::Subject;
+use super::SearchResult;
 use crate::cli::simulation::{Sim, SimOutput};
 use crate::output;
 
 /// The JSON document of a search.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Document<'a> {
     name: &'a str,
     seconds: f64,
+    /// When each finding was shrunk and saved, in seconds since the start.
+    finding_seconds: &'a [f64],
     #[serde(flatten)]
     report: &'a Report,
     /// Kinds for which no objects could be generated.
@@ -19,8 +22,9 @@ struct Document<'a> {
 }
 
 /// Prints the result. In text, the findings were printed when they were found.
-pub(super) fn print(flags: &Sim, subject: &Subject, report: &Report, seconds: f64) {
-    let name = subject.name();
+pub(super) fn print(flags: &Sim, result: &SearchResult) {
+    let SearchResult { subject, report, seconds, finding_seconds, .. } = result;
+    let (name, seconds) = (subject.name(), *seconds);
     match flags.output {
         SimOutput::Text => {
             for problem in subject.problems() {
@@ -39,6 +43,7 @@ pub(super) fn print(flags: &Sim, subject: &Subject, report: &Report, seconds: f6
             output::print_line(json(&Document {
                 name: &name,
                 seconds,
+                finding_seconds,
                 report,
                 problems: subject.problems(),
             }));
