@@ -86,8 +86,8 @@ pub struct HostOptions {
     pub access_review_interval: Duration,
     /// The runtime for informers; `None` for the runtime of the plugins.
     pub informer_runtime: Option<Handle>,
-    /// Whether cached objects are compressed.
-    pub compress_caches: bool,
+    /// How cached objects are compressed; `None` for not at all.
+    pub cache_compression: Option<Compression>,
     /// Whether watches request streaming lists first. API servers compress plain lists, but not streams.
     pub streaming_lists: bool,
     /// Whether a reload queues every object again. Disabled only in tests.
@@ -159,7 +159,7 @@ impl PluginHost {
         let mut informer_options = InformerOptions::default()
             .with_runtime(options.informer_runtime.clone())
             .with_streaming_list(options.streaming_lists)
-            .with_compression(options.compress_caches.then(Compression::default));
+            .with_compression(options.cache_compression);
         informer_options.seed = environment.randomness.seed();
         let informers = InformerRegistry::new(KubeListWatches::new(measure(watches)), informer_options);
         let services = LoadServices {

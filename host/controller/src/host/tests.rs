@@ -37,7 +37,7 @@ fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
         file_events: false,
         access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
-        compress_caches: false,
+        cache_compression: None,
         streaming_lists: true,
         requeue_on_reload: true,
         name_request_origins: false,
