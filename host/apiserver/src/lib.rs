@@ -7,7 +7,8 @@
 //!
 //! A socket is served with TLS and requires the credentials of [`ApiServer::kubeconfig`]; requests within the process
 //! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All objects are lost when the process ends, unless
-//! [`ApiServerBuilder::build_with_data`] keeps them in a directory. That method needs the feature `persistence`, which is enabled by default.
+//! [`ApiServerBuilder::build_with_data`] keeps them in a directory. That method needs the feature `persistence`, which is
+//! enabled by default.
 //!
 //! # Modules
 //!
