@@ -163,7 +163,7 @@ mod tests {
         if cfg!(feature = "compressed-cache") {
             assert!(matches!(zstd, Ok(Some(_))), "{zstd:?}");
         } else {
-            let Err(CommandError::Usage(text)) = zstd else { panic!("{zstd:?}") };
+            let Err(CommandError::Usage(text)) = &zstd else { panic!("{zstd:?}") };
             assert!(text.contains("`--features compressed-cache`"), "{text}");
         }
     }
