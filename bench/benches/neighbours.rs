@@ -92,7 +92,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         settle: Duration::from_millis(50),
         access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
-        compress_caches: false,
+        cache_compression: None,
         streaming_lists: true,
         requeue_on_reload: true,
         name_request_origins: false,

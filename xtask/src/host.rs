@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo::cargo;
+use crate::guests;
 
 /// Builds `pilothouse` and returns its path. Builds the whole workspace: cargo unifies dependency features over the packages that are
 /// built, so building this package alone would compile wasmtime a second time.
@@ -18,6 +19,30 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf> {
 pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
     let messages = run(root, &["test", "--locked", "--workspace", "--features", "xtask/full", "--no-run"])?;
     find_executable(&messages, "pilothouse")
+}
+
+/// Returns the paths of `pilothouse` and of the plugin `name`, one of the examples. Builds those that are not given.
+///
+/// # Errors
+/// Errors if one of them does not build.
+pub(crate) fn build_with_plugin(
+    root: &Path,
+    name: &str,
+    host: Option<&Path>,
+    plugin: Option<&Path>,
+) -> Result<(PathBuf, PathBuf)> {
+    let host = match host {
+        Some(file) => std::path::absolute(file).context("the path of --host")?,
+        None => build(root)?,
+    };
+    let plugin = match plugin {
+        Some(file) => file.to_owned(),
+        None => {
+            let built = guests::build(root, &[name], || Ok(host.clone()))?;
+            built.into_iter().next().context("no plugin was built")?.wasm
+        }
+    };
+    Ok((host, plugin))
 }
 
 fn run(root: &Path, arguments: &[&str]) -> Result<String> {

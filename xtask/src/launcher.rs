@@ -106,7 +106,8 @@ fn build(root: &Path) -> Result<Built> {
 }
 
 /// Builds the host and the demo in one run of cargo: cargo unifies the features of what it builds together, and would otherwise compile
-/// shared dependencies twice. The host has the system's allocator: compiling jemalloc takes a minute or two.
+/// shared dependencies twice. The host has the system's allocator: compiling jemalloc takes a minute or two. It cannot compress its
+/// caches or keep the server's data on disk, because the demo does neither.
 fn build_host(root: &Path) -> Result<()> {
     let status = cargo::cargo()
         .current_dir(root)

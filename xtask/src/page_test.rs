@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::demo::{Api, Dev};
-use crate::{guests, host};
+use crate::host;
 
 /// Names the browser, if it is not on PATH.
 const VARIABLE: &str = "PILOTHOUSE_CHROMIUM";
@@ -73,11 +73,9 @@ fn find(folders: &[PathBuf]) -> Option<PathBuf> {
 fn test(root: &Path, browser: &Path) -> Result<()> {
     let folder = root.join("target/page-test");
     install_packages(root, &folder)?;
-    let binary = host::build(root)?;
-    let built = guests::build(root, &[PLUGIN], || Ok(binary.clone()))?;
-    let wasm = &built.first().context("no plugin was built")?.wasm;
+    let (binary, wasm) = host::build_with_plugin(root, PLUGIN, None, None)?;
     let host_folder = folder.join("host");
-    write_plugins(&host_folder, wasm)?;
+    write_plugins(&host_folder, &wasm)?;
     let dev = Dev::start(&binary, &host_folder)?;
     let manifest = root.join("examples/sample-controller/manifests/foo.yaml");
     let manifest = fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::demo::{Api, Dev};
-use crate::{guests, host, loopback, monitoring};
+use crate::{host, loopback, monitoring};
 
 /// The plugin that the host runs.
 const PLUGIN: &str = "sample-controller";
@@ -32,11 +32,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         println!("prometheus: prometheus is not installed; no host is scraped");
         return Ok(());
     }
-    let binary = host::build(root)?;
-    let built = guests::build(root, &[PLUGIN], || Ok(binary.clone()))?;
-    let plugin = &built.first().context("no plugin was built")?.wasm;
+    let (binary, plugin) = host::build_with_plugin(root, PLUGIN, None, None)?;
     let folder = empty_folder(root)?;
-    fs::copy(plugin, folder.join(format!("plugins/{PLUGIN}.wasm")))
+    fs::copy(&plugin, folder.join(format!("plugins/{PLUGIN}.wasm")))
         .with_context(|| format!("copy {}", plugin.display()))?;
     let dev = Dev::start(&binary, &folder)?;
     let manifest = root.join("examples/sample-controller/manifests/foo.yaml");

@@ -114,7 +114,7 @@ impl Plugin {
             environment: Default::default(),
             file_events: true,
             informer_runtime: None,
-            compress_caches: false,
+            cache_compression: None,
             streaming_lists: true,
             namespace: "default".into(),
         };

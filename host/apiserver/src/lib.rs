@@ -7,7 +7,8 @@
 //!
 //! A socket is served with TLS and requires the credentials of [`ApiServer::kubeconfig`]; requests within the process
 //! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All objects are lost when the process ends, unless
-//! [`ApiServerBuilder::build_with_data`] keeps them in a directory.
+//! [`ApiServerBuilder::build_with_data`] keeps them in a directory. That method needs the feature `persistence`, which is
+//! enabled by default.
 //!
 //! # Modules
 //!
@@ -46,6 +47,7 @@ mod identifiers;
 mod meta;
 pub mod openapi;
 pub mod patch;
+#[cfg_attr(not(feature = "persistence"), path = "persistence/left_out.rs")]
 mod persistence;
 mod registry;
 mod request;
@@ -66,6 +68,7 @@ mod webhooks;
 pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use controllers::{ControllerOptions, Controllers, StageError, Stages, UnknownController};
+#[cfg(feature = "persistence")]
 pub use persistence::DataError;
 pub use pilothouse_listen::{CertificateError, ServeError};
 pub use request::Verb;

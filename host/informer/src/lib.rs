@@ -90,7 +90,8 @@
 //! This crate uses kube's client without TLS. Add `kube` to your own dependencies with the TLS implementation that you want;
 //! its default features are enough. The feature `latest`, which is enabled by default, selects the newest version of the
 //! Kubernetes API in `k8s-openapi`. To select another one, disable the default features and enable that version's feature of
-//! `k8s-openapi`. The crates whose types are part of this crate's interface are re-exported.
+//! `k8s-openapi`. The other default feature, `compressed-cache`, adds [`Compression::default`] and compiles zstd. The crates whose
+//! types are part of this crate's interface are re-exported.
 //!
 //! # How does it work?
 //!

@@ -47,7 +47,10 @@ pub struct InformerOptions {
 
 /// How caches are compressed: each object separately, by zstd with a dictionary trained on the objects of the cache.
 ///
-/// ```
+/// It is created by `Compression::default`, which needs the feature `compressed-cache`. That feature is enabled by default.
+///
+#[cfg_attr(feature = "compressed-cache", doc = "```")]
+#[cfg_attr(not(feature = "compressed-cache"), doc = "```ignore")]
 /// use pilothouse_informer::{Compression, InformerOptions};
 ///
 /// let compression = Compression::default().with_training_bytes(256 * 1024);
@@ -149,6 +152,7 @@ impl Compression {
     }
 }
 
+#[cfg(feature = "compressed-cache")]
 impl Default for Compression {
     fn default() -> Self {
         Self { training_bytes: 1024 * 1024 }

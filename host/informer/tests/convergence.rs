@@ -3,6 +3,8 @@
 //! `PILOTHOUSE_SEEDS=N` runs N seeds, `PILOTHOUSE_SEED=S` only seed S; a failure prints its seed. Over 1000 seeds or more, every
 //! fault of the server must have happened.
 
+#![cfg(feature = "compressed-cache")]
+
 mod chaos;
 mod replay;
 

@@ -23,7 +23,7 @@
 //! # How do I keep less of each object?
 //!
 //! A [`Transform`] drops parts of an object while it is parsed, such as `metadata.managedFields`. A [`Dictionary`] compresses what is kept to a
-//! [`PackedObject`].
+//! [`PackedObject`]. Its constructor needs the feature `compressed-cache`, which is enabled by default and compiles zstd.
 //!
 //! # How do I find out whether an object matches?
 //!

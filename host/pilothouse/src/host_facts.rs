@@ -7,9 +7,11 @@ use crate::bundle::{Redactor, environment_facts};
 /// Returns what was built.
 pub(crate) fn build() -> Value {
     let features: Vec<&str> = [
+        ("compressed-cache", cfg!(feature = "compressed-cache")),
         ("developer-tools", cfg!(feature = "developer-tools")),
         ("embedded-server", cfg!(feature = "embedded-server")),
         ("jemalloc", cfg!(feature = "jemalloc")),
+        ("persistence", cfg!(feature = "persistence")),
         ("traces", cfg!(feature = "traces")),
     ]
     .into_iter()

@@ -1,8 +1,8 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 //!
 //! The feature `embedded-server` adds the embedded API server, and `developer-tools` what plugin authors use. Both are enabled by
-//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries, and `traces` traces for an OpenTelemetry
-//! collector.
+//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries, `traces` traces for an
+//! OpenTelemetry collector, `compressed-cache` compressed caches, and `persistence` an embedded server that keeps its objects on disk.
 
 #[cfg(feature = "developer-tools")]
 mod build;
@@ -46,6 +46,16 @@ pub(crate) enum CommandError {
     Failure(String),
     /// Exit code 2: a flag, an input file or the configuration is invalid.
     Usage(String),
+}
+
+impl CommandError {
+    /// Returns the error for `what`, such as a flag, which needs a Cargo feature that this build does not have.
+    pub(crate) fn left_out(what: &str, feature: &str) -> Self {
+        Self::Usage(format!(
+            "this pilothouse was built without {what}, which needs the Cargo feature `{feature}`; use a build with the default \
+             features, or build one with `--features {feature}`"
+        ))
+    }
 }
 
 /// The result of a subcommand.

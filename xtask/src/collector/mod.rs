@@ -14,7 +14,7 @@ use serde_json::json;
 
 use self::spans::{chain, children, orphans, parse};
 use crate::demo::{Api, Dev};
-use crate::{guests, host, loopback, tools};
+use crate::{host, loopback, tools};
 
 /// The plugin that writes Deployments.
 const WRITER: &str = "sample-controller";
@@ -42,17 +42,8 @@ pub(crate) struct TracingTestArguments {
 /// # Errors
 /// Errors if a program cannot be built or started, or if the collector does not receive the tree.
 pub(crate) fn run(root: &Path, arguments: &TracingTestArguments) -> Result<()> {
-    let pilothouse = match &arguments.host {
-        Some(file) => std::path::absolute(file).context("the path of --host")?,
-        None => host::build(root)?,
-    };
-    let plugin = match &arguments.plugin {
-        Some(file) => file.clone(),
-        None => {
-            let built = guests::build(root, &[WRITER], || Ok(pilothouse.clone()))?;
-            built.into_iter().next().context("no plugin was built")?.wasm
-        }
-    };
+    let (given_host, given_plugin) = (arguments.host.as_deref(), arguments.plugin.as_deref());
+    let (pilothouse, plugin) = host::build_with_plugin(root, WRITER, given_host, given_plugin)?;
     let folder = empty_folder(root)?;
     install_plugins(root, &plugin, &folder.join("plugins"))?;
     let collector = Collector::start(root, &folder)?;

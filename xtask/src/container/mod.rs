@@ -25,7 +25,7 @@ use self::scenario::{Scenario, Tokens};
 use crate::chart::{Helm, RELEASE, Server};
 use crate::delivery::{ImageConfiguration, assemble_image, unpack_image};
 use crate::demo::Api;
-use crate::guests::{self, Guest};
+use crate::guests::Guest;
 use crate::{host, loopback, tools};
 
 const PLUGIN: &str = "sample-controller";
@@ -69,17 +69,8 @@ pub(crate) struct ContainerTestArguments {
 /// # Errors
 /// Errors if a program is missing, or with a list of everything that is wrong.
 pub(crate) fn run(root: &Path, arguments: &ContainerTestArguments) -> Result<()> {
-    let pilothouse = match &arguments.host {
-        Some(file) => std::path::absolute(file).context("the path of --host")?,
-        None => host::build(root)?,
-    };
-    let plugin = match &arguments.plugin {
-        Some(file) => file.clone(),
-        None => {
-            let built = guests::build(root, &[PLUGIN], || Ok(pilothouse.clone()))?;
-            built.into_iter().next().context("no plugin was built")?.wasm
-        }
-    };
+    let (given_host, given_plugin) = (arguments.host.as_deref(), arguments.plugin.as_deref());
+    let (pilothouse, plugin) = host::build_with_plugin(root, PLUGIN, given_host, given_plugin)?;
     test(root, &pilothouse, arguments.layout.as_deref(), &plugin)
 }
 

@@ -32,7 +32,9 @@ impl Variant {
     pub(super) fn feature_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Full => &[],
-            Self::Small => &["--no-default-features", "--features", "jemalloc,registry,traces"],
+            Self::Small => {
+                &["--no-default-features", "--features", "compressed-cache,jemalloc,registry,traces"]
+            }
         }
     }
 }

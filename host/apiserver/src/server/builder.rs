@@ -18,7 +18,10 @@ use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
 use crate::identifiers::Identifiers;
 use crate::openapi::DocumentCache;
-use crate::persistence::{DataDirectory, DataError};
+use crate::persistence::DataDirectory;
+#[cfg(feature = "persistence")]
+use crate::persistence::DataError;
+#[cfg(feature = "persistence")]
 use crate::rest::restore;
 use crate::state::{State, StateOptions};
 use crate::storage::{ChangeLog, HistoryLimits, Journal};
@@ -227,6 +230,7 @@ impl ApiServerBuilder {
     ///
     /// # Errors
     /// If the directory cannot be used, is in use, or contains a damaged database or one of another program. Its objects are left as they are.
+    #[cfg(feature = "persistence")]
     pub fn build_with_data(self, directory: &Path) -> Result<ApiServer, DataError> {
         let data = DataDirectory::open(directory)?;
         let first_revision = self.initial_revision().max(data.first_revision()?);

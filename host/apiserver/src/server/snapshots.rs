@@ -9,12 +9,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::inner::ServerInner;
-use crate::persistence::{DataDirectory, DataError};
+use crate::persistence::DataDirectory;
+#[cfg(feature = "persistence")]
+use crate::persistence::DataError;
 use crate::request::Request;
 use crate::respond::{self, Answer};
 use crate::rest::restore::restore;
 use crate::status::Status;
-use crate::storage::{Storage, StoredState};
+#[cfg(feature = "persistence")]
+use crate::storage::Storage;
+use crate::storage::StoredState;
 
 /// The most snapshots that exist at the same time.
 const MAX_SNAPSHOTS: usize = 64;
@@ -54,6 +58,7 @@ struct RestoreRequest {
 
 impl Snapshots {
     /// Reads the snapshots of a data directory, from which `storage` was filled.
+    #[cfg(feature = "persistence")]
     pub(super) fn load(data: &DataDirectory, storage: &Storage) -> Result<Self, DataError> {
         let mut by_name = BTreeMap::new();
         for (name, taken, mut state) in data.states()? {

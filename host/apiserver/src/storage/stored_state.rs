@@ -29,6 +29,7 @@ impl StoredState {
     }
 
     /// Shares the memory of those objects that did not change since.
+    #[cfg(any(test, feature = "persistence"))]
     pub(crate) fn share_unchanged(&mut self, storage: &Storage) {
         for table in storage.tables() {
             for object in self.tables.get_mut(table.name()).into_iter().flatten() {

@@ -221,6 +221,7 @@ impl Table {
 
     /// Adds an object that an earlier process stored, as if it had been there from the start: without an event, and with
     /// its resourceVersion.
+    #[cfg(feature = "persistence")]
     pub(crate) fn load(&self, object: StoredObject) {
         let mut contents = self.contents.write();
         contents.insert(Arc::new(object));

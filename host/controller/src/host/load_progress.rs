@@ -1,10 +1,17 @@
 //! How many plugins are loaded. A host that starts with many plugins reports it while they are compiled.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
+use super::PluginHost;
 use crate::lifecycle::{PluginState, PluginStatus};
+
+/// How often the host logs how many plugins are loaded, while it starts.
+const LOAD_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How many of a host's plugins are loaded, as `/api/plugins` and `status` show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +42,27 @@ impl LoadProgress {
 impl fmt::Display for LoadProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "plugins loaded: {} of {}", self.done, self.total)
+    }
+}
+
+impl PluginHost {
+    /// Logs at intervals how many plugins are loaded, until all plugins that exist at the start are. Logs nothing if that is soon.
+    pub(super) async fn log_load_progress(self) {
+        let mut is_logged = false;
+        loop {
+            sleep(LOAD_PROGRESS_INTERVAL).await;
+            if !self.shared.scanned.load(Ordering::Relaxed) {
+                continue;
+            }
+            let progress = LoadProgress::of(&self.status());
+            if is_logged || !progress.is_complete() {
+                tracing::info!("{progress}");
+                is_logged = true;
+            }
+            if progress.is_complete() {
+                return;
+            }
+        }
     }
 }
 

@@ -8,21 +8,19 @@ mod plugin_objects;
 mod provided_plugins;
 mod provided_problems;
 mod removed_plugins;
+mod scanning;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecursiveMode, Watcher};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use pilothouse_informer::{Compression, InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
-use pilothouse_plugin::{Engine, HostMemory, blocking};
+use pilothouse_plugin::{Engine, HostMemory};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +29,7 @@ use crate::client::clients::Clients;
 use crate::client::{ApiClient, Discovery, EventRecorder};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
-use crate::directory::{Change, Directory, RefusedFile, Scan, Writers, scan};
+use crate::directory::{Change, Directory, RefusedFile};
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::explain::lookup::Lookups;
@@ -60,6 +58,7 @@ pub use load_progress::LoadProgress;
 pub use provided_plugins::{ProvidedFailure, ProvidedPlugins, ProvidedReport, Verification};
 use provided_problems::ProblemReports;
 use removed_plugins::RemovedPlugins;
+use scanning::DirectoryEvents;
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -86,8 +85,8 @@ pub struct HostOptions {
     pub access_review_interval: Duration,
     /// The runtime for informers; `None` for the runtime of the plugins.
     pub informer_runtime: Option<Handle>,
-    /// Whether cached objects are compressed.
-    pub compress_caches: bool,
+    /// How cached objects are compressed; `None` for not at all.
+    pub cache_compression: Option<Compression>,
     /// Whether watches request streaming lists first. API servers compress plain lists, but not streams.
     pub streaming_lists: bool,
     /// Whether a reload queues every object again. Disabled only in tests.
@@ -98,17 +97,8 @@ pub struct HostOptions {
     pub environment: Environment,
 }
 
-/// Notifications of the file system.
-#[derive(Default)]
-struct DirectoryEvents {
-    changed: Notify,
-    writers: Mutex<Writers>,
-}
-
 /// How often the directory is scanned even without a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How often the host logs how many plugins are loaded, while it starts.
-const LOAD_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the plugins of a directory against one API server. Cheap to clone.
 #[derive(Clone)]
@@ -159,7 +149,7 @@ impl PluginHost {
         let mut informer_options = InformerOptions::default()
             .with_runtime(options.informer_runtime.clone())
             .with_streaming_list(options.streaming_lists)
-            .with_compression(options.compress_caches.then(Compression::default));
+            .with_compression(options.cache_compression);
         informer_options.seed = environment.randomness.seed();
         let informers = InformerRegistry::new(KubeListWatches::new(measure(watches)), informer_options);
         let services = LoadServices {
@@ -349,33 +339,6 @@ impl PluginHost {
         self.shared.status_sources.read().values().for_each(|source| source.update_gauges());
     }
 
-    /// Starts a watcher of the directory. Without one, the directory is only polled.
-    fn watch_directory(&self, events: &Arc<DirectoryEvents>) -> Option<notify::RecommendedWatcher> {
-        let directory = &self.shared.options.plugins;
-        // The new watcher has seen no write yet.
-        *events.writers.lock() = Writers::default();
-        if !self.shared.options.file_events {
-            return None;
-        }
-        let events = Arc::clone(events);
-        let on_event = move |event: notify::Result<notify::Event>| {
-            events.writers.lock().observe(&event, Instant::now());
-            if requires_scan(&event) {
-                events.changed.notify_one();
-            }
-        };
-        let watcher = notify::recommended_watcher(on_event)
-            .and_then(|mut watcher| watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher));
-        match watcher {
-            Ok(watcher) => Some(watcher),
-            Err(error) => {
-                let seconds = POLL_INTERVAL.as_secs();
-                tracing::warn!("cannot watch {}, polling it every {seconds} s: {error}", directory.display());
-                None
-            }
-        }
-    }
-
     /// Requests the API server's version until it accepts the host's credentials. A server that starts, a load balancer without a server, and
     /// one that is overloaded respond before they check credentials. A server that forbids the request knows who sent it.
     async fn reach_server(self) {
@@ -388,25 +351,6 @@ impl PluginHost {
             sleep(POLL_INTERVAL).await;
         }
         self.shared.reached.store(true, Ordering::Relaxed);
-    }
-
-    /// Logs at intervals how many plugins are loaded, until all plugins that exist at the start are. Logs nothing if that is soon.
-    async fn log_load_progress(self) {
-        let mut is_logged = false;
-        loop {
-            sleep(LOAD_PROGRESS_INTERVAL).await;
-            if !self.shared.scanned.load(Ordering::Relaxed) {
-                continue;
-            }
-            let progress = LoadProgress::of(&self.status());
-            if is_logged || !progress.is_complete() {
-                tracing::info!("{progress}");
-                is_logged = true;
-            }
-            if progress.is_complete() {
-                return;
-            }
-        }
     }
 
     /// Writes Events about the plugins that another source cannot provide. One that cannot be queued is lost; the status has the problem, too.
@@ -426,31 +370,6 @@ impl PluginHost {
             Some(provided) => provided.changed().await,
             None => std::future::pending().await,
         }
-    }
-
-    /// Scans the directory; `None` if it cannot be read. Logs each problem once, not at every scan.
-    async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<Scan> {
-        let directory = self.shared.options.plugins.clone();
-        let provided = self.shared.provided.get().cloned();
-        let scanned = blocking::run(move || scan_all(&directory, provided.as_ref())).await.ok()?;
-        let mut problems: Vec<String> = Vec::new();
-        let found = match scanned {
-            Ok((found, duplicates)) => {
-                problems.extend(duplicates.iter().map(|name| duplicate(name)));
-                problems.extend(found.refused.iter().map(ToString::to_string));
-                self.shared.refused.write().clone_from(&found.refused);
-                Some(found)
-            }
-            Err(problem) => {
-                problems.push(problem);
-                None
-            }
-        };
-        for problem in problems.iter().filter(|problem| !logged_problems.contains(problem)) {
-            tracing::error!("{problem}");
-        }
-        *logged_problems = problems;
-        found
     }
 
     /// Passes changes of files to the plugins' tasks.
@@ -567,40 +486,6 @@ impl PluginHost {
             predecessor,
         )
     }
-}
-
-/// Whether the directory may have changed. A scan causes access events itself, so those are ignored, except for the one that reports the end
-/// of a write. An error means that events were missed.
-fn requires_scan(event: &notify::Result<notify::Event>) -> bool {
-    let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
-    event.as_ref().map_or(true, |event| !event.kind.is_access() || event.kind == closed)
-}
-
-/// Scans the directory, and the folder of another source. Returns the names of the plugins that are in both, too. If either cannot be read, nothing
-/// is returned but the reason, because the plugins of that one would be taken for removed.
-fn scan_all(directory: &Path, provided: Option<&ProvidedPlugins>) -> Result<(Scan, Vec<String>), String> {
-    let mut found = scan(directory).map_err(|error| unreadable(directory, &error))?;
-    let duplicates = match provided {
-        Some(provided) => {
-            provided.add_to(&mut found).map_err(|error| unreadable(provided.folder(), &error))?
-        }
-        None => Vec::new(),
-    };
-    Ok((found, duplicates))
-}
-
-fn duplicate(name: &str) -> String {
-    format!(
-        "the plugin {name} is in the plugins directory and comes from a registry, too; the file in the directory is run; remove one of them"
-    )
-}
-
-fn unreadable(directory: &Path, error: &std::io::Error) -> String {
-    let remedy = match error.kind() {
-        std::io::ErrorKind::NotFound => "create it again; its plugins continue to run meanwhile",
-        _ => "check its permissions",
-    };
-    format!("the plugins directory {} cannot be read: {error}; {remedy}", directory.display())
 }
 
 #[cfg(test)]

@@ -1,19 +1,8 @@
-//! Which file system events cause a scan, and when the API server counts as reached.
+//! When the API server counts as reached.
 
-use notify::Event;
-use notify::event::{CreateKind, ModifyKind, RenameMode};
+use parking_lot::Mutex;
 
 use super::*;
-
-#[test]
-fn the_scan_itself_does_not_cause_another_scan() {
-    let event = |kind| Ok(Event::new(kind));
-    assert!(!requires_scan(&event(EventKind::Access(AccessKind::Any))));
-    assert!(requires_scan(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
-    assert!(requires_scan(&event(EventKind::Create(CreateKind::File))));
-    assert!(requires_scan(&event(EventKind::Modify(ModifyKind::Name(RenameMode::To)))));
-    assert!(requires_scan(&Err(notify::Error::generic("overflow"))));
-}
 
 /// Returns a host whose API server answers requests for its version with the codes, the last one first, and then with 200.
 fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
@@ -37,7 +26,7 @@ fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {
         file_events: false,
         access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
-        compress_caches: false,
+        cache_compression: None,
         streaming_lists: true,
         requeue_on_reload: true,
         name_request_origins: false,

@@ -47,7 +47,7 @@ impl Stage {
             file_events: true,
             access_review_interval: Duration::from_secs(30),
             informer_runtime: None,
-            compress_caches: false,
+            cache_compression: None,
             streaming_lists: true,
             // Requeueing everything would hide a key that a reload lost.
             requeue_on_reload: false,

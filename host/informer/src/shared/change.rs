@@ -97,7 +97,7 @@ pub(super) fn is_stale(event: &Object, stored: &Object) -> bool {
     order == Some(std::cmp::Ordering::Less) && event.uid() == stored.uid()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "compressed-cache"))]
 mod tests {
     use pilothouse_model::{LabelSelector, PackedObject};
 

@@ -30,10 +30,7 @@ pub(super) const OPTIONAL_COMMANDS: [(&str, &str); 12] = [
 /// Returns a usage error if the command is one that this build leaves out.
 pub(crate) fn parse() -> Result<Cli, CommandError> {
     Cli::try_parse_from(arguments()).map_err(|error| match left_out_command(&error) {
-        Some((command, feature)) => CommandError::Usage(format!(
-            "this pilothouse was built without the command `{command}`, which needs the Cargo feature `{feature}`; use a build with the \
-             default features"
-        )),
+        Some((command, feature)) => CommandError::left_out(&format!("the command `{command}`"), feature),
         None => without_hidden_commands(error).exit(),
     })
 }

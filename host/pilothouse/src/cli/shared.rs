@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pilothouse_controller::GrantMode;
+use pilothouse_controller::{Compression, GrantMode};
 use pilothouse_plugin::Compiler;
 use serde::Deserialize;
+
+use crate::CommandError;
 
 /// The DNS names that the servers accept in a request's `Host` header.
 #[derive(Debug, Args)]
@@ -86,6 +88,24 @@ pub(crate) enum CacheCompression {
     Zstd,
 }
 
+impl CacheCompression {
+    /// Returns how the host compresses its caches; `None` for not at all.
+    ///
+    /// # Errors
+    /// Returns a usage error if this build cannot compress them.
+    pub(crate) fn options(self) -> Result<Option<Compression>, CommandError> {
+        match self {
+            Self::None => Ok(None),
+            #[cfg(feature = "compressed-cache")]
+            Self::Zstd => Ok(Some(Compression::default())),
+            #[cfg(not(feature = "compressed-cache"))]
+            Self::Zstd => {
+                Err(CommandError::left_out("the compression `zstd` of cached objects", "compressed-cache"))
+            }
+        }
+    }
+}
+
 /// Compiler of plugins to machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompilerMode {
@@ -133,6 +153,18 @@ mod tests {
     fn compiler_modes_have_the_names_that_the_command_line_accepts() {
         for mode in CompilerMode::value_variants() {
             assert_eq!(CompilerMode::from_str(mode.name(), false), Ok(*mode));
+        }
+    }
+
+    #[test]
+    fn zstd_needs_the_feature_compressed_cache() {
+        assert!(matches!(CacheCompression::None.options(), Ok(None)));
+        let zstd = CacheCompression::Zstd.options();
+        if cfg!(feature = "compressed-cache") {
+            assert!(matches!(zstd, Ok(Some(_))), "{zstd:?}");
+        } else {
+            let Err(CommandError::Usage(text)) = &zstd else { panic!("{zstd:?}") };
+            assert!(text.contains("`--features compressed-cache`"), "{text}");
         }
     }
 

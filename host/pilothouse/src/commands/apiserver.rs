@@ -95,9 +95,12 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandErro
     }
     match data {
         None => Ok(builder.build()),
+        #[cfg(feature = "persistence")]
         Some(directory) => {
             builder.build_with_data(directory).map_err(|error| problem("--data", directory, &error))
         }
+        #[cfg(not(feature = "persistence"))]
+        Some(_) => Err(CommandError::left_out("`--data`", "persistence")),
     }
 }
 

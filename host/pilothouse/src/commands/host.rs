@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pilothouse_controller::recording::{Recorder, RecordingOptions, WritingTask, start_recording};
 use pilothouse_controller::{
-    Clients, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginName, PluginResource,
-    ProvidedPlugins,
+    Clients, Compression, Environment, GrantMode, HostOptions, Metrics, PluginHost, PluginName,
+    PluginResource, ProvidedPlugins,
 };
 use pilothouse_listen::RequestGuard;
 use pilothouse_plugin::Engine;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compile;
 use super::ingest::IngestThread;
-use crate::cli::{AuthMode, CacheCompression, CompilerMode, TestHooks, shadow};
+use crate::cli::{AuthMode, CompilerMode, TestHooks, shadow};
 use crate::http::authorization::Authorizer;
 use crate::shutdown::GRACE_PERIOD;
 use crate::startup::StartupSteps;
@@ -44,7 +44,8 @@ pub(crate) struct HostFlags {
     pub(crate) grants: GrantMode,
     /// The [`engine`] that compiles and runs the plugins.
     pub(crate) engine: Engine,
-    pub(crate) cache_compression: CacheCompression,
+    /// How cached objects are compressed; `None` for not at all.
+    pub(crate) cache_compression: Option<Compression>,
     /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
     /// Objects of the kind `Plugin`, whose files `provided` has.
@@ -126,7 +127,7 @@ impl RunningHost {
                 .test_review_every
                 .map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
             informer_runtime: Some(ingest.runtime()),
-            compress_caches: flags.cache_compression == CacheCompression::Zstd,
+            cache_compression: flags.cache_compression,
             streaming_lists: flags.streaming_lists,
             requeue_on_reload: !flags.test.test_no_requeue_on_reload,
             name_request_origins: false,

@@ -74,6 +74,7 @@ pub(super) struct CacheConfig {
 pub(crate) async fn run(flags: Run) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
     let config = read_config(flags.config.as_deref())?;
+    let cache_compression = flags.cache.cache_compression.unwrap_or(config.cache.compression).options()?;
     #[cfg(feature = "traces")]
     let traces = crate::traces::TraceSettings::resolve(&flags.traces, &config.tracing)?;
     let (clients, api_server) =
@@ -113,7 +114,7 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
         grant_crds: config.grant_crds,
         grants: flags.grants.map_or(config.grants, GrantMode::from),
         engine: host_engine(flags.cache.cache_dir, CompilerMode::Optimizing)?,
-        cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
+        cache_compression,
         streaming_lists: config.lists == ListMode::Streaming,
         plugin_resource,
         #[cfg(feature = "traces")]

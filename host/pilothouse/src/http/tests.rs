@@ -40,7 +40,7 @@ fn test_routes_of(folder: &Path, authorizer: Option<Authorizer>, startup: Arc<St
         file_events: false,
         access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
-        compress_caches: false,
+        cache_compression: None,
         streaming_lists: true,
         requeue_on_reload: true,
         name_request_origins: false,

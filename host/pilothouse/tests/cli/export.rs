@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::binary::{CommandOutput, assert_fails, names, pilothouse, run, wait_for};
+use crate::guest::write_guest;
 
 /// Creates the object in `data.first` of each ConfigMap.
 const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"secrets","version":"1.0.0",
@@ -61,11 +62,8 @@ impl Drop for Server {
 /// Writes the plugin and the scenario, searches, and exports the first finding to `exported`.
 fn exported() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/src/world/tests/guest.wat");
-    let write = |name: &str, content: &[u8]| fs::write(folder.path().join(name), content).expect("written");
-    write("secrets.wasm", &wat::parse_file(guest).expect("a guest"));
-    write("secrets.yaml", format!("{{\"config\": {DESCRIPTOR}}}").replace('\n', "").as_bytes());
-    write("twice.yaml", SCENARIO.as_bytes());
+    write_guest(folder.path(), "secrets.wasm", "secrets", DESCRIPTOR);
+    fs::write(folder.path().join("twice.yaml"), SCENARIO).expect("written");
     let search = ["sim", "secrets.wasm", "--scenario", "twice.yaml", "--seeds", "12", "--strategy", "plans"];
     assert_eq!(run(folder.path(), &search).code, Some(1));
     let again = ["sim", "secrets.wasm", "--scenario", "twice.yaml", "--replay", "finding-1.trace"];

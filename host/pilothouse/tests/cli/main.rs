@@ -14,6 +14,7 @@ mod completions;
 mod dev;
 mod envtest;
 mod export;
+mod guest;
 mod host;
 mod new;
 mod preflight;

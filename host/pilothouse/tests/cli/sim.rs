@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::binary::{CommandOutput, assert_fails, assert_succeeds, names, run};
+use crate::guest::write_guest;
 
 /// Creates the object in `data.first` of each ConfigMap.
 const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"leases","version":"1.0.0",
@@ -45,9 +46,7 @@ pub(crate) fn right_scenario() -> String {
 
 /// Writes the plugin with its sidecar: the file is called `wasm`, the sidecar `leases.yaml`.
 fn write_leases(folder: &Path, wasm: &str) {
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/src/world/tests/guest.wat");
-    fs::write(folder.join(wasm), wat::parse_file(guest).expect("a guest")).expect("written");
-    fs::write(folder.join("leases.yaml"), format!("{{\"config\": {DESCRIPTOR}}}")).expect("written");
+    write_guest(folder, wasm, "leases", DESCRIPTOR);
 }
 
 /// Writes the plugin and two scenarios, `generated.yaml` and `named.yaml`.

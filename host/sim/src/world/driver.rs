@@ -114,7 +114,7 @@ fn start_host(
         file_events: false,
         access_review_interval: Duration::from_secs(30),
         informer_runtime: None,
-        compress_caches: false,
+        cache_compression: None,
         streaming_lists: false,
         requeue_on_reload: true,
         name_request_origins: true,

@@ -50,7 +50,7 @@ impl Cluster {
             file_events: false,
             access_review_interval: Duration::from_secs(30),
             informer_runtime: None,
-            compress_caches: false,
+            cache_compression: None,
             streaming_lists: true,
             requeue_on_reload: true,
             name_request_origins: false,

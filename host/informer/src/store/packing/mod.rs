@@ -69,7 +69,7 @@ impl Packer {
 
     fn train_dictionary<'a>(&self, samples: impl Iterator<Item = &'a Object>) {
         self.dictionary.get_or_init(|| {
-            let dictionary = Dictionary::train(samples);
+            let dictionary = train(samples);
             match &dictionary {
                 Some(dictionary) => {
                     tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary");
@@ -95,5 +95,16 @@ impl Packer {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "compressed-cache")]
+fn train<'a>(samples: impl Iterator<Item = &'a Object>) -> Option<Arc<Dictionary>> {
+    Dictionary::train(samples)
+}
+
+/// Returns `None`. Without the feature, only tests of this crate can create a [`Compression`].
+#[cfg(not(feature = "compressed-cache"))]
+fn train<'a>(_: impl Iterator<Item = &'a Object>) -> Option<Arc<Dictionary>> {
+    None
+}
+
+#[cfg(all(test, feature = "compressed-cache"))]
 mod tests;

@@ -8,36 +8,34 @@
 //! Unpacking cannot fail in a sound process: the compressed bytes and the dictionary are immutable and live as long as the object. A failure
 //! means that the process's memory is damaged, or a bug in zstd. The object then reads as `{}`, which no reader takes for an object of its
 //! kind, and an error is logged. It is not reported as absent, because a controller would clean up after an object that is gone.
+//!
+//! # Without the feature `compressed-cache`
+//!
+//! The [`codec`] is left out. No dictionary can be created, so all objects are plain.
 
-use std::cell::RefCell;
+#[cfg_attr(not(feature = "compressed-cache"), path = "codec_left_out.rs")]
+mod codec;
+
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict};
+use codec::Codec;
 
 use super::metadata::Metadata;
 use super::{Inner, Object};
 use crate::ObjectKey;
 
-/// The zstd level. Higher levels save less than the size of an object's metadata, and their prepared dictionaries are five times as large.
-const LEVEL: i32 = 1;
-/// The size of a dictionary in bytes.
-const DICTIONARY_BYTES: usize = 32 * 1024;
-/// The most bytes of one sample that a dictionary is trained with, so that a few large objects do not outweigh the others.
-const SAMPLE_BYTES: usize = 8 * 1024;
-/// The largest scratch buffer that a thread keeps for its next object, in bytes.
-const SCRATCH_BYTES: usize = 256 * 1024;
-
-/// A zstd dictionary of what many objects have in common, prepared for compression and decompression.
+/// A zstd dictionary of what many objects have in common, prepared for compression and decompression. It is created by `Dictionary::train`,
+/// which needs the feature `compressed-cache`.
 pub struct Dictionary {
-    compression: CDict<'static>,
-    decompression: DDict<'static>,
+    codec: Codec,
 }
 
 /// An object whose text is compressed. Immutable; cloning copies a pointer.
 ///
-/// ```
+#[cfg_attr(feature = "compressed-cache", doc = "```")]
+#[cfg_attr(not(feature = "compressed-cache"), doc = "```ignore")]
 /// use pilothouse_model::{Dictionary, Object};
 ///
 /// let pod = |name: u32| Object::from_json(format!(
@@ -76,47 +74,12 @@ pub(super) struct View {
     text: OnceLock<Box<str>>,
 }
 
-/// The zstd contexts of a thread: some 70 KB for compression and 100 KB for decompression.
-#[derive(Default)]
-struct Contexts {
-    compression: Option<CCtx<'static>>,
-    decompression: Option<DCtx<'static>>,
-    scratch: Vec<u8>,
-}
-
-thread_local! {
-    static CONTEXTS: RefCell<Contexts> = RefCell::default();
-}
-
-/// Calls `run` with the thread's contexts, or with new ones if the thread is ending and has dropped its own.
-fn with_contexts<R>(run: impl Fn(&mut Contexts) -> R) -> R {
-    let shared =
-        CONTEXTS.try_with(|contexts| contexts.try_borrow_mut().map(|mut contexts| run(&mut contexts)));
-    match shared {
-        Ok(Ok(result)) => result,
-        _ => run(&mut Contexts::default()),
-    }
-}
-
 impl Dictionary {
     /// Trains a dictionary on samples; `None` if there are none. A few hundred objects are enough. Training takes some 30 ms per megabyte.
+    #[cfg(feature = "compressed-cache")]
     #[must_use]
     pub fn train<'a>(samples: impl IntoIterator<Item = &'a Object>) -> Option<Arc<Self>> {
-        let (mut data, mut sizes) = (Vec::new(), Vec::new());
-        for sample in samples {
-            let sample = sample.json().as_bytes();
-            let sample = &sample[..sample.len().min(SAMPLE_BYTES)];
-            data.extend_from_slice(sample);
-            sizes.push(sample.len());
-        }
-        let trained = zstd::dict::from_continuous(&data, &sizes, DICTIONARY_BYTES);
-        // Training fails on too few samples. The samples themselves are a usable dictionary then.
-        let content = trained.unwrap_or_else(|_| data[..data.len().min(DICTIONARY_BYTES)].to_vec());
-        if content.is_empty() {
-            return None;
-        }
-        let compression = CDict::try_create(&content, LEVEL)?;
-        Some(Arc::new(Self { compression, decompression: DDict::try_create(&content)? }))
+        Codec::train(samples).map(|codec| Arc::new(Self { codec }))
     }
 
     /// Packs the object; `None` if that would not make it smaller. For a view, returns the packed object that it is a view of.
@@ -130,23 +93,7 @@ impl Dictionary {
         let (uid, version) = (object.uid(), object.resource_version());
         let overhead = size_of::<Packed>() - size_of::<Inner>() + uid.len() + version.len();
         let max_len = text.len().checked_sub(overhead + 1)?;
-        let bytes = with_contexts(|contexts| {
-            let scratch = &mut contexts.scratch;
-            scratch.clear();
-            scratch.resize(max_len, 0);
-            if contexts.compression.is_none() {
-                contexts.compression = CCtx::try_create();
-            }
-            let context = contexts.compression.as_mut()?;
-            // Fails if the compressed text does not fit into `scratch`.
-            let len =
-                context.compress_using_cdict(&mut scratch[..], text.as_bytes(), &self.compression).ok()?;
-            let bytes = [uid.as_bytes(), version.as_bytes(), &scratch[..len]].concat().into_boxed_slice();
-            if scratch.len() > SCRATCH_BYTES {
-                *scratch = Vec::new();
-            }
-            Some(bytes)
-        })?;
+        let bytes = self.codec.compress([uid, version], text, max_len)?;
         Some(PackedObject(Arc::new(Packed {
             metadata: metadata.clone(),
             bytes,
@@ -160,20 +107,12 @@ impl Dictionary {
     /// Returns the size on the heap in bytes.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.compression.sizeof() + self.decompression.sizeof()
+        self.codec.memory_size()
     }
 
     /// Decompresses a text of `len` bytes.
     fn unpack(&self, bytes: &[u8], len: usize) -> Option<Box<str>> {
-        let text = with_contexts(|contexts| {
-            let mut text = Vec::with_capacity(len);
-            if contexts.decompression.is_none() {
-                contexts.decompression = DCtx::try_create();
-            }
-            let context = contexts.decompression.as_mut()?;
-            context.decompress_using_ddict(&mut text, bytes, &self.decompression).ok()?;
-            Some(text)
-        })?;
+        let text = self.codec.decompress(bytes, len)?;
         String::from_utf8(text).ok().filter(|text| text.len() == len).map(String::into_boxed_str)
     }
 }
@@ -316,5 +255,5 @@ impl fmt::Debug for Dictionary {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "compressed-cache"))]
 mod tests;

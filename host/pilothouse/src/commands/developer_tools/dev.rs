@@ -17,6 +17,7 @@ use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(super) async fn run(flags: Dev) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
+    let cache_compression = flags.cache.cache_compression.unwrap_or_default().options()?;
     // The default directory is created, so that `dev` works in an empty folder. Another one is probably misspelled.
     if flags.build.is_none() && flags.plugins != Path::new(DEFAULT_PLUGINS) {
         require_directory(&flags.plugins)?;
@@ -74,7 +75,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         grant_crds: true,
         grants: flags.grants.map(GrantMode::from).unwrap_or_default(),
         engine,
-        cache_compression: flags.cache.cache_compression.unwrap_or_default(),
+        cache_compression,
         streaming_lists: true,
         plugin_resource: None,
         #[cfg(feature = "traces")]

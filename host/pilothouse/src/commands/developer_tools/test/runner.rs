@@ -15,7 +15,7 @@ use super::failure_details;
 use super::report::{Failure, ScenarioResult, TestKind};
 use super::scenario::{Action, Deletion, Scenario, Step};
 use crate::CommandError;
-use crate::cli::{AuthMode, CacheCompression, TestHooks};
+use crate::cli::{AuthMode, TestHooks};
 use crate::commands::developer_tools::apply::Manifest;
 use crate::commands::developer_tools::staged_plugin::StagedPlugin;
 use crate::commands::host::{HostFlags, RunningHost};
@@ -96,7 +96,7 @@ fn host_flags(plugin: &StagedPlugin, engine: &Engine) -> HostFlags {
         grant_crds: true,
         grants: GrantMode::default(),
         engine: engine.clone(),
-        cache_compression: CacheCompression::default(),
+        cache_compression: None,
         streaming_lists: true,
         plugin_resource: None,
         #[cfg(feature = "traces")]

@@ -1,0 +1,248 @@
+//! Gets a version's code: that of a running version, from the cache, or by compiling the file.
+
+use std::path::Path;
+
+use pilothouse_plugin::{CompiledPlugin, Engine, LogLevel};
+
+use super::files::{FileInfo, wasm};
+use super::speculative_compile::SpeculativeCompile;
+use super::{LoadProblem, LoadStep, Report};
+use crate::directory::PluginFiles;
+use crate::guest_host::GuestServices;
+use crate::rollout::KnownVersion;
+
+/// Returns the code of the files, or that of a plugin which is in memory.
+pub(super) async fn file_code(
+    engine: &Engine,
+    guest: &GuestServices,
+    running: Option<&CompiledPlugin>,
+    speculative: Option<SpeculativeCompile>,
+    files: &PluginFiles,
+    read: &FileInfo,
+    report: &Report,
+) -> Result<CompiledPlugin, LoadProblem> {
+    match files.as_in_memory() {
+        Some(in_memory) => Ok(in_memory.code.clone()),
+        None => code(engine, guest, running, speculative, &files.wasm, read, report).await,
+    }
+}
+
+/// Returns the code of the file: that of the running version if only the sidecar changed. The plugin's log and status show a
+/// compilation.
+async fn code(
+    engine: &Engine,
+    guest: &GuestServices,
+    running: Option<&CompiledPlugin>,
+    speculative: Option<SpeculativeCompile>,
+    path: &Path,
+    read: &FileInfo,
+    report: &Report,
+) -> Result<CompiledPlugin, LoadProblem> {
+    if let Some(code) = running.filter(|code| code.digest() == read.digest) {
+        return Ok(code.clone());
+    }
+    report(LoadStep::Compiling);
+    let begin = || {
+        guest.log.host(LogLevel::Info, format_args!("compiling"), &[]);
+        guest.compile_status.begin(guest.environment.clock.now())
+    };
+    let mut code = None;
+    if let Some(speculative) = speculative {
+        let _compiling = (!speculative.has_ended()).then(begin);
+        code = speculative.code(read.sum).await.transpose()?;
+    }
+    if code.is_none() {
+        code = engine.load_cached(read.sum, read.size).await?;
+    }
+    let code = match code {
+        Some(code) => code,
+        None => {
+            let wasm = wasm(path, read.sum).await?;
+            let _compiling = begin();
+            let compile_permit = engine.acquire_compile_permit().await;
+            engine.compile(wasm, read.sum, compile_permit).await?
+        }
+    };
+    if let Some(time) = code.compile_time() {
+        guest.log.host(LogLevel::Info, format_args!("compiled in {time:.1?}"), &[]);
+    }
+    Ok(code)
+}
+
+/// Returns the code of `version`, which is to run in place of that of the file; `None` without one.
+pub(super) async fn kept_code(
+    engine: &Engine,
+    guest: &GuestServices,
+    running: Option<&CompiledPlugin>,
+    version: Option<KnownVersion>,
+    path: &Path,
+    read: &FileInfo,
+    may_run_alone: bool,
+) -> Result<Option<CompiledPlugin>, LoadProblem> {
+    let Some(version) = version else { return Ok(None) };
+    if let Some(code) = running.filter(|code| code.digest() == version.digest) {
+        return Ok(Some(code.clone()));
+    }
+    let code = match version.sum() {
+        Some(sum) => engine.load_cached(sum, version.size).await?,
+        None => None,
+    };
+    if code.is_some() {
+        return Ok(code);
+    }
+    let problem = LoadProblem::NotKept {
+        path: path.to_owned(),
+        plugin: guest.name.clone(),
+        version,
+        file_digest: read.digest.clone(),
+    };
+    without_kept_code(guest, problem, may_run_alone)
+}
+
+/// Returns `None` if the code of the version beside a canary is lost and nothing runs yet, as after an upgrade of the host. The file's version,
+/// which was not taken back, is the only one that can be compiled then. Otherwise, returns the problem.
+fn without_kept_code(
+    guest: &GuestServices,
+    problem: LoadProblem,
+    may_run_alone: bool,
+) -> Result<Option<CompiledPlugin>, LoadProblem> {
+    let version = match &problem {
+        LoadProblem::NotKept { version, .. } if may_run_alone => version,
+        _ => return Err(problem),
+    };
+    let text = format_args!(
+        "{version} is not in the cache of compiled plugins any more, so the version of the file runs alone and not as its canary"
+    );
+    guest.log.host(LogLevel::Warn, text, &[]);
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pilothouse_plugin::EngineOptions;
+
+    use super::*;
+    use crate::load::files::{hex, sum};
+
+    /// Writes the .wasm and returns what a load knows about it.
+    fn written(path: &Path, wasm: &[u8]) -> FileInfo {
+        std::fs::write(path, wasm).expect("written");
+        let (sum, size) = sum(path).expect("readable");
+        FileInfo { sum, size, digest: hex(&sum), sidecar_text: String::new() }
+    }
+
+    fn guest() -> GuestServices {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        GuestServices::for_test("p", kube::Client::new(service, "default"))
+    }
+
+    fn log_of(guest: &GuestServices) -> Vec<String> {
+        guest.log.all().after(0, None).into_iter().map(|line| line.message).collect()
+    }
+
+    #[tokio::test]
+    async fn a_compilation_is_logged_with_its_duration_and_cached_code_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache =
+            pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+        let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let path = folder.path().join("p.wasm");
+        let read = written(&path, &wasm);
+        let compiled = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        assert!(compiled.compile_time().is_some());
+        let log = log_of(&guest);
+        let [first, second] = &log[..] else { panic!("{log:?}") };
+        assert!(first == "compiling" && second.starts_with("compiled in "), "{log:?}");
+        assert_eq!(guest.compile_status.since(), None, "it is over");
+        let cached = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((cached.compile_time(), log_of(&guest).len()), (None, 2));
+    }
+
+    #[tokio::test]
+    async fn a_version_that_runs_in_place_of_the_files_comes_from_the_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache =
+            pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+        let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let path = folder.path().join("p.wasm");
+        let old = written(&path, &wasm);
+        let compiled = code(&engine, &guest, None, None, &path, &old, &report).await.expect("a plugin");
+        drop(compiled);
+        let new = written(&path, b"another file");
+        let version = KnownVersion::new(&old.digest, old.size, "1.0.0");
+        let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+        let kept = kept.expect("no problem").expect("it is cached");
+        assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
+        for digest in ["ab".repeat(32), "no digest".to_owned()] {
+            let version = KnownVersion::new(&digest, 1, "0.9.0");
+            let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+            let Err(problem) = kept else {
+                panic!("{digest} is not cached");
+            };
+            let remedy = format!("pilothouse rollback p {}`", &new.digest[..12]);
+            assert!(problem.to_string().contains(&remedy) && !problem.is_transient(), "{problem}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_file_runs_alone_if_the_code_beside_its_canary_is_lost() {
+        let guest = guest();
+        let lost = || LoadProblem::NotKept {
+            path: "p.wasm".into(),
+            plugin: guest.name.clone(),
+            version: KnownVersion::new(&"ab".repeat(32), 1, "1.0.0"),
+            file_digest: "cd".repeat(32),
+        };
+        assert!(without_kept_code(&guest, lost(), false).is_err(), "the file's version was taken back");
+        let other = LoadProblem::IndexesBehind { rounds: 1 };
+        assert!(without_kept_code(&guest, other, true).is_err());
+        assert!(log_of(&guest).is_empty());
+        assert!(matches!(without_kept_code(&guest, lost(), true), Ok(None)));
+        let log = log_of(&guest);
+        assert!(log.len() == 1 && log[0].contains("runs alone"), "{log:?}");
+    }
+
+    #[tokio::test]
+    async fn a_change_of_only_the_sidecar_compiles_nothing() {
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let guest = guest();
+        let compiled = Arc::new(AtomicU32::new(0));
+        let report: Report = Arc::new({
+            let compiled = Arc::clone(&compiled);
+            move |step| {
+                compiled.fetch_add(u32::from(matches!(step, LoadStep::Compiling)), Ordering::Relaxed);
+            }
+        });
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.wasm");
+        let read = written(&path, &wasm);
+        let running = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        // If these bytes were read, they would be refused.
+        let other = written(&path, b"no wasm");
+        let again = code(&engine, &guest, Some(&running), None, &path, &read, &report).await;
+        assert_eq!(again.expect("the same").digest(), read.digest);
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        let refused = code(&engine, &guest, Some(&running), None, &path, &other, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
+        // A file is not compiled under the SHA-256 of another.
+        let refused = code(&engine, &guest, None, None, &path, &read, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
+    }
+}
