@@ -30,8 +30,11 @@ pub(crate) struct Arguments {
     /// Use this `pilothouse` instead of building one in release mode.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
+    /// Simulate with generated objects in place of the scenarios: at least half of the wrong twins must be found, and no right one reported.
+    #[arg(long)]
+    without_scenarios: bool,
     /// Simulate nothing, and only write the table of examples/catalogue/README.md.
-    #[arg(long, conflicts_with_all = ["names", "host"])]
+    #[arg(long, conflicts_with_all = ["names", "host", "without_scenarios"])]
     readme: bool,
 }
 
@@ -48,6 +51,9 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let binary = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
     let plugins = guests::build(root, &cases)?;
     println!("{}", verdict::HEADER);
+    if arguments.without_scenarios {
+        return without_scenarios(&binary, &plugins, &cases);
+    }
     let mut problems = Vec::new();
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
@@ -62,6 +68,37 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
         }
     }
     ensure!(problems.is_empty(), "catalogue:\n  {}", problems.join("\n  "));
+    Ok(())
+}
+
+/// Simulates each plugin of the cases with generated objects, and prints a line for each.
+///
+/// # Errors
+/// Errors if the simulation cannot run, fewer than half of the wrong twins are found, or a right one is reported.
+fn without_scenarios(host: &Path, plugins: &Path, cases: &[&Case]) -> Result<()> {
+    let (mut found, mut problems) = (0, Vec::new());
+    for case in cases {
+        for twin in [Twin::Wrong, Twin::Right] {
+            let plugin = plugins.join(case.plugin(twin));
+            let report = simulate(host, &plugin, None, &plugin.with_extension("traces"), &[])?;
+            println!("{}", verdict::line(case, twin, &report, &Verdict::Correct));
+            match (twin, report.findings.first()) {
+                (Twin::Wrong, first) => found += usize::from(first.is_some()),
+                (Twin::Right, None) => {}
+                (Twin::Right, Some(finding)) => {
+                    problems.push(format!(
+                        "{}: {}: {}",
+                        case.plugin(twin),
+                        finding.oracle,
+                        finding.explanation
+                    ));
+                }
+            }
+        }
+    }
+    println!("found {found} of {} wrong twins", cases.len());
+    ensure!(problems.is_empty(), "right twins were reported:\n  {}", problems.join("\n  "));
+    ensure!(found * 2 >= cases.len(), "fewer than half of the wrong twins were found");
     Ok(())
 }
 
