@@ -9,6 +9,10 @@ use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
 
 /// The longest story. Of a longer one the first and the last steps are told.
 const MAX_STEPS: usize = 40;
+/// The largest number of steps whose repetition is told in one line.
+const MAX_PERIOD: usize = 4;
+/// The smallest number of equal rounds that are told as one.
+const MIN_ROUNDS: usize = 3;
 /// The longest text of an error.
 const MAX_ERROR: usize = 160;
 
@@ -40,9 +44,43 @@ pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
         text: format!("{}: {}", violation.oracle, violation.explanation),
         fault: String::new(),
     };
-    let mut steps = shortened(teller.steps, time);
+    let mut steps = shortened(folded(&teller.steps), time);
     steps.push(oracle);
     steps
+}
+
+/// Returns the steps, with one line in place of the second and further rounds of equal steps.
+fn folded(steps: &[Step]) -> Vec<Step> {
+    let mut told = Vec::new();
+    let mut rest = steps;
+    while let Some(first) = rest.first() {
+        let mut repeated = (1..=MAX_PERIOD).map(|period| (period, rounds(rest, period)));
+        let Some((period, rounds)) = repeated.find(|(_, rounds)| *rounds >= MIN_ROUNDS) else {
+            told.push(first.clone());
+            rest = &rest[1..];
+            continue;
+        };
+        let (repeated, others) = rest.split_at(period * rounds);
+        told.extend_from_slice(&repeated[..period]);
+        let what = if period == 1 { "this step".to_owned() } else { format!("these {period} steps") };
+        told.push(Step {
+            time: repeated.last().unwrap_or(first).time,
+            who: "…".to_owned(),
+            text: format!("{what} again, {} times", rounds - 1),
+            fault: String::new(),
+        });
+        rest = others;
+    }
+    told
+}
+
+/// Returns how many times the first `period` steps follow each other, apart from their times.
+fn rounds(steps: &[Step], period: usize) -> usize {
+    let is_equal = |(one, other): (&Step, &Step)| {
+        (&one.who, &one.text, &one.fault) == (&other.who, &other.text, &other.fault)
+    };
+    let Some(first) = steps.get(..period) else { return 0 };
+    steps.chunks_exact(period).take_while(|round| round.iter().zip(first).all(is_equal)).count()
 }
 
 fn shortened(mut steps: Vec<Step>, time: u64) -> Vec<Step> {
@@ -297,6 +335,33 @@ mod tests {
                 "    1.003  oracle  one request: there are two",
             ]
         );
+    }
+
+    #[test]
+    fn rounds_of_equal_steps_are_told_once() {
+        let steps = |texts: &str| -> Vec<Step> {
+            let step = |(time, text): (usize, char)| Step {
+                time: time as u64,
+                who: "user".to_owned(),
+                text: text.to_string(),
+                fault: String::new(),
+            };
+            texts.chars().enumerate().map(step).collect()
+        };
+        let told = |texts: &str| {
+            let steps = folded(&steps(texts));
+            steps.iter().map(|step| step.text.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(told("abab"), "a b a b", "two rounds");
+        assert_eq!(told("xabababay"), "x a b these 2 steps again, 2 times a y");
+        assert_eq!(told("aaaab"), "a this step again, 3 times b");
+        assert_eq!(
+            told("abcdeabcdeabcde"),
+            "a b c d e a b c d e a b c d e",
+            "a round is longer than four steps"
+        );
+        assert_eq!(told(""), "");
+        assert_eq!(folded(&steps("aaaa"))[1].time, 3, "the time of the last round");
     }
 
     #[test]

@@ -255,7 +255,11 @@ impl<S: Simulator + Send> Driver<'_, S> {
             return Ok(());
         }
         self.report.distinct_runs += 1;
-        for violation in examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations) {
+        let mut violations: Vec<_> =
+            examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations).collect();
+        // What happened first is told first: what comes after it may be its consequence.
+        violations.sort_by_key(|violation| violation.event.unwrap_or(usize::MAX));
+        for violation in violations {
             if self.report.findings.len() >= self.options.max_findings {
                 break;
             }

@@ -9,8 +9,9 @@ use super::plans::plans;
 use super::points::Points;
 use super::random::RandomPlans;
 use super::*;
+use crate::analysis::RunView;
 use crate::finding::{Finding, Report, Stop};
-use crate::oracle::Oracles;
+use crate::oracle::{Judgement, Oracle, Oracles, Reference, Violation};
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::{End, EventKind, ReconcileResult, Run};
 use crate::testing::RunBuilder;
@@ -134,6 +135,43 @@ fn a_crash_between_two_writes_is_found_by_the_plans() {
         "{text}"
     );
     assert!(text.ends_with("rule H1 (the process may end at any point). Replay: pilothouse sim x.wasm --replay finding-1.trace"), "{text}");
+}
+
+/// Reports an event of each run.
+#[derive(Debug)]
+struct Accusation {
+    name: &'static str,
+    event: Option<usize>,
+}
+
+impl Oracle for Accusation {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn judge(&self, _: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+        let violation = Violation {
+            oracle: self.name.to_owned(),
+            resource: String::new(),
+            object: String::new(),
+            event: self.event,
+            explanation: String::new(),
+        };
+        Judgement { had_subject: true, violations: vec![violation] }
+    }
+}
+
+#[test]
+fn what_happened_first_in_a_run_is_reported_first() {
+    let mut oracles = Oracles::built_in();
+    for (name, event) in [("at the end", None), ("later", Some(3)), ("earlier", Some(1))] {
+        oracles.add(Box::new(Accusation { name, event }));
+    }
+    let executor = Executor::new(vec![Script { is_wrong: false }]);
+    let options = options(&[Strategy::Reference], Budget::Runs(2));
+    let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
+    let names: Vec<_> = report.findings.iter().map(|finding| finding.violation.oracle.as_str()).collect();
+    assert_eq!(names, ["earlier", "later", "at the end"]);
 }
 
 #[test]
