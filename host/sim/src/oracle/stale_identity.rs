@@ -155,13 +155,15 @@ fn ever_delivered(run: &RunView<'_>) -> BTreeSet<(ObjectId, String)> {
         .collect()
 }
 
-/// Whether the reconcile read the resource from the server before the request.
+/// Whether the reconcile read the resource from the server before the request. A refused read tells the plugin nothing.
 fn is_read_live(run: &RunView<'_>, index: usize, request: &RequestEvent, resource: &str) -> bool {
     let reconcile = request.reconcile.and_then(|number| run.reconciles.get(&number));
     reconcile.is_some_and(|reconcile| {
         reconcile.requests.iter().take_while(|other| **other < index).any(|other| {
             run.request(*other).is_some_and(|read| {
-                matches!(read.verb.as_str(), "get" | "list") && read.resource == resource && read.answered
+                let is_answer = read.status.is_some_and(|status| status < 300 || status == 404);
+                let is_read = matches!(read.verb.as_str(), "get" | "list") && read.resource == resource;
+                is_read && read.answered && is_answer
             })
         })
     })
@@ -229,11 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn a_live_read_of_the_owner_excuses() {
-        let mut run = recreated(true);
-        run.ask("get", OWNERS, "a", 200);
-        run.write("delete", CLAIMS, "data-a", None);
-        assert_eq!(judged(run).violations, []);
+    fn a_live_read_of_the_owner_excuses_if_it_was_answered() {
+        for (status, violations) in [(200, 0), (404, 0), (403, 1), (500, 1)] {
+            let mut run = recreated(true);
+            run.ask("get", OWNERS, "a", status);
+            run.write("delete", CLAIMS, "data-a", None);
+            assert_eq!(judged(run).violations.len(), violations, "{status}");
+        }
     }
 
     #[test]
