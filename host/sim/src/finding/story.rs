@@ -7,11 +7,11 @@ use crate::oracle::Violation;
 use crate::plan::{Deviation, Fault, Moment};
 use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
 
-/// The longest story. Of a longer one the first and the last steps are told.
+/// The longest story. Of a longer one, the first and the last steps are shown.
 const MAX_STEPS: usize = 40;
-/// The largest number of steps whose repetition is told in one line.
+/// The largest number of steps whose repetition is shown in one line.
 const MAX_PERIOD: usize = 4;
-/// The smallest number of equal rounds that are told as one.
+/// The smallest number of equal rounds that are folded into one.
 const MIN_ROUNDS: usize = 3;
 /// The longest text of an error.
 const MAX_ERROR: usize = 160;
@@ -51,19 +51,19 @@ pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
 
 /// Returns the steps, with one line in place of the second and further rounds of equal steps.
 fn folded(steps: &[Step]) -> Vec<Step> {
-    let mut told = Vec::new();
+    let mut folded_steps = Vec::new();
     let mut rest = steps;
     while let Some(first) = rest.first() {
         let mut repeated = (1..=MAX_PERIOD).map(|period| (period, rounds(rest, period)));
         let Some((period, rounds)) = repeated.find(|(_, rounds)| *rounds >= MIN_ROUNDS) else {
-            told.push(first.clone());
+            folded_steps.push(first.clone());
             rest = &rest[1..];
             continue;
         };
         let (repeated, others) = rest.split_at(period * rounds);
-        told.extend_from_slice(&repeated[..period]);
+        folded_steps.extend_from_slice(&repeated[..period]);
         let what = if period == 1 { "this step".to_owned() } else { format!("these {period} steps") };
-        told.push(Step {
+        folded_steps.push(Step {
             time: repeated.last().unwrap_or(first).time,
             who: "…".to_owned(),
             text: format!("{what} again, {} times", rounds - 1),
@@ -71,7 +71,7 @@ fn folded(steps: &[Step]) -> Vec<Step> {
         });
         rest = others;
     }
-    told
+    folded_steps
 }
 
 /// Returns how many times the first `period` steps follow each other, apart from their times.
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_equal_steps_are_told_once() {
+    fn equal_rounds_are_folded_into_one_line() {
         let steps = |texts: &str| -> Vec<Step> {
             let step = |(time, text): (usize, char)| Step {
                 time: time as u64,
@@ -348,19 +348,19 @@ mod tests {
             };
             texts.chars().enumerate().map(step).collect()
         };
-        let told = |texts: &str| {
+        let texts_of = |texts: &str| {
             let steps = folded(&steps(texts));
             steps.iter().map(|step| step.text.clone()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(told("abab"), "a b a b", "two rounds");
-        assert_eq!(told("xabababay"), "x a b these 2 steps again, 2 times a y");
-        assert_eq!(told("aaaab"), "a this step again, 3 times b");
+        assert_eq!(texts_of("abab"), "a b a b", "two rounds");
+        assert_eq!(texts_of("xabababay"), "x a b these 2 steps again, 2 times a y");
+        assert_eq!(texts_of("aaaab"), "a this step again, 3 times b");
         assert_eq!(
-            told("abcdeabcdeabcde"),
+            texts_of("abcdeabcdeabcde"),
             "a b c d e a b c d e a b c d e",
             "a round is longer than four steps"
         );
-        assert_eq!(told(""), "");
+        assert_eq!(texts_of(""), "");
         assert_eq!(folded(&steps("aaaa"))[1].time, 3, "the time of the last round");
     }
 

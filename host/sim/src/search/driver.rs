@@ -257,7 +257,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         self.report.distinct_runs += 1;
         let mut violations: Vec<_> =
             examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations).collect();
-        // What happened first is told first: what comes after it may be its consequence.
+        // What happened first is reported first: what comes after it may be its consequence.
         violations.sort_by_key(|violation| violation.event.unwrap_or(usize::MAX));
         for violation in violations {
             if self.report.findings.len() >= self.options.max_findings {
