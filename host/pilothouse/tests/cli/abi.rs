@@ -72,3 +72,26 @@ fn a_guest_over_the_header_alone_is_a_plugin() {
     let report = assert_succeeds(folder.path(), &["check", "guest.wasm"]).stdout;
     assert!(report.contains("exports reconcile"), "{report}");
 }
+
+#[test]
+fn a_guest_in_zig_over_the_translated_header_is_a_plugin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_sources(folder.path());
+    let Some(zig) = zig() else {
+        eprintln!("skipped: there is no zig; `cargo xtask build-guests` downloads it");
+        return;
+    };
+    let target = ["-target", "wasm32-freestanding"];
+    let translated = Command::new(&zig)
+        .current_dir(folder.path())
+        .args(["translate-c", target[0], target[1], "abi.h"])
+        .output()
+        .expect("zig runs");
+    assert!(translated.status.success(), "{}", String::from_utf8_lossy(&translated.stderr));
+    fs::write(folder.path().join("abi.zig"), translated.stdout).expect("written");
+    fs::write(folder.path().join("guest.zig"), include_str!("abi_guest.zig")).expect("written");
+    let build = ["build-exe", "guest.zig", "-O", "ReleaseSmall", "-fno-entry", "-rdynamic"];
+    compiles(folder.path(), &zig, &[&build[..], &target].concat());
+    let report = assert_succeeds(folder.path(), &["check", "guest.wasm"]).stdout;
+    assert!(report.contains("exports reconcile"), "{report}");
+}
