@@ -128,7 +128,7 @@ enum Command {
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
     WitDoc,
-    /// Build `pilothouse` for delivery into `target/dist`, with the debug lines in a separate file.
+    /// Build `pilothouse` for delivery into `target/dist`, with symbols and debug lines in a separate file.
     Release,
     /// Write the archives of a release for this machine's platform: the program, completion scripts, man pages, SBOM.
     Dist(delivery::DistArguments),

@@ -1,4 +1,4 @@
-//! `cargo xtask release`: builds `pilothouse` for delivery, with the debug lines in a separate file.
+//! `cargo xtask release`: builds `pilothouse` for delivery, with symbols and debug lines in a separate file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,15 +31,15 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `built` without its debug lines to `stripped`, which may be the same file, and the lines into a file beside that. Returns the path of
-/// the lines.
+/// Writes `built` without its symbols and debug lines to `stripped`, which may be the same file, and both into a file beside that, whose path it
+/// returns.
 ///
 /// # Errors
 /// Errors if `objcopy` is missing or fails.
 pub(crate) fn separate_debug_lines(built: &Path, stripped: &Path) -> Result<PathBuf> {
     let lines = stripped.with_extension("debug");
     objcopy(&[Path::new("--only-keep-debug"), built, &lines])?;
-    objcopy(&[Path::new("--strip-debug"), built, stripped])?;
+    objcopy(&[Path::new("--strip-all"), built, stripped])?;
     // The link has a checksum, so that a debugger refuses the lines of another build. It fails if the binary has one already.
     objcopy(&[Path::new("--remove-section=.gnu_debuglink"), stripped])?;
     let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");

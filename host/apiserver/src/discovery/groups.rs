@@ -1,5 +1,6 @@
 //! Unaggregated discovery: `APIVersions`, `APIGroupList`, `APIGroup` and `APIResourceList`.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::registry::{Endpoint, Group, Registry};
@@ -37,12 +38,16 @@ fn api_group(name: &str, group: &Group) -> Value {
 }
 
 /// Returns the response to `/api/v1` and `/apis/GROUP/VERSION`; `None` if there is no such version.
-pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Bytes> {
     let group_version = registry.group_version(group, version)?;
-    let resources: Vec<Value> =
-        group_version.endpoints.values().flat_map(|endpoint| api_resources(endpoint)).collect();
-    let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}))
+    let render = || {
+        let resources: Vec<Value> =
+            group_version.endpoints.values().flat_map(|endpoint| api_resources(endpoint)).collect();
+        let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
+            .to_string()
+    };
+    Some(group_version.document(render))
 }
 
 /// Returns the `APIResource` of an endpoint and of its subresources.

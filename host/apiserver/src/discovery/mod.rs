@@ -33,7 +33,10 @@ pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, S
             None => Some(groups::groups(registry)),
         },
         Target::Group(group) => groups::group(registry, group),
-        Target::GroupVersion(group, version) => groups::resources(registry, group, version),
+        Target::GroupVersion(group, version) => {
+            let document = groups::resources(registry, group, version).ok_or_else(Status::no_such_resource)?;
+            return Ok(respond::json_text(StatusCode::OK, document));
+        }
         Target::Object(_) | Target::Other(_) => None,
     };
     value.map(|value: Value| respond::json_value(StatusCode::OK, &value)).ok_or_else(Status::no_such_resource)

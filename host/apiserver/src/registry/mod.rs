@@ -8,7 +8,9 @@ mod service_addresses;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
 
 use crate::storage::Storage;
 
@@ -34,6 +36,26 @@ pub(crate) struct Group {
 pub(crate) struct GroupVersion {
     pub version: String,
     pub endpoints: BTreeMap<String, Arc<Endpoint>>,
+    /// The discovery document of these endpoints. It is rendered at the first request.
+    document: Document,
+}
+
+/// A document that is rendered at most once.
+type Document = Arc<OnceLock<Bytes>>;
+
+/// The discovery documents of the built-in resources, by group and version. They are the same in all servers of a process: a simulation
+/// starts thousands, and each host reads these documents first.
+static BUILT_IN_DOCUMENTS: OnceLock<BTreeMap<(String, String), Document>> = OnceLock::new();
+
+impl GroupVersion {
+    fn new(version: &str) -> Self {
+        Self { version: version.to_owned(), endpoints: BTreeMap::new(), document: Arc::default() }
+    }
+
+    /// Returns the discovery document, which `render` creates if there is none yet.
+    pub(crate) fn document(&self, render: impl FnOnce() -> String) -> Bytes {
+        self.document.get_or_init(|| render().into()).clone()
+    }
 }
 
 impl Registry {
@@ -43,6 +65,22 @@ impl Registry {
         for endpoint in builtin::endpoints(storage) {
             registry.insert(Arc::new(endpoint));
         }
+        let documents = BUILT_IN_DOCUMENTS.get_or_init(|| {
+            let versions = registry
+                .groups
+                .iter()
+                .flat_map(|(name, group)| group.versions.iter().map(move |version| (name, version)));
+            versions
+                .map(|(name, version)| ((name.clone(), version.version.clone()), Arc::clone(&version.document)))
+                .collect()
+        });
+        for (name, group) in &mut registry.groups {
+            for version in &mut group.versions {
+                if let Some(document) = documents.get(&(name.clone(), version.version.clone())) {
+                    version.document = Arc::clone(document);
+                }
+            }
+        }
         registry
     }
 
@@ -51,12 +89,12 @@ impl Registry {
         let group = self.groups.entry(endpoint.group.clone()).or_default();
         let index =
             group.versions.iter().position(|known| known.version == endpoint.version).unwrap_or_else(|| {
-                group
-                    .versions
-                    .push(GroupVersion { version: endpoint.version.clone(), endpoints: BTreeMap::new() });
+                group.versions.push(GroupVersion::new(&endpoint.version));
                 group.versions.len() - 1
             });
-        group.versions[index].endpoints.insert(endpoint.resource.names.plural.clone(), endpoint);
+        let version = &mut group.versions[index];
+        version.document = Arc::default();
+        version.endpoints.insert(endpoint.resource.names.plural.clone(), endpoint);
         group.versions.sort_by_key(|version| Reverse(version_priority(&version.version)));
     }
 
@@ -64,7 +102,9 @@ impl Registry {
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         let Some(versions) = self.groups.get_mut(group).map(|group| &mut group.versions) else { return };
         for version in versions.iter_mut() {
-            version.endpoints.remove(plural);
+            if version.endpoints.remove(plural).is_some() {
+                version.document = Arc::default();
+            }
         }
         versions.retain(|version| !version.endpoints.is_empty());
         if versions.is_empty() {
@@ -147,6 +187,27 @@ pub(crate) fn version_priority(version: &str) -> (bool, u8, u64, u64, Reverse<St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::HistoryLimits;
+
+    #[test]
+    fn a_discovery_document_is_rendered_again_after_a_change() {
+        let built_in = Registry::built_in(&Storage::new(HistoryLimits::default(), 1));
+        let endpoint = |plural| Arc::clone(built_in.endpoint("apps", "v1", plural).expect("it is built in"));
+        let document = |registry: &Registry, text: &str| {
+            let version = registry.group_version("apps", "v1").expect("it has an endpoint");
+            String::from_utf8_lossy(&version.document(|| text.to_owned())).into_owned()
+        };
+        let mut registry = Registry::default();
+        registry.insert(endpoint("deployments"));
+        assert_eq!(document(&registry, "first"), "first");
+        let mut changed = registry.clone();
+        assert_eq!(document(&changed, "second"), "first", "nothing has changed");
+        changed.insert(endpoint("replicasets"));
+        assert_eq!(document(&changed, "third"), "third");
+        changed.remove("apps", "deployments");
+        assert_eq!(document(&changed, "fourth"), "fourth");
+        assert_eq!(document(&registry, "fifth"), "first", "a snapshot keeps its document");
+    }
 
     #[test]
     fn versions_sort_in_kubernetes_order() {

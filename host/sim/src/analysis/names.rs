@@ -11,6 +11,20 @@ use crate::run::{EventKind, Run};
 /// The longest part after a prefix that is taken for random.
 const MAX_RANDOM_LENGTH: usize = 16;
 
+/// The length of a UID in bytes, as the server draws it (RFC 9562).
+const UID_LENGTH: usize = 36;
+
+/// Whether the text has the form of a UID: five groups of digits and letters.
+fn has_uid_form(text: &[u8]) -> bool {
+    let is_hyphen = |index: usize| matches!(index, 8 | 13 | 18 | 23);
+    text.len() == UID_LENGTH
+        && text[8] == b'-'
+        && text
+            .iter()
+            .enumerate()
+            .all(|(index, byte)| if is_hyphen(index) { *byte == b'-' } else { byte.is_ascii_alphanumeric() })
+}
+
 /// The prefixes of names that the plugin draws at random: pairs of resource and prefix. Found by comparing two runs
 /// that differ in the seed only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,16 +166,38 @@ impl Names {
         if let Some(what) = self.uids.get(text) {
             return format!("<uid of {what}>");
         }
-        if text.len() < 36 {
+        if text.len() < UID_LENGTH {
             return self.replace_names(text);
         }
-        let mut replaced = text.to_owned();
-        for (uid, what) in &self.uids {
+        let mut replaced = self.replace_regular_uids(text);
+        for (uid, what) in self.uids.iter().filter(|(uid, _)| !has_uid_form(uid.as_bytes())) {
             if replaced.contains(uid.as_str()) {
                 replaced = replaced.replace(uid, &format!("<uid of {what}>"));
             }
         }
         self.replace_names(&replaced)
+    }
+
+    /// Replaces the UIDs that have the form of one in a single pass: a search for each UID would dominate the comparison of two ends.
+    fn replace_regular_uids(&self, text: &str) -> String {
+        let bytes = text.as_bytes();
+        let mut replaced = String::new();
+        let (mut copied, mut start) = (0, 0);
+        while let Some(window) = bytes.get(start..start + UID_LENGTH) {
+            let uid = has_uid_form(window).then(|| text.get(start..start + UID_LENGTH)).flatten();
+            let Some(what) = uid.and_then(|uid| self.uids.get(uid)) else {
+                start += 1;
+                continue;
+            };
+            replaced.push_str(&text[copied..start]);
+            replaced.push_str("<uid of ");
+            replaced.push_str(what);
+            replaced.push('>');
+            start += UID_LENGTH;
+            copied = start;
+        }
+        replaced.push_str(&text[copied..]);
+        replaced
     }
 
     fn replace_names(&self, text: &str) -> String {
@@ -175,5 +211,28 @@ impl Names {
             }
         }
         replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_are_replaced_wherever_they_are_in_a_text() {
+        let uid = "7a3c9f10-0b1e-4c2d-8e5f-000000000001";
+        let names = Names {
+            uids: BTreeMap::from([
+                (uid.to_owned(), "pods a/b".to_owned()),
+                ("not of the server's form, but long enough".to_owned(), "pods a/c".to_owned()),
+            ]),
+            ..Names::default()
+        };
+        assert_eq!(names.replace(uid), "<uid of pods a/b>");
+        assert_eq!(names.replace(&format!("é{uid}{uid}-x")), "é<uid of pods a/b><uid of pods a/b>-x");
+        let other = "7a3c9f10-0b1e-4c2d-8e5f-000000000002 belongs to nobody";
+        assert_eq!(names.replace(other), other);
+        let irregular = "(not of the server's form, but long enough)";
+        assert_eq!(names.replace(irregular), "(<uid of pods a/c>)");
     }
 }
