@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,12 +54,7 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
     let alerts = fs::read_to_string(&alerts).with_context(|| format!("read {}", alerts.display()))?;
     let problems = table::problems(&alerts);
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
-    let write = |name: &str, text: &str| {
-        let file = folder.join(name);
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
-        Ok::<_, anyhow::Error>(file)
-    };
-    let rules = write("alerts.yaml", &shorten(&alerts)?)?;
+    let rules = write(folder, "alerts.yaml", &shorten(&alerts)?)?;
 
     let server = Server::start_with(binary, folder, &[OsStr::new("--enable-faults")])?;
     let api = Api::of_kubeconfig(server.kubeconfig())?;
@@ -70,46 +65,17 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
     }
     let plugins = Plugins::install(root, &folder.join("plugins"), conformance)?;
     let registry = Registry::start()?;
-    // Nothing listens at these addresses.
-    let (no_registry, no_server) = (loopback::free_address()?, loopback::free_address()?);
-    let policy = write("policy.yaml", &registry.policy())?;
-    let config = json!({
-        "plugins": [
-            {"name": "unreachable", "image": format!("{no_registry}/plugins/unreachable:1"), "poll": "10s"},
-            {"name": "unverified", "image": registry.image(), "poll": "10s"},
-        ],
-        "registries": {
-            "cacheDir": folder.join("oci"), "policy": policy, "plainHttp": [no_registry, registry.address()],
-        },
-    });
-    // JSON is YAML.
-    let config = write("host.yaml", &config.to_string())?;
-    let loaded = HostFiles {
-        binary,
-        folder: &folder.join(LOADED),
-        kubeconfig: server.kubeconfig(),
-        plugins: &folder.join("plugins"),
-        config: &config,
-    };
-    let (no_plugins, no_config) = (folder.join("no-plugins"), write("starting.yaml", "{}")?);
-    fs::create_dir_all(&no_plugins).with_context(|| format!("create {}", no_plugins.display()))?;
-    let starting = HostFiles {
-        binary,
-        folder: &folder.join(STARTING),
-        kubeconfig: &write("no-server", &kubeconfig_of(&no_server))?,
-        plugins: &no_plugins,
-        config: &no_config,
-    };
-    let (loaded, starting) = (Host::start(&loaded)?, Host::start(&starting)?);
+    let loaded = start_loaded(binary, folder, server.kubeconfig(), &registry)?;
+    let starting = start_starting(binary, folder)?;
     let targets = [
         Target { status: &loaded.status, host: LOADED },
         Target { status: &starting.status, host: STARTING },
     ];
     let prometheus = Prometheus::start(folder, &rules, &targets)?;
-    wait_for_plugins(&prometheus)?;
-    plugins.provoke(&api)?;
 
     let run = Run::start(&prometheus);
+    wait_for_plugins(&prometheus)?;
+    plugins.provoke(&api)?;
     run.wait(Trouble::BadPlugins, |poll| {
         if poll % POLLS_PER_FILE == 0 {
             plugins.break_again(poll)?;
@@ -122,6 +88,46 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
     run.wait(Trouble::HostsEnd, |_| Ok(()))?;
     run.print();
     Ok(())
+}
+
+/// Starts the host with the bad plugins, and with plugins of two registries: one does not exist, and one has no signatures.
+fn start_loaded(binary: &Path, folder: &Path, kubeconfig: &Path, registry: &Registry) -> Result<Host> {
+    let (no_registry, poll) = (loopback::free_address()?, "10s");
+    let policy = write(folder, "policy.yaml", &registry.policy())?;
+    let config = json!({
+        "plugins": [
+            {"name": "unreachable", "image": format!("{no_registry}/plugins/unreachable:1"), "poll": poll},
+            {"name": "unverified", "image": registry.image(), "poll": poll},
+        ],
+        "registries": {
+            "cacheDir": folder.join("oci"), "policy": policy, "plainHttp": [no_registry, registry.address()],
+        },
+    });
+    // JSON is YAML.
+    let config = write(folder, "host.yaml", &config.to_string())?;
+    let (plugins, folder) = (folder.join("plugins"), folder.join(LOADED));
+    Host::start(&HostFiles { binary, folder: &folder, kubeconfig, plugins: &plugins, config: &config })
+}
+
+/// Starts a host without plugins, whose API server does not exist.
+fn start_starting(binary: &Path, folder: &Path) -> Result<Host> {
+    let kubeconfig = write(folder, "no-server", &kubeconfig_of(&loopback::free_address()?))?;
+    let (plugins, config) = (folder.join("no-plugins"), write(folder, "starting.yaml", "{}")?);
+    fs::create_dir_all(&plugins).with_context(|| format!("create {}", plugins.display()))?;
+    let folder = folder.join(STARTING);
+    Host::start(&HostFiles {
+        binary,
+        folder: &folder,
+        kubeconfig: &kubeconfig,
+        plugins: &plugins,
+        config: &config,
+    })
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let file = folder.join(name);
+    fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+    Ok(file)
 }
 
 /// Waits until Prometheus knows that the plugins run which objects will provoke, so that it has seen their counters at 0.
@@ -164,7 +170,7 @@ fn kubeconfig_of(address: &str) -> String {
 /// The alerts that have fired.
 struct Run<'a> {
     prometheus: &'a Prometheus,
-    /// When the last trouble began.
+    /// When the current trouble began; the first one does so with the hosts.
     begun: Cell<Instant>,
     /// After how many seconds of its trouble each alert has fired.
     fired: RefCell<BTreeMap<&'static str, u64>>,
@@ -177,22 +183,23 @@ impl<'a> Run<'a> {
 
     /// Waits until all alerts of a trouble have fired. Calls `continue_trouble` meanwhile with the number of the poll.
     fn wait(&self, trouble: Trouble, continue_trouble: impl Fn(u64) -> Result<()>) -> Result<()> {
-        self.begun.set(now());
         let polls = Cell::new(0);
         let waited = self.prometheus.api().wait_up_to(TIMEOUT, "the alerts to fire", |_| {
             continue_trouble(polls.replace(polls.get() + 1))?;
             let firing = self.prometheus.query("count_over_time(ALERTS{alertstate=\"firing\"}[1h])");
-            let is_missing = |provocation: &&Provocation| {
-                provocation.trouble == trouble && !self.fired.borrow().contains_key(provocation.alert)
-            };
-            let missing: Vec<_> = PROVOCATIONS.iter().filter(is_missing).collect();
-            for provocation in missing.iter().filter(|provocation| has_fired(provocation, &firing)) {
+            let is_of_trouble = |provocation: &&Provocation| provocation.trouble == trouble;
+            let has_fired_before = |alert| self.fired.borrow().contains_key(alert);
+            let all: Vec<_> = PROVOCATIONS.iter().filter(is_of_trouble).collect();
+            let missing = all.iter().filter(|provocation| !has_fired_before(provocation.alert));
+            let fired: Vec<_> = missing.filter(|provocation| has_fired(provocation, &firing)).collect();
+            for provocation in fired {
                 let after = self.begun.get().elapsed().as_secs();
                 println!("chaos: {} has fired after {after} s", provocation.alert);
                 self.fired.borrow_mut().insert(provocation.alert, after);
             }
-            Ok(PROVOCATIONS.iter().find(is_missing).is_none().then_some(()))
+            Ok(all.iter().all(|provocation| has_fired_before(provocation.alert)).then_some(()))
         });
+        self.begun.set(now());
         let Err(error) = waited else { return Ok(()) };
         self.print();
         bail!("{error}: see the table; the log of Prometheus is {}", self.prometheus.log().display())

@@ -16,8 +16,8 @@ const BROKEN: &str = "broken";
 pub(super) const RUNNING: [&str; 5] = ["trapping", "throttled", "hoarding", "failing", "looping"];
 /// Keys of the plugin that fails. Each is retried after a delay that doubles, and the alert needs 20 reconciles.
 const FAILING_KEYS: usize = 100;
-/// Keys of the throttled plugin, which wait for its worker.
-const THROTTLED_KEYS: usize = 4;
+/// Keys of the throttled plugin, which wait for its worker: 20 requests for each take 2 s.
+const THROTTLED_KEYS: usize = 60;
 
 /// The plugins directory of the host.
 pub(super) struct Plugins<'a> {
@@ -41,12 +41,7 @@ impl<'a> Plugins<'a> {
         for (name, fault, workers, limits) in [
             ("trapping", "$traps", 2, json!({})),
             ("hoarding", "$queues-without-end", 1, json!({"hostMemory": "1Mi"})),
-            (
-                "throttled",
-                "$storms-client",
-                1,
-                json!({"clientQps": 10, "clientBurst": 10, "reconcileTimeout": "25s"}),
-            ),
+            ("throttled", "$visits-client", 1, json!({"clientQps": 10, "clientBurst": 10})),
         ] {
             let mut watch = watch("ConfigMap");
             watch["labelSelector"] = format!("chaos={name}").into();

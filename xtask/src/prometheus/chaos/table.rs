@@ -38,15 +38,19 @@ pub(super) const PROVOCATIONS: [Provocation; 16] = [
     bad("PilothousePluginWaiting", ("controller", "waiting"), "a plugin whose watch is not granted"),
     bad("PilothousePullFailing", ("controller", "unreachable"), "a registry on whose port nothing listens"),
     bad("PilothousePluginUnverified", ("controller", "unverified"), "a tag that moves to unsigned versions"),
-    bad("PilothouseQueueOld", ("controller", "throttled"), "a plugin with one worker, whose calls take 25 s"),
+    bad(
+        "PilothouseQueueOld",
+        ("controller", "throttled"),
+        "a plugin with one worker, and 60 keys of 2 s each",
+    ),
     bad(
         "PilothouseThrottled",
         ("controller", "throttled"),
-        "the same plugin, which reads an object without end",
+        "the same plugin, which reads more often than it may",
     ),
     bad("PilothouseErrorRatio", ("controller", "failing"), "a plugin whose reconciles fail"),
     bad("PilothouseHotLoop", ("controller", "looping"), "a plugin that toggles a field of its object"),
-    bad("PilothouseNotSynced", ("resource", "secrets"), "an API server that fails all lists of Secrets"),
+    bad("PilothouseNotSynced", ("resource", "v1/secrets"), "an API server that fails all lists of Secrets"),
     bad(
         "PilothouseMemoryNear",
         ("host", super::LOADED),
@@ -56,7 +60,7 @@ pub(super) const PROVOCATIONS: [Provocation; 16] = [
     Provocation {
         alert: "PilothouseWatchStalled",
         trouble: Trouble::ApiServerEnds,
-        label: ("resource", "configmaps"),
+        label: ("resource", "v1/configmaps"),
         by: "an API server that ends",
     },
     Provocation { alert: "PilothouseDown", trouble: Trouble::HostsEnd, label: ("", ""), by: "all hosts end" },
