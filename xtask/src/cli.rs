@@ -116,8 +116,8 @@ enum Command {
     Bindings,
     /// Generate the Grafana dashboards of the chart (deploy/chart/files/dashboards).
     Dashboards,
-    /// Test the alerts and dashboards with Prometheus, as far as it is installed.
-    Prometheus,
+    /// Test the alerts and dashboards with Prometheus, as far as it is installed: a host at work, and hosts in trouble until each alert has fired.
+    Prometheus(prometheus::PrometheusArguments),
     /// Send the traces of a host to an OpenTelemetry collector, which is built from published Go modules, and check the tree of spans.
     TracingTest(collector::TracingTestArguments),
     /// Push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
@@ -189,7 +189,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
         Command::Registries => registries::run(root, &host::build(root)?),
-        Command::Prometheus => prometheus::run(root),
+        Command::Prometheus(arguments) => prometheus::run_with(root, &arguments),
         Command::TracingTest(arguments) => collector::run(root, &arguments),
         Command::PageTest => page_test::run(root),
         Command::Languages => languages::run(root),

@@ -51,6 +51,8 @@ mod host;
 #[cfg(feature = "full")]
 mod hostile;
 #[cfg(feature = "full")]
+mod http_server;
+#[cfg(feature = "full")]
 mod languages;
 #[cfg_attr(feature = "demo", allow(dead_code, reason = "only the form without features launches others"))]
 mod launcher;

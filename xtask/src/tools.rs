@@ -47,6 +47,10 @@ pub(crate) const COLLECTOR: LocalProgram = LocalProgram {
 pub(crate) const PROMETHEUS_OPERATOR: Module =
     Module::new("github.com/prometheus-operator/prometheus-operator", "v0.85.0");
 
+/// The seccomp profile of containers, from which `RuntimeDefault` of container runtimes is derived.
+#[cfg(target_os = "linux")]
+pub(crate) const SECCOMP_PROFILE: Module = Module::new("github.com/moby/profiles/seccomp", "v0.3.0");
+
 /// A program in a published Go module.
 pub(crate) struct Program {
     name: &'static str,

@@ -8,6 +8,8 @@ mod permissions;
 mod pod;
 mod sandbox;
 mod scenario;
+#[cfg(target_os = "linux")]
+mod seccomp;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -115,6 +117,8 @@ pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin
     let pod = api.get(&format!("/apis/apps/v1/namespaces/{RELEASE}/deployments/{RELEASE}"))?;
     let pod = Pod::parse(&pod.context("the chart has no Deployment")?["spec"]["template"]["spec"], RELEASE)?;
 
+    let seccomp = folder.join("seccomp.bpf");
+    fs::write(&seccomp, seccomp_program()?).with_context(|| format!("write {}", seccomp.display()))?;
     let files = ClusterFiles { api: &api, server: &server, folder: &folder };
     files.write(&pod)?;
     let (config_maps, account) = (files.config_maps(), files.account());
@@ -125,6 +129,7 @@ pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin
         account: &account,
         environment: environment(&configuration, &pod, server.kubeconfig())?,
         needs_libraries: configuration.needs_libraries,
+        seccomp: &seccomp,
     };
     sandbox.create_mount_points()?;
     let log = folder.join("host.log");
@@ -150,6 +155,20 @@ pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin
         permissions.len()
     );
     report(&compare(&permissions, &requests, &EXPLANATIONS))
+}
+
+/// Returns the program of the seccomp profile, which is downloaded with its Go module.
+#[cfg(target_os = "linux")]
+fn seccomp_program() -> Result<Vec<u8>> {
+    let file = tools::SECCOMP_PROFILE.download()?.join("default.json");
+    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let profile = serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))?;
+    seccomp::program(&profile)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn seccomp_program() -> Result<Vec<u8>> {
+    anyhow::bail!("this system has no seccomp: run container-test on Linux")
 }
 
 /// Installs the chart with the roles and grants of the plugin, and the status port at `address`.

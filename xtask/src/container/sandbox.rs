@@ -1,17 +1,17 @@
 //! Runs a pod's container under bubblewrap.
 //!
 //! The container has namespaces of its own for users, processes, IPC and the host's name, no capability, and no way to new privileges. Its
-//! image is read-only. It shares the network, in which the API server listens on loopback. Unlike under a kubelet, it has no seccomp profile
-//! and no limit of memory.
+//! image is read-only, and its system calls are those of the seccomp profile. It shares the network, in which the API server listens on
+//! loopback. Unlike under a kubelet, it has no limit of memory.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::pod::{ACCOUNT_FOLDER, Pod, Source};
 
@@ -37,6 +37,8 @@ pub(super) struct Sandbox<'a> {
     pub(super) environment: Vec<String>,
     /// Whether the container gets this machine's shared libraries.
     pub(super) needs_libraries: bool,
+    /// The file with the seccomp program.
+    pub(super) seccomp: &'a Path,
 }
 
 impl Sandbox<'_> {
@@ -66,7 +68,9 @@ impl Sandbox<'_> {
         let file = File::create(log).with_context(|| format!("create {}", log.display()))?;
         let errors = file.try_clone().context("share the log file")?;
         let mut command = Command::new(PROGRAM);
-        command.args(self.arguments()).stdin(Stdio::null()).stdout(file).stderr(errors);
+        let seccomp = File::open(self.seccomp).with_context(|| format!("open {}", self.seccomp.display()))?;
+        // Bubblewrap reads the seccomp program from its input and closes it.
+        command.args(self.arguments()).stdin(seccomp).stdout(file).stderr(errors);
         // A container of root's would be root outside of its namespace.
         if fs::metadata(log).is_ok_and(|metadata| metadata.uid() == 0) {
             command.uid(self.pod.user).gid(self.pod.group);
@@ -87,7 +91,7 @@ impl Sandbox<'_> {
             arguments.add([flag]);
         }
         arguments.add(["--die-with-parent"]);
-        arguments.add(["--cap-drop", "ALL"]);
+        arguments.add(["--cap-drop", "ALL", "--seccomp", "0"]);
         arguments.add(["--uid", &self.pod.user.to_string()]);
         arguments.add(["--gid", &self.pod.group.to_string()]);
         arguments.bind(self.root, "/");
@@ -170,6 +174,21 @@ impl Container {
         Ok(())
     }
 
+    /// Errors unless a process of the container has a seccomp filter.
+    pub(super) fn require_seccomp(&self) -> Result<()> {
+        let mut processes = vec![self.child.id().to_string()];
+        while let Some(process) = processes.pop() {
+            // Processes may end meanwhile.
+            let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+            if read("status").lines().any(|line| line == "Seccomp:\t2") {
+                return Ok(());
+            }
+            let children = read(&format!("task/{process}/children"));
+            processes.extend(children.split_ascii_whitespace().map(str::to_owned));
+        }
+        bail!("no process of the container has a seccomp filter")
+    }
+
     /// Returns the last lines of the log.
     pub(super) fn log_tail(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
@@ -212,7 +231,8 @@ mod tests {
     fn sandbox<'a>(pod: &'a Pod, root: &'a Path) -> Sandbox<'a> {
         let (config_maps, account) = (Path::new("/maps"), Path::new("/account"));
         let environment = vec!["A=b=c".to_owned()];
-        Sandbox { pod, root, config_maps, account, environment, needs_libraries: false }
+        let seccomp = Path::new("/seccomp");
+        Sandbox { pod, root, config_maps, account, environment, needs_libraries: false, seccomp }
     }
 
     #[test]
@@ -222,7 +242,7 @@ mod tests {
         let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
         let line = arguments.join(" ");
         for part in [
-            "--cap-drop ALL --uid 7 --gid 8 --ro-bind /image / ",
+            "--cap-drop ALL --seccomp 0 --uid 7 --gid 8 --ro-bind /image / ",
             " --ro-bind /maps/m /etc/host --ro-bind /maps/m/a.yaml /plugins/a.yaml ",
             " --perms 1777 --size 9 --tmpfs /cache ",
             " --ro-bind /account /var/run/secrets/kubernetes.io/serviceaccount ",

@@ -46,7 +46,8 @@ impl Scenario<'_> {
     /// Errors if the host or the plugin does not do what is expected.
     pub(super) fn run(&self, container: &mut Container) -> Result<()> {
         self.wait_until_ready(container)?;
-        println!("container-test: the host is ready");
+        container.require_seccomp()?;
+        println!("container-test: the host is ready, and has a seccomp filter");
         self.reconcile()?;
         self.lose_responses()?;
         self.repeat_events()?;

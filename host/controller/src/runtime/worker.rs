@@ -540,6 +540,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_reconcile_without_tracing_allocates_only_its_request() {
+        let begin = async |guest: &GuestServices| {
+            let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+            guest.queue.add(item, Reason::Created, Priority::Normal);
+            let (item, reasons) = guest.queue.get().await.expect("the key");
+            let mut request = None;
+            let without_spans = allocation_counter::measure(|| {
+                let Item { watch, key } = item.key().clone();
+                let (attempt, event_at) = (item.attempts(), item.event_at());
+                let (reasons, extra, host_context) = (Vec::new(), Vec::new(), None);
+                request =
+                    Some(Arc::new(Request { watch, key, reasons, attempt, extra, event_at, host_context }));
+            });
+            let mut attempt = None;
+            let begun = allocation_counter::measure(|| {
+                attempt = Some(ReconcileAttempt::new(guest, item, reasons));
+            });
+            (without_spans.count_total, begun.count_total)
+        };
+        let mut guest = guest();
+        let (without_spans, off) = begin(&guest).await;
+        assert_eq!(off, without_spans);
+        let options = TraceOptions { ratio: 0.0, slow: Duration::MAX };
+        let metrics = Metrics::register(&mut Default::default());
+        let (tracer, _spans) = Tracer::new(&options, &metrics, &guest.environment);
+        guest.tracer = tracer;
+        let (without_spans, on) = begin(&guest).await;
+        assert!(on > without_spans, "{on} allocations with a trace, {without_spans} without");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_canary_that_backs_off_delays_only_its_own_keys() {
         let guest = guest();
         let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);

@@ -280,3 +280,21 @@ async fn spans_beyond_the_limits_are_dropped_and_counted() {
     assert_eq!(fixture.dropped.counts(), [10 * own as u64, 0, 3]);
     assert!(fixture.exported().is_some() && is_exported(&fixture), "there is room again");
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_tracing_events_and_reconciles_allocate_nothing() {
+    let notification = Notification::Added { object: object("7"), initial: false };
+    let (watch, memory, received) = ("maps".into(), HostMemory::default(), Instant::now());
+    let allocations = |tracer: &Tracer| {
+        let counted = allocation_counter::measure(|| {
+            let event = tracer.event(&notification, &watch, Reason::Created, received, &memory);
+            let trace = tracer.begin(Duration::ZERO, event.as_deref());
+            let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
+            let traceparent = trace.as_ref().and_then(|trace| trace.sampled_traceparent());
+            drop((event, trace, labels, traceparent, tracer.exported(1)));
+        });
+        counted.count_total
+    };
+    assert_eq!(allocations(&Tracer::default()), 0);
+    assert!(allocations(&fixture(0.0).tracer) > 0);
+}

@@ -145,6 +145,19 @@
       (if (i32.eqz (i32.load8_u (i32.const 256))) (then (call $close (i32.load (i32.const 260)))))
       (br $forever)))
 
+  ;; Gets the request's object from the server 20 times.
+  (func $visits-client
+    (local $count i32)
+    (local.set $count (i32.const 20))
+    (loop $again
+      (global.set $next (global.get $kept))
+      (call $client-get (i32.const 512) (i32.const 2) (i32.const 516) (i32.const 9)
+        (global.get $namespace) (global.get $namespace-len) (global.get $name) (global.get $name-len)
+        (i32.const 0) (i32.const 0) (i32.const 256))
+      (if (i32.eqz (i32.load8_u (i32.const 256))) (then (call $close (i32.load (i32.const 260)))))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br_if $again (local.get $count))))
+
   ;; Creates an object from a manifest of 4 MB, which the host refuses. Logs the refusal, then traps.
   (func $writes-too-much
     (drop (memory.grow (i32.const 100)))
