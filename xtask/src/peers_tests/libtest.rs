@@ -5,7 +5,7 @@ use super::outcome::Outcome;
 /// The end of a line of `--list`.
 const TEST: &str = ": test";
 
-/// The end of the line that says how many tests ran and passed, before the number of those that failed.
+/// The beginning of the last line if one test ran and passed.
 const ONE_PASSED: &str = "test result: ok. 1 passed;";
 
 /// Returns the names in a list of tests.

@@ -58,7 +58,8 @@ fn has_yaml_ending(name: &str) -> bool {
 /// Returns whether a text is a manifest without template expressions, and no file for kustomize.
 fn is_manifest(text: &str) -> bool {
     let templates = ["{{", "${"];
-    text.lines().any(|line| line.starts_with("apiVersion:"))
+    // A chart has an apiVersion, but no kind.
+    ["apiVersion:", "kind:"].iter().all(|field| text.lines().any(|line| line.starts_with(field)))
         && !templates.iter().any(|template| text.contains(template))
         && !text.contains("kustomize.config.k8s.io")
 }
@@ -86,13 +87,14 @@ mod tests {
             fs::write(file, text).expect("written");
         };
         write("b/b.yaml", "kind: A\napiVersion: v1\n");
-        write("b/a/c.yml", "apiVersion: v1\n");
-        write("b/template.yaml", "apiVersion: v1\nkind: {{ .Kind }}\n");
-        write("b/variable.yaml", "apiVersion: v1\nkind: ${KIND}\n");
-        write("b/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\n");
-        write("b/values.yaml", "  apiVersion: v1\n");
-        write("b/a.txt", "apiVersion: v1\n");
-        write("c/c.yaml", "apiVersion: v1\n");
+        write("b/a/c.yml", "kind: A\napiVersion: v1\n");
+        write("b/Chart.yaml", "apiVersion: v1\nname: a\n");
+        write("b/template.yaml", "apiVersion: v1\nkind: A\nname: {{ .Kind }}\n");
+        write("b/variable.yaml", "apiVersion: v1\nkind: A\nname: ${NAME}\n");
+        write("b/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: A\n");
+        write("b/values.yaml", "  apiVersion: v1\nkind: A\n");
+        write("b/a.txt", "kind: A\napiVersion: v1\n");
+        write("c/c.yaml", "kind: A\napiVersion: v1\n");
         assert_eq!(find(folder.path(), &["b"]).expect("read"), ["b/a/c.yml", "b/b.yaml"]);
         assert!(find(folder.path(), &["missing"]).is_err());
     }

@@ -90,7 +90,7 @@ impl Kubectl {
     fn apply_all(&self, files: &[String], answers: &mut Answers) -> Result<()> {
         for file in files {
             for (way, arguments) in WAYS {
-                let answer = self.run(&[arguments, &["--filename", file]].concat())?;
+                let answer = self.run(&[arguments, &["--filename", file.as_str()][..]].concat())?;
                 answers.insert(format!("{file}: {way}"), answer);
             }
         }
