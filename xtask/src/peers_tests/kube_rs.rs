@@ -36,6 +36,13 @@ kube-client = { path = \"kube-client\" }
 kube-runtime = { path = \"kube-runtime\" }
 ";
 
+/// What the tests of kube-client use of `kube`. The published manifest lacks it, because the two crates depend on each other.
+const DEPENDENCY_ON_KUBE: &str = "
+[dev-dependencies.kube]
+path = \"../kube\"
+features = [\"client\", \"derive\", \"ws\"]
+";
+
 /// The versions of the dependencies.
 const LOCK_FILE: &str = include_str!("../../kube-rs.lock");
 
@@ -95,6 +102,9 @@ fn prepare_workspace() -> Result<PathBuf> {
                     .with_context(|| format!("remove {}", unfinished.display()))?;
             }
             copy_folder(&package.download()?, &unfinished)?;
+            if package.name == "kube-client" {
+                add_dependency_on_kube(&unfinished.join("Cargo.toml"))?;
+            }
             fs::rename(&unfinished, &copy)
                 .with_context(|| format!("rename {} to {}", unfinished.display(), copy.display()))?;
         }
@@ -104,6 +114,11 @@ fn prepare_workspace() -> Result<PathBuf> {
         fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
     }
     Ok(workspace)
+}
+
+fn add_dependency_on_kube(manifest: &Path) -> Result<()> {
+    let text = fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
+    fs::write(manifest, text + DEPENDENCY_ON_KUBE).with_context(|| format!("write {}", manifest.display()))
 }
 
 /// Returns the path of the program with the unit tests of a library from cargo's JSON messages.
