@@ -36,7 +36,7 @@ kube-client = { path = \"kube-client\" }
 kube-runtime = { path = \"kube-runtime\" }
 ";
 
-/// What the tests of kube-client use of `kube`. The published manifest lacks it, because the two crates depend on each other.
+/// The dependency on `kube` of the tests of the other crates. Their published manifests lack it, because `kube` depends on them.
 const DEPENDENCY_ON_KUBE: &str = "
 [dev-dependencies.kube]
 path = \"../kube\"
@@ -102,7 +102,7 @@ fn prepare_workspace() -> Result<PathBuf> {
                     .with_context(|| format!("remove {}", unfinished.display()))?;
             }
             copy_folder(&package.download()?, &unfinished)?;
-            if package.name == "kube-client" {
+            if package.name != "kube" {
                 add_dependency_on_kube(&unfinished.join("Cargo.toml"))?;
             }
             fs::rename(&unfinished, &copy)
