@@ -39,7 +39,8 @@ pub(crate) struct Arguments {
     /// Use this `pilothouse` instead of building one.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
-    /// Run the suites on a kube-apiserver, which is built the first time, and compare the outcomes with those that the list says. Leaves out helm.
+    /// Run the suites on a kube-apiserver, which is built the first time, and compare the outcomes with those that the list says. Leaves out helm and
+    /// kube-rs.
     #[arg(long, conflicts_with_all = ["host", "controllers"])]
     kube_apiserver: bool,
     /// Run the suites with these built-in controllers, in place of their own.
@@ -79,7 +80,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let programs = Programs { kind, server, record };
     let mut problems = 0;
     for suite in suites {
-        if programs.kind == ServerKind::KubeApiServer && matches!(suite.tests, Tests::Helm) {
+        if programs.kind == ServerKind::KubeApiServer && matches!(suite.tests, Tests::Helm | Tests::KubeRs) {
             println!("peers-tests: {}: NOT run, because it needs controllers", suite.name);
             continue;
         }
