@@ -109,8 +109,8 @@ enum Command {
     ContainerTest(container::ContainerTestArguments),
     /// Compare the embedded API server with kube-apiserver: the cases of host/apiserver/tests/conformance, and random scripts.
     Conformance(conformance::Arguments),
-    /// Run the test suites of controller-runtime, the Gateway API and helm on the embedded API server, and compare the outcomes with
-    /// xtask/peers-tests.yaml. Needs Go and kubectl.
+    /// Run the test suites of controller-runtime, the Gateway API, kube-rs and helm on the embedded API server, apply the manifests of other
+    /// projects, and compare the outcomes with xtask/peers-tests.yaml. Needs Go and kubectl.
     PeersTests(peers_tests::Arguments),
     /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,

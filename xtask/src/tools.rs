@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
+use crate::cargo::cargo;
+
 /// Lints, renders and installs the chart.
 pub(crate) const HELM: Program =
     Program { name: "helm", package: "helm.sh/helm/v3/cmd/helm", version: "v3.22.0" };
@@ -72,6 +74,12 @@ pub(crate) struct LocalProgram {
 pub(crate) struct Module {
     path: &'static str,
     version: &'static str,
+}
+
+/// A published Rust crate.
+pub(crate) struct Crate {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
 }
 
 impl Program {
@@ -194,6 +202,54 @@ impl Module {
     }
 }
 
+impl Crate {
+    /// Returns the folder with the crate's sources, which cargo downloads into its own cache.
+    ///
+    /// # Errors
+    /// Errors if cargo cannot download the crate.
+    pub(crate) fn download(&self) -> Result<PathBuf> {
+        // Cargo downloads what a package depends on.
+        let package = cache()?.join(format!("download-{}-{}", self.name, self.version));
+        let source = package.join("src");
+        fs::create_dir_all(&source).with_context(|| format!("create {}", source.display()))?;
+        for (name, text) in [("Cargo.toml", self.dependent()), ("src/lib.rs", String::new())] {
+            let file = package.join(name);
+            fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+        }
+        let output = cargo()
+            .args(["metadata", "--format-version", "1"])
+            .current_dir(&package)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("start cargo")?;
+        ensure!(output.status.success(), "cargo could not download {} {}", self.name, self.version);
+        let metadata: serde_json::Value =
+            serde_json::from_slice(&output.stdout).context("read what cargo printed")?;
+        // It is read no more.
+        let _ = fs::remove_dir_all(&package);
+        self.folder(&metadata)
+    }
+
+    /// Returns the manifest of a package that depends on the crate.
+    fn dependent(&self) -> String {
+        format!(
+            "[package]\nname = \"download\"\nedition = \"2024\"\n[dependencies]\n{} = \"={}\"\n[workspace]\n",
+            self.name, self.version
+        )
+    }
+
+    /// Returns the folder of the crate from what `cargo metadata` printed.
+    fn folder(&self, metadata: &serde_json::Value) -> Result<PathBuf> {
+        let packages = metadata["packages"].as_array().context("cargo printed no packages")?;
+        let manifest = packages
+            .iter()
+            .find(|package| package["name"] == self.name && package["version"] == self.version)
+            .and_then(|package| package["manifest_path"].as_str())
+            .with_context(|| format!("cargo did not report the folder of {} {}", self.name, self.version))?;
+        Ok(Path::new(manifest).parent().context("the path of a manifest has no folder")?.to_owned())
+    }
+}
+
 /// Returns a command for `go` that ignores the workspace and the flags of the user.
 pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
@@ -202,7 +258,7 @@ pub(crate) fn go() -> Command {
 }
 
 /// Returns the folder of the programs, which all clones of the repository share.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".cache")))
@@ -213,6 +269,17 @@ fn cache() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_of_a_crate_is_that_of_its_version() {
+        let metadata = serde_json::json!({"packages": [
+            {"name": "kube", "version": "4.0.0", "manifest_path": "/c/kube-4.0.0/Cargo.toml"},
+            {"name": "kube", "version": "5.0.0", "manifest_path": "/c/kube-5.0.0/Cargo.toml"},
+        ]});
+        let package = |version| Crate { name: "kube", version };
+        assert_eq!(package("5.0.0").folder(&metadata).expect("there"), Path::new("/c/kube-5.0.0"));
+        assert!(package("6.0.0").folder(&metadata).is_err());
+    }
 
     #[test]
     fn versions_of_a_program_are_kept_apart() {

@@ -157,6 +157,40 @@ async fn kubectl_creates_changes_and_rolls_out_deployments() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_drains_nodes_and_obeys_disruption_budgets() {
+    let Some(kubectl) = Kubectl::start("drain").await else { return };
+    kubectl.ok("create deployment web --image=nginx:1 --replicas=2").await;
+    kubectl.ok("run alone --image=nginx:1").await;
+    kubectl.ok("rollout status deployment/web --timeout=300s").await;
+    kubectl.ok("wait --for=condition=Ready pod/alone --timeout=300s").await;
+
+    // It allows no eviction that would leave fewer Pods than one.
+    kubectl.ok("create poddisruptionbudget web --selector=app=web --min-available=1").await;
+    kubectl
+        .ok("wait --for=jsonpath={.status.disruptionsAllowed}=1 poddisruptionbudget/web --timeout=300s")
+        .await;
+    let blocked = kubectl.fails("drain simulated-node --force --pod-selector=app=web --timeout=8s", "").await;
+    assert!(blocked.contains("would violate the pod's disruption budget"), "{blocked}");
+    let left =
+        kubectl.ok("get pods --selector=app=web --field-selector=spec.nodeName=simulated-node -o name").await;
+    assert_eq!(left.lines().count(), 1, "{left}");
+    kubectl.ok("delete poddisruptionbudget web").await;
+
+    let refused = kubectl.fails("drain simulated-node --timeout=300s", "").await;
+    assert!(refused.contains("declare no controller"), "{refused}");
+    assert!(kubectl.ok("get pod alone").await.contains("Running"), "nothing is evicted");
+    let drained = kubectl.ok("drain simulated-node --force --timeout=300s").await;
+    assert!(drained.contains("pod/alone evicted") && drained.contains("node/simulated-node drained"));
+    assert!(drained.contains(left.trim()), "{drained}");
+    assert!(kubectl.ok("get nodes").await.contains("SchedulingDisabled"));
+    // The new Pods of the Deployment have no other node.
+    let on_node = "get pods --field-selector=spec.nodeName=simulated-node -o name";
+    assert_eq!(kubectl.ok(on_node).await, "");
+    kubectl.ok("uncordon simulated-node").await;
+    kubectl.ok("rollout status deployment/web --timeout=300s").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_applies_edits_patches_and_diffs_objects() {
     let Some(kubectl) = Kubectl::start("applied").await else { return };
     let map = |value: &str| {

@@ -1,6 +1,6 @@
 //! `cargo xtask peers-tests`: runs the test suites of other projects on the embedded API server.
 //!
-//! The sources are those that the projects publish, unmodified: Go modules. xtask/peers-tests.yaml has the number of tests that pass
+//! The sources are those that the projects publish, unmodified: Go modules and Rust crates. xtask/peers-tests.yaml has the number of tests that pass
 //! on kube-apiserver and lists the tests that do not pass on the embedded server. The list may only shrink.
 
 mod expectations;
@@ -8,6 +8,9 @@ mod ginkgo;
 mod go;
 mod go_events;
 mod helm;
+mod kube_rs;
+mod libtest;
+mod manifests;
 mod outcome;
 mod server;
 mod suites;
@@ -36,12 +39,16 @@ pub(crate) struct Arguments {
     /// Use this `pilothouse` instead of building one.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
-    /// Run the suites on a kube-apiserver, which is built the first time, and compare the outcomes with those that the list says. Leaves out helm.
+    /// Run the suites on a kube-apiserver, which is built the first time, and compare the outcomes with those that the list says. Leaves out helm and
+    /// kube-rs.
     #[arg(long, conflicts_with_all = ["host", "controllers"])]
     kube_apiserver: bool,
     /// Run the suites with these built-in controllers, in place of their own.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
+    /// Record the answers of kube-apiserver to the suites `manifests` in xtask/peers-manifests. Implies --kube-apiserver.
+    #[arg(long, conflicts_with_all = ["host", "controllers"])]
+    record: bool,
 }
 
 /// The programs that the suites run on.
@@ -49,6 +56,8 @@ struct Programs {
     kind: ServerKind,
     /// The embedded server, or kube-apiserver.
     server: PathBuf,
+    /// Replaces recorded answers.
+    record: bool,
 }
 
 /// Runs the suites and prints a line for each.
@@ -60,17 +69,29 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let only = arguments.only.as_deref().unwrap_or_default();
     let suites: Vec<&Suite> = SUITES.iter().filter(|suite| suite.name.contains(only)).collect();
     ensure!(!suites.is_empty(), "no suite has {only:?} in its name");
-    let programs = match (arguments.kube_apiserver, &arguments.host) {
-        (true, _) => {
-            Programs { kind: ServerKind::KubeApiServer, server: tools::KUBE_APISERVER.install(root)? }
+    let record = arguments.record;
+    let (kind, server) = match &arguments.host {
+        _ if arguments.kube_apiserver || record => {
+            (ServerKind::KubeApiServer, tools::KUBE_APISERVER.install(root)?)
         }
-        (false, Some(host)) => Programs { kind: ServerKind::Embedded, server: absolute(host)? },
-        (false, None) => Programs { kind: ServerKind::Embedded, server: host::build(root)? },
+        Some(host) => (ServerKind::Embedded, absolute(host)?),
+        None => (ServerKind::Embedded, host::build(root)?),
     };
+    let programs = Programs { kind, server, record };
     let mut problems = 0;
     for suite in suites {
-        if programs.kind == ServerKind::KubeApiServer && matches!(suite.tests, Tests::Helm) {
+        if programs.kind == ServerKind::KubeApiServer && matches!(suite.tests, Tests::Helm | Tests::KubeRs) {
             println!("peers-tests: {}: NOT run, because it needs controllers", suite.name);
+            continue;
+        }
+        if let Tests::Manifests(project) = &suite.tests
+            && !record
+            && !project.recorded(root).is_file()
+        {
+            println!(
+                "peers-tests: {}: NOT run, because no answers of kube-apiserver are recorded: use --record",
+                suite.name
+            );
             continue;
         }
         let controllers = arguments.controllers.as_deref().unwrap_or(suite.controllers);
@@ -95,7 +116,7 @@ fn run_suite(
     }
     fs::create_dir_all(&report).with_context(|| format!("create {}", report.display()))?;
     let server = TestServer::start(programs.kind, &programs.server, controllers, &report)?;
-    let outcomes = run_tests(&suite.tests, &server, &folder, &report)
+    let outcomes = run_tests(&suite.tests, &server, root, &report, programs.record)
         .with_context(|| format!("run the suite {}", suite.name))?;
     drop(server);
     let failures = report.join("failures.txt");
@@ -118,8 +139,14 @@ fn run_suite(
     Ok(problems.len())
 }
 
-fn run_tests(tests: &Tests, server: &TestServer, folder: &Path, report: &Path) -> Result<Outcomes> {
-    let (kubeconfig, modules) = (server.kubeconfig(), folder.join("go"));
+fn run_tests(
+    tests: &Tests,
+    server: &TestServer,
+    root: &Path,
+    report: &Path,
+    record: bool,
+) -> Result<Outcomes> {
+    let (kubeconfig, modules) = (server.kubeconfig(), root.join(FOLDER).join("go"));
     match tests {
         Tests::Go(package) => package.run(&kubeconfig, &modules, report),
         Tests::GoWithCrds(package, crds) => {
@@ -127,6 +154,8 @@ fn run_tests(tests: &Tests, server: &TestServer, folder: &Path, report: &Path) -
             package.run(&kubeconfig, &modules, report)
         }
         Tests::Helm => helm::run(&kubeconfig, report),
+        Tests::KubeRs => kube_rs::run(&kubeconfig),
+        Tests::Manifests(project) => project.run(server, root, report, record),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The JSONPath of `additionalPrinterColumns`: kubectl's dialect, translated to RFC 9535.
 //!
 //! In kubectl's dialect the leading `$` is optional, names may contain characters such as `-`, and a backslash escapes
-//! dots in names.
+//! dots in names, also in those within brackets and quotes.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -105,7 +105,10 @@ fn to_rfc9535(text: &str) -> Result<String, String> {
             '[' => {
                 let end = closing_bracket(rest)
                     .ok_or_else(|| format!("{text:?} is not a JSONPath: [ is not closed"))?;
-                path.push_str(&rest[..=end]);
+                match quoted_names(&rest[1..end]) {
+                    Some(names) => names.iter().for_each(|name| push_selector(&mut path, name)),
+                    None => path.push_str(&rest[..=end]),
+                }
                 rest = &rest[end + 1..];
             }
             _ => return Err(format!("{text:?} is not a JSONPath: unexpected {rest:?}")),
@@ -134,6 +137,24 @@ fn name(text: &str) -> (String, &str) {
         }
     }
     (name, "")
+}
+
+/// Returns the names in the quotes of `['…']`, or `None` if `text` is not one quoted text. As in client-go, dots without a backslash separate names
+/// within the quotes, too.
+fn quoted_names(text: &str) -> Option<Vec<String>> {
+    let mut rest = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    if rest.contains(['\'', '[', ']']) {
+        return None;
+    }
+    let mut names = Vec::new();
+    loop {
+        let (first, after) = name(rest);
+        names.push(first);
+        match after.strip_prefix('.') {
+            Some(next) => rest = next,
+            None => return Some(names),
+        }
+    }
 }
 
 /// Returns the index of the bracket that closes the one at the start of `text`.
@@ -174,7 +195,10 @@ mod tests {
             (r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True"))),
             (".status.conditions[?(@.type=='Synced')].status", Some(json!("False"))),
             (r".metadata.labels.app\.kubernetes\.io/name", Some(json!("web"))),
-            (".metadata.labels['app.kubernetes.io/name']", Some(json!("web"))),
+            (r".metadata.labels['app\.kubernetes\.io/name']", Some(json!("web"))),
+            (".metadata.labels['app.kubernetes.io/name']", None),
+            (".spec['my-size']", Some(json!(3))),
+            ("['spec.my-size']", Some(json!(3))),
             (".spec.my-size", Some(json!(3))),
             (".spec.list[1].a", Some(json!(2))),
             (".spec.list[-1].a", Some(json!(2))),

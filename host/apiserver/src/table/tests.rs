@@ -153,6 +153,17 @@ fn custom_resources_have_the_printer_columns_of_their_crd() {
 }
 
 #[test]
+fn columns_of_labels_with_escaped_dots_in_quotes_are_shown() {
+    // The column of cluster-api's CRDs.
+    let path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']";
+    let columns =
+        Columns::custom(&json!([{"name": "Cluster", "type": "string", "jsonPath": path}])).expect("valid");
+    let object = json!({"metadata": {"name": "f", "labels": {"cluster.x-k8s.io/cluster-name": "blue"}}});
+    let table = columns.table([&object], json!({}), IncludeObject::Metadata, now());
+    assert_eq!(table["rows"][0]["cells"], json!(["f", "blue"]));
+}
+
+#[test]
 fn custom_resource_without_printer_columns_shows_name_and_age() {
     let columns = Columns::custom(&Value::Null).expect("the default");
     assert_eq!(headers(&columns, true), ["NAME", "AGE"]);
