@@ -6,6 +6,7 @@
 
 mod cosign;
 mod host;
+mod keyless;
 mod registry;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::cosign::{Cosign, Format};
 use self::host::Host;
@@ -55,6 +56,7 @@ pub(crate) fn run(root: &Path, pilothouse: &Path) -> Result<()> {
                 Cases { name, pilothouse, cosign, registry, format, folder }.run(&plugin)?;
             }
         }
+        keyless::run(root, pilothouse, &registry, &folder, &plugin)?;
         run_host(pilothouse, &cosign, registry, &folder, [&plugin, &other])?;
     }
     Ok(())
@@ -88,7 +90,7 @@ impl Cases<'_> {
                 .map(|(name, key)| json!({"name": name, "keyFile": key.with_extension("pub"), "annotations": annotations}))
                 .collect();
             let rule = json!({"match": [format!("{}/**", self.registry.address())], "require": require, "signers": signers});
-            self.write(name, &json!({"rules": [rule]}).to_string())
+            self.write(name, &json!({"rules": [rule]}))
         };
         let no_annotations = json!({});
         let one = policy("one", "all", &[("release", &release)], &no_annotations)?;
@@ -127,9 +129,42 @@ impl Cases<'_> {
 
     /// Verifies the reference and compares the result with the expected one.
     fn expect(&self, case: &str, reference: &str, policy: &Path, is_allowed: bool) -> Result<()> {
-        let output = self.pilothouse(&["verify", &oci(reference), "--plain-http", "--policy"], &[policy])?;
-        let expected = if is_allowed { 0 } else { 1 };
         let case = format!("{}, {}, {case}", self.registry.name(), self.name);
+        Verification { pilothouse: self.pilothouse, case: &case, reference, policy }.expect(is_allowed)
+    }
+
+    fn pilothouse(&self, arguments: &[&str], paths: &[&Path]) -> Result<Output> {
+        pilothouse(self.pilothouse, arguments, paths)
+    }
+
+    fn write(&self, name: &str, policy: &Value) -> Result<PathBuf> {
+        write_policy(self.folder, &format!("{}-{name}", self.name), policy)
+    }
+}
+
+/// Writes a policy. Returns its path.
+fn write_policy(folder: &Path, name: &str, policy: &Value) -> Result<PathBuf> {
+    let path = folder.join(format!("{name}.yaml"));
+    // JSON is YAML.
+    fs::write(&path, policy.to_string()).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+/// The verification of a plugin by a policy.
+struct Verification<'a> {
+    pilothouse: &'a Path,
+    /// What the case is about, with the registry and the signer.
+    case: &'a str,
+    reference: &'a str,
+    policy: &'a Path,
+}
+
+impl Verification<'_> {
+    /// Compares the result of `pilothouse verify` with the expected one.
+    fn expect(&self, is_allowed: bool) -> Result<()> {
+        let Self { pilothouse: binary, case, reference, policy } = self;
+        let output = pilothouse(binary, &["verify", &oci(reference), "--plain-http", "--policy"], &[policy])?;
+        let expected = if is_allowed { 0 } else { 1 };
         ensure!(
             output.status.code() == Some(expected),
             "{case}: verify ended with {} in place of {expected}: {}",
@@ -138,17 +173,6 @@ impl Cases<'_> {
         );
         println!("registries: {case}: {}", if is_allowed { "accepted" } else { "refused" });
         Ok(())
-    }
-
-    fn pilothouse(&self, arguments: &[&str], paths: &[&Path]) -> Result<Output> {
-        pilothouse(self.pilothouse, arguments, paths)
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.folder.join(format!("{}-{name}.yaml", self.name));
-        // JSON is YAML.
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
     }
 }
 
@@ -214,7 +238,7 @@ fn run_host(
     Ok(())
 }
 
-fn wait_for_plugin(status: &Api, condition: &str, is_met: impl Fn(&serde_json::Value) -> bool) -> Result<()> {
+fn wait_for_plugin(status: &Api, condition: &str, is_met: impl Fn(&Value) -> bool) -> Result<()> {
     status.wait(condition, |status| {
         let answer = status.get("/api/plugins")?.unwrap_or_default();
         let plugins = answer["plugins"].as_array().or(answer.as_array()).cloned().unwrap_or_default();
@@ -258,9 +282,9 @@ fn pilothouse(binary: &Path, arguments: &[&str], paths: &[&Path]) -> Result<Outp
     command.output().with_context(|| format!("start {}", binary.display()))
 }
 
-fn policy_for_another_registry(key: &Path) -> String {
+fn policy_for_another_registry(key: &Path) -> Value {
     let signer = json!({"name": "release", "keyFile": key.with_extension("pub")});
-    json!({"rules": [{"match": ["registry.example.org/**"], "signers": [signer]}]}).to_string()
+    json!({"rules": [{"match": ["registry.example.org/**"], "signers": [signer]}]})
 }
 
 fn oci(reference: &str) -> String {
