@@ -1,6 +1,6 @@
 //! Signatures without a key of the signer's own: Sigstore's packages make them, with a trust root of their own (`xtask/keyless-signer`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -63,7 +63,7 @@ pub(super) fn run(
 }
 
 /// Signs references with a new authority, whose trust root it writes.
-fn sign(signer: &Path, trust_root: &PathBuf, signatures: &[(&str, &str)]) -> Result<()> {
+fn sign(signer: &Path, trust_root: &Path, signatures: &[(&str, &str)]) -> Result<()> {
     let signatures = signatures.iter().map(|(identity, reference)| format!("{identity}={reference}"));
     let output = Command::new(signer)
         .arg(trust_root)

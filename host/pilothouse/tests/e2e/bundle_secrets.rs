@@ -121,6 +121,7 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
         assert!(!text.contains("canary"), "a secret is in {file}:\n{text}");
     }
     assert_no_credentials(&kubeconfig, &files);
+    assert!(files["status.json"].contains("\"remote\""), "the name of a configured plugin is no secret");
     let facts: Value = serde_json::from_str(&files["host.json"]).expect("JSON");
     if cfg!(target_os = "linux") {
         let threads = facts["threads"].as_array().cloned().unwrap_or_default();

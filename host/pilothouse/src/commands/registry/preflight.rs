@@ -27,7 +27,8 @@ pub(crate) async fn preflight(plugins: &[PluginEntry], settings: &RegistrySettin
     // The registries that do not answer, each with what was found and the number of its other plugins.
     let mut silent: BTreeMap<String, (Finding, usize)> = BTreeMap::new();
     for plugin in plugins.iter().take(MAX_PLUGINS) {
-        let registry = plugin.image.parse().ok().map(|reference: Reference| reference.registry().to_owned());
+        let registry =
+            plugin.image.parse::<Reference>().ok().map(|reference| reference.registry().to_owned());
         let known = registry.as_ref().and_then(|registry| silent.get_mut(registry));
         if let Some((_, others)) = known {
             *others += 1;
