@@ -24,8 +24,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Run all tests: guests, host, end to end.
     Test {
-        /// Also run the tests that need programs of others (xtask/src/tools.rs), which are built from published Go modules, and test the
-        /// status page in a browser.
+        /// Also run the tests that need programs of others (xtask/src/tools.rs), which are built from published Go modules. Fails if a program
+        /// is missing that it does not build.
         #[arg(long)]
         full: bool,
     },
@@ -120,7 +120,7 @@ enum Command {
     Prometheus(prometheus::PrometheusArguments),
     /// Send the traces of a host to an OpenTelemetry collector, which is built from published Go modules, and check the tree of spans.
     TracingTest(collector::TracingTestArguments),
-    /// Push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
+    /// Push the chart, and push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
     Registries,
     /// Test the status page in Chromium, which must be on PATH or named by PILOTHOUSE_CHROMIUM. Needs Node.js.
     PageTest,
@@ -136,6 +136,10 @@ enum Command {
     Image(delivery::ImageArguments),
     /// Combine the image layouts of several platforms into one.
     ImageIndex(delivery::IndexArguments),
+    /// Package the Helm chart with the version of Cargo.toml. Builds helm if it is missing.
+    PackageChart(delivery::PackageChartArguments),
+    /// Push the packaged Helm chart to an OCI registry, and compare what the registry returns. Builds helm if it is missing.
+    PushChart(delivery::PushChartArguments),
     /// Write SHA256SUMS for the files of a folder.
     Checksums {
         /// Folder with the files of a release.
@@ -197,6 +201,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Dist(arguments) => delivery::dist(root, &arguments),
         Command::Image(arguments) => delivery::image(root, &arguments),
         Command::ImageIndex(arguments) => delivery::image_index(&arguments),
+        Command::PackageChart(arguments) => delivery::package_chart(root, &arguments),
+        Command::PushChart(arguments) => delivery::push_chart(root, &arguments),
         Command::Checksums { folder } => delivery::checksums(&folder),
         Command::Release => release::run(root),
         Command::Tidy => tidy::run(root),
@@ -214,7 +220,7 @@ mod tests {
         let lines = release.lines().chain(peers_tests.lines());
         let commands = lines.filter_map(|line| line.split_once("cargo xtask "));
         let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
-        assert_eq!(commands.len(), 6, "{commands:?}");
+        assert_eq!(commands.len(), 8, "{commands:?}");
         for command in commands {
             if let Err(error) = Cli::try_parse_from(["xtask"].into_iter().chain(command.split_whitespace())) {
                 panic!("{command}: {error}");

@@ -75,6 +75,8 @@ mod registries;
 #[cfg(feature = "full")]
 mod release;
 #[cfg(feature = "full")]
+mod requirements;
+#[cfg(feature = "full")]
 mod run_hashes;
 #[cfg(feature = "full")]
 mod soak;

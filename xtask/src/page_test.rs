@@ -7,6 +7,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -25,6 +26,8 @@ const KEY: &str = "default/example-foo";
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/example-foo";
 /// The number of plugins, most of which are no WebAssembly.
 const PLUGINS: usize = 1000;
+/// How many requests are measured of each kind.
+const REQUESTS: usize = 21;
 /// Names of files that would do something in a page if they were not written as text.
 const HOSTILE_NAMES: [&str; 4] =
     ["<img src=x onerror=alert(1)>", "\"onmouseover=\"alert(1)", "a\u{202e}lmth.exe", "\u{1b}[2J&lt;b&gt;"];
@@ -37,22 +40,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     test(root, &browser()?)
 }
 
-/// Runs the test if the browser is installed, and says what to install otherwise.
+/// Finds the browser.
 ///
 /// # Errors
-/// Errors if the page is not as it should be.
-pub(crate) fn run_if_installed(root: &Path) -> Result<()> {
-    match browser() {
-        Ok(browser) => test(root, &browser),
-        Err(missing) => {
-            println!("page-test: the status page was NOT tested in a browser: {missing}");
-            Ok(())
-        }
-    }
-}
-
-/// Finds the browser.
-fn browser() -> Result<PathBuf> {
+/// Errors with what to install if there is none.
+pub(crate) fn browser() -> Result<PathBuf> {
     if let Some(browser) = env::var_os(VARIABLE).filter(|browser| !browser.is_empty()) {
         let browser = PathBuf::from(browser);
         ensure!(browser.is_file(), "{VARIABLE} names {}, which is no file", browser.display());
@@ -87,6 +79,7 @@ fn test(root: &Path, browser: &Path) -> Result<()> {
         let count = answer["plugins"].as_array().map_or(0, Vec::len);
         Ok((count > PLUGINS && answer["loading"]["done"] == answer["loading"]["total"]).then_some(()))
     })?;
+    print_latencies(&dev.status)?;
     let status = Command::new("node")
         .current_dir(&folder)
         .arg("page.mjs")
@@ -105,6 +98,39 @@ fn test(root: &Path, browser: &Path) -> Result<()> {
         "page-test: the status page is accessible, loads nothing from elsewhere, and works without scripts"
     );
     dev.stop()
+}
+
+/// Prints how long the host takes to answer. It is no test: the times depend on the machine and on the build of the host.
+fn print_latencies(status: &str) -> Result<()> {
+    for (what, goal, path) in [
+        ("the overview", 200, "/".to_owned()),
+        ("the page of a plugin", 200, format!("/plugins/{PLUGIN}")),
+        ("explain", 50, format!("/api/explain?plugin={PLUGIN}&key={KEY}")),
+    ] {
+        let mut times = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..REQUESTS {
+            let started = Instant::now();
+            let mut response =
+                ureq::get(format!("{status}{path}")).call().with_context(|| format!("GET {path}"))?;
+            bytes = response.body_mut().read_to_vec().with_context(|| format!("GET {path}"))?.len();
+            times.push(started.elapsed());
+        }
+        let (median, longest) = median_and_longest(times);
+        println!(
+            "page-test: with {PLUGINS} plugins, {what} took {:.1} ms (median of {REQUESTS}; the longest {:.1} ms, the goal {goal} ms) and has {} KiB",
+            median.as_secs_f64() * 1_000.0,
+            longest.as_secs_f64() * 1_000.0,
+            bytes.div_ceil(1024),
+        );
+    }
+    Ok(())
+}
+
+/// Returns the median of the times, and the longest; zero if there are none.
+fn median_and_longest(mut times: Vec<Duration>) -> (Duration, Duration) {
+    times.sort();
+    (times.get(times.len() / 2).copied().unwrap_or_default(), times.last().copied().unwrap_or_default())
 }
 
 /// Copies the test into a folder, and installs the packages that it needs there.
@@ -155,6 +181,13 @@ mod tests {
         fs::write(second.path().join("chromium"), "").expect("written");
         fs::create_dir(first.path().join("chromium")).expect("created");
         assert_eq!(find(&folders), Some(second.path().join("chromium")), "a folder is no program");
+    }
+
+    #[test]
+    fn the_median_is_that_of_the_sorted_times() {
+        let times = [5, 1, 9, 3, 7].map(Duration::from_millis);
+        assert_eq!(median_and_longest(times.to_vec()), (Duration::from_millis(5), Duration::from_millis(9)));
+        assert_eq!(median_and_longest(Vec::new()), (Duration::ZERO, Duration::ZERO));
     }
 
     #[test]

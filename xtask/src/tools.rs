@@ -45,6 +45,14 @@ pub(crate) const COLLECTOR: LocalProgram = LocalProgram {
     version_variables: &[],
 };
 
+/// Signs without a key, with a certificate authority and a transparency log of its own. The version is that of sigstore-go.
+pub(crate) const KEYLESS_SIGNER: LocalProgram = LocalProgram {
+    name: "keyless-signer",
+    version: "v1.2.2",
+    folder: "xtask/keyless-signer",
+    version_variables: &[],
+};
+
 /// The CRDs of PodMonitor, ServiceMonitor and PrometheusRule.
 pub(crate) const PROMETHEUS_OPERATOR: Module =
     Module::new("github.com/prometheus-operator/prometheus-operator", "v0.85.0");

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bundle::{Redactor, environment_facts};
+use crate::process_facts;
 
 /// Returns what was built.
 pub(crate) fn build() -> Value {
@@ -12,6 +13,8 @@ pub(crate) fn build() -> Value {
         ("embedded-server", cfg!(feature = "embedded-server")),
         ("jemalloc", cfg!(feature = "jemalloc")),
         ("persistence", cfg!(feature = "persistence")),
+        ("registry", cfg!(feature = "registry")),
+        ("simulation", cfg!(feature = "simulation")),
         ("traces", cfg!(feature = "traces")),
     ]
     .into_iter()
@@ -26,7 +29,7 @@ pub(crate) fn build() -> Value {
     })
 }
 
-/// Returns what was built, and how this process was started.
+/// Returns what was built, how this process was started, and what it uses.
 pub(crate) fn process() -> Value {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let variables = std::env::vars_os()
@@ -36,6 +39,8 @@ pub(crate) fn process() -> Value {
     let mut facts = build();
     facts["arguments"] = redacted(&redactor, arguments);
     facts["environment"] = redacted(&redactor, environment.own);
+    facts["memory"] = process_facts::memory();
+    facts["threads"] = process_facts::threads();
     facts
 }
 

@@ -17,6 +17,7 @@ mod logging;
 mod output;
 mod plugin_check;
 mod preflight;
+mod process_facts;
 #[cfg(test)]
 mod published_schema;
 mod shutdown;

@@ -156,6 +156,43 @@ pub(crate) fn cache(path: &str, problem: Option<&str>, is_noexec: bool) -> Findi
     }
 }
 
+/// Judges the lookup of a plugin in its registry: what was found, or what failed and what to do.
+#[cfg(feature = "registry")]
+pub(crate) fn registry(plugin: &str, result: Result<String, (String, &'static str)>) -> Finding {
+    const CHECK: &str = "registry";
+    match result {
+        Ok(found) => Finding::passed(CHECK, format!("{plugin}: {found}")),
+        Err((problem, remedy)) => Finding::failed(CHECK, format!("{plugin}: {problem}"), remedy),
+    }
+}
+
+/// Adds that other plugins of the same registry were not looked up.
+#[cfg(feature = "registry")]
+pub(crate) fn with_other_plugins(finding: Finding, others: usize) -> Finding {
+    match others {
+        0 => finding,
+        others => {
+            let plural = if others == 1 { " was" } else { "s were" };
+            let text = format!("{} ({others} more plugin{plural} not looked up there)", finding.text);
+            Finding { text, ..finding }
+        }
+    }
+}
+
+/// Judges whether the signature policy, its keys and its trust root can be read.
+#[cfg(feature = "registry")]
+pub(crate) fn signature_policy(path: &str, problem: Option<&str>) -> Finding {
+    const CHECK: &str = "policy";
+    match problem {
+        None => Finding::passed(CHECK, format!("{path} and the files that it names can be read")),
+        Some(problem) => Finding::failed(
+            CHECK,
+            format!("{path}: {problem}"),
+            "correct it, or registries.policy in --config; until then no plugin of a registry is loaded",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -204,6 +241,14 @@ mod tests {
             cache("/c", None, false),
             cache("/c", None, true),
             cache("/c", Some("no permission"), false),
+            #[cfg(feature = "registry")]
+            registry("a", Ok("r/a:1 is sha256:1".to_owned())),
+            #[cfg(feature = "registry")]
+            with_other_plugins(registry("a", Err(("no\nanswer".to_owned(), "check it"))), 2),
+            #[cfg(feature = "registry")]
+            signature_policy("p.yaml", None),
+            #[cfg(feature = "registry")]
+            signature_policy("p.yaml", Some("trusted_root.json is missing")),
         ];
         for finding in findings {
             assert_eq!(finding.line().lines().count(), 1, "{finding:?}");

@@ -24,7 +24,7 @@ pub(crate) use helm::Helm;
 pub(crate) use server::Server;
 
 /// The chart, relative to the root of the repository.
-const CHART: &str = "deploy/chart";
+pub(crate) const CHART: &str = "deploy/chart";
 
 /// The release's name and namespace in the manifests and in the tests.
 pub(crate) const RELEASE: &str = "pilothouse";

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use self::spans::{chain, children, orphans, parse};
 use crate::demo::{Api, Dev};
+use crate::guests::Guest;
 use crate::{host, loopback, tools};
 
 /// The plugin that writes Deployments.
@@ -44,11 +45,24 @@ pub(crate) struct TracingTestArguments {
 pub(crate) fn run(root: &Path, arguments: &TracingTestArguments) -> Result<()> {
     let (given_host, given_plugin) = (arguments.host.as_deref(), arguments.plugin.as_deref());
     let (pilothouse, plugin) = host::build_with_plugin(root, WRITER, given_host, given_plugin)?;
+    test(root, &pilothouse, &plugin)
+}
+
+/// Runs the test with a program and plugins that were built before.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn test_built(root: &Path, pilothouse: &Path, guests: &[Guest]) -> Result<()> {
+    let plugin = guests.iter().find(|guest| guest.name == WRITER);
+    test(root, pilothouse, &plugin.with_context(|| format!("{WRITER} was not built"))?.wasm)
+}
+
+fn test(root: &Path, pilothouse: &Path, plugin: &Path) -> Result<()> {
     let folder = empty_folder(root)?;
-    install_plugins(root, &plugin, &folder.join("plugins"))?;
+    install_plugins(root, plugin, &folder.join("plugins"))?;
     let collector = Collector::start(root, &folder)?;
     let flags = ["--trace-endpoint", &collector.endpoint, "--trace-ratio", "1"];
-    let dev = Dev::start_with(&pilothouse, &folder, &flags)?;
+    let dev = Dev::start_with(pilothouse, &folder, &flags)?;
     let server = Api::of_kubeconfig(&dev.kubeconfig)?;
     collector.wait_for_chain(&server)?;
     println!("tracing-test: the collector has the tree from a write of {WRITER} to a reconcile of {READER}");

@@ -19,11 +19,6 @@ const PROGRAM: &str = "bwrap";
 /// Folders of this machine with shared libraries.
 const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
 
-/// Returns whether bubblewrap is installed.
-pub(super) fn is_installed() -> bool {
-    Command::new(PROGRAM).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 /// What the container of a pod is made of.
 pub(super) struct Sandbox<'a> {
     pub(super) pod: &'a Pod,

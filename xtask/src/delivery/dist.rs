@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
         None => target_folder.join("archives"),
     };
     fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
-    let name = format!("{PACKAGE}-{}-{}", source.version, compiler.target);
+    let name = archive_name(&source.version, &compiler.target);
     let run = |arguments: &[&str]| output_of(&built.program, arguments);
     write_archive(&output, &name, entries(root, &name, &built, sbom.clone(), &run)?)?;
     let sbom_file = output.join(format!("{name}.cdx.json"));
@@ -64,6 +64,17 @@ pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<()> {
         write_archive(&output, &format!("{name}.debug"), vec![Entry::folder(&name, 0o755), file])?;
     }
     Ok(())
+}
+
+/// Returns the name of the archive for a platform, without its ending. `[package.metadata.binstall]` in host/pilothouse/Cargo.toml names it,
+/// too.
+fn archive_name(version: &str, target: &str) -> String {
+    format!("{PACKAGE}-{version}-{target}")
+}
+
+/// Returns the name of the file of an archive.
+fn file_name(name: &str) -> String {
+    format!("{name}.tar.gz")
 }
 
 /// Runs the program with arguments and returns its output.
@@ -126,7 +137,7 @@ fn output_of(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
 }
 
 fn write_archive(folder: &Path, name: &str, entries: Vec<Entry>) -> Result<()> {
-    let path = folder.join(format!("{name}.tar.gz"));
+    let path = folder.join(file_name(name));
     let bytes = archive::gzip(&archive::tar(entries)?)?;
     fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
     println!("dist: {} is {} MB", path.display(), bytes.len().div_ceil(1_000_000));
@@ -182,6 +193,59 @@ mod tests {
         );
         let archives = [(); 2].map(|()| archive::tar(tree()).expect("an archive"));
         assert_eq!(archives[0], archives[1]);
+    }
+
+    /// Fills in a template of binstall for the package in this version.
+    fn filled_in(template: &str, target: &str) -> String {
+        [
+            ("repo", "https://example.com/pilothouse"),
+            ("name", PACKAGE),
+            ("bin", PACKAGE),
+            ("version", "1.2.3"),
+            ("target", target),
+            ("binary-ext", ""),
+        ]
+        .iter()
+        .fold(template.to_owned(), |text, (name, value)| text.replace(&format!("{{ {name} }}"), value))
+    }
+
+    #[test]
+    fn binstall_finds_the_program_in_the_archive_of_each_platform() {
+        let metadata = Metadata::read(&crate::root()).expect("cargo metadata");
+        let package = metadata.package(PACKAGE, None).expect("the package");
+        let binstall = &package.metadata()["binstall"];
+        assert_eq!(binstall["pkg-fmt"], "tgz");
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["LICENSE", "README.md", "CHANGELOG.md", PACKAGE] {
+            fs::write(folder.path().join(file), file).expect("written");
+        }
+        let built = Built { program: folder.path().join(PACKAGE), debug_lines: None };
+        // Each platform that binstall asks for, and the one for which the archive was built.
+        for (asked, built_for) in [
+            ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu"),
+            ("aarch64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"),
+            ("x86_64-unknown-linux-musl", "x86_64-unknown-linux-gnu"),
+            ("aarch64-unknown-linux-musl", "aarch64-unknown-linux-gnu"),
+            ("x86_64-apple-darwin", "x86_64-apple-darwin"),
+            ("aarch64-apple-darwin", "aarch64-apple-darwin"),
+        ] {
+            let setting = |name: &str| {
+                let special = binstall["overrides"][asked][name].as_str();
+                let template = special.or(binstall[name].as_str()).expect("a template");
+                filled_in(template, asked)
+            };
+            let name = archive_name("1.2.3", built_for);
+            let expected =
+                format!("https://example.com/pilothouse/releases/download/v1.2.3/{}", file_name(&name));
+            assert_eq!(setting("pkg-url"), expected, "{asked}");
+            let tree = entries(folder.path(), &name, &built, "{}".to_owned(), &answer).expect("entries");
+            let program = setting("bin-dir");
+            assert!(
+                tree.iter()
+                    .any(|entry| entry.path == program && entry.mode == 0o755 && entry.content.is_some()),
+                "{asked}: the archive has no {program}"
+            );
+        }
     }
 
     #[test]

@@ -75,6 +75,12 @@ impl<'a> Package<'a> {
         self.0["license"].as_str().map(|expression| expression.replace('/', " OR "))
     }
 
+    /// Returns `[package.metadata]`, which is for other tools.
+    #[cfg(test)]
+    pub(super) fn metadata(&self) -> &'a Value {
+        &self.0["metadata"]
+    }
+
     /// Returns the address of the source code.
     pub(super) fn repository(&self) -> Option<&'a str> {
         self.0["repository"].as_str()

@@ -4,6 +4,7 @@
 
 mod archive;
 mod build;
+mod chart;
 mod checksums;
 mod dist;
 mod elf;
@@ -13,9 +14,14 @@ mod sbom;
 mod sha256;
 mod source;
 
+pub(crate) use chart::{
+    PackageChartArguments, PushChartArguments, package as package_chart,
+    package_and_push as package_and_push_chart, push as push_chart,
+};
 pub(crate) use checksums::run as checksums;
 pub(crate) use dist::{DistArguments, run as dist};
 pub(crate) use image::{
     ImageArguments, ImageConfiguration, IndexArguments, assemble as assemble_image, run as image,
     run_index as image_index, unpack as unpack_image,
 };
+pub(crate) use sha256::hex as sha256;

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// Returns the SHA-256 sum of the bytes as 64 hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -9,7 +9,7 @@ mod promql;
 mod render;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,10 +61,21 @@ pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Returns the queries of all panels, with the dashboard's and the panel's title.
+/// Returns the queries of the panels for which any host has data, with the dashboard's and the panel's title.
 pub(crate) fn queries() -> Vec<(String, String)> {
+    queries_of(|dashboard| dashboard.name != source::DELIVERY)
+}
+
+/// Returns the series that the dashboard about the delivery of plugins shows. A host whose plugins come from a registry has them.
+pub(crate) fn delivery_series() -> BTreeSet<String> {
+    let queries = queries_of(|dashboard| dashboard.name == source::DELIVERY);
+    let selectors = queries.iter().flat_map(|(_, query)| promql::selectors(query));
+    selectors.map(|selector| selector.metric).collect()
+}
+
+fn queries_of(is_selected: impl Fn(&Dashboard) -> bool) -> Vec<(String, String)> {
     let mut queries = Vec::new();
-    for dashboard in &DASHBOARDS {
+    for dashboard in DASHBOARDS.iter().filter(|dashboard| is_selected(dashboard)) {
         let rendered = render::render(dashboard);
         for panel in items(&rendered["panels"]) {
             for target in items(&panel["targets"]) {
@@ -115,6 +126,19 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_dashboard_about_delivery_shows_pulls_verifications_reloads_and_rollbacks() {
+        let expected = [
+            "pilothouse_oci_pulls_total",
+            "pilothouse_oci_verifications_total",
+            "pilothouse_plugin_reloads_total",
+            "pilothouse_plugin_rollbacks_total",
+        ];
+        assert_eq!(delivery_series(), expected.map(str::to_owned).into());
+        let shown_by_any = queries();
+        assert!(!shown_by_any.is_empty() && shown_by_any.iter().all(|(_, query)| !query.contains("_oci_")));
+    }
 
     #[test]
     fn a_series_belongs_to_a_documented_metric() {

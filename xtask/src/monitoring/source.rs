@@ -59,9 +59,12 @@ const fn graph(
     Panel { kind: Kind::Graph, title, unit, description, queries }
 }
 
+/// The dashboard about where plugins come from. Its metrics have values only where plugins come from a registry.
+pub(super) const DELIVERY: &str = "delivery";
+
 /// All dashboards.
 #[rustfmt::skip]
-pub(super) const DASHBOARDS: [Dashboard; 3] = [
+pub(super) const DASHBOARDS: [Dashboard; 4] = [
     Dashboard { name: "overview", title: "Pilothouse / Overview", has_plugins: false, rows: &[
         Row { title: "Hosts", panels: &[
             number("Ready hosts", "short", "Hosts whose /readyz answers 200.", &[
@@ -278,6 +281,39 @@ pub(super) const DASHBOARDS: [Dashboard; 3] = [
                 ("sum(rate(pilothouse_informer_merged_deltas_total{@}[@]))", "merged deltas"),
                 ("sum(rate(pilothouse_informer_merged_notifications_total{@}[@]))", "merged notifications"),
                 ("sum(rate(pilothouse_informer_stale_events_total{@}[@]))", "stale events"),
+            ]),
+        ] },
+    ] },
+    Dashboard { name: DELIVERY, title: "Pilothouse / Delivery", has_plugins: true, rows: &[
+        Row { title: "Versions", panels: &[
+            number("Refused versions", "short", "Files and images that were refused in the range.", &[
+                (r#"sum(increase(pilothouse_plugin_reloads_total{@plugin, result="refused"}[@range]))"#, "refused"),
+            ]),
+            number("Automatic rollbacks", "short", "Versions that failed in their probation in the range.", &[
+                (r#"sum(increase(pilothouse_plugin_rollbacks_total{@plugin, result="automatic"}[@range]))"#, "rollbacks"),
+            ]),
+            number("Failed pulls", "short", "Pulls in the range that did not bring a plugin up to date.", &[
+                (r#"sum(increase(pilothouse_oci_pulls_total{@plugin, result!="ok"}[@range]))"#, "failed"),
+            ]),
+            number("Unverified versions", "short", "Versions in the range whose signatures the policy refused.", &[
+                (r#"sum(increase(pilothouse_oci_verifications_total{@plugin, result!="ok"}[@range]))"#, "unverified"),
+            ]),
+            graph("Reloads", "short", "Versions that were loaded or refused in each interval, by plugin.", &[
+                ("sum by (controller, result) (increase(pilothouse_plugin_reloads_total{@plugin}[@]))", "{{controller}}: {{result}}"),
+            ]),
+            graph("Rollbacks", "short", "Versions in whose place an older one runs, in each interval, by plugin.", &[
+                ("sum by (controller, result) (increase(pilothouse_plugin_rollbacks_total{@plugin}[@]))", "{{controller}}: {{result}}"),
+            ]),
+        ] },
+        Row { title: "Registries", panels: &[
+            graph("Pulls", "short", "Attempts to bring plugins up to date in each interval, by result.", &[
+                ("sum by (result) (increase(pilothouse_oci_pulls_total{@plugin}[@]))", "{{result}}"),
+            ]),
+            graph("Failed pulls by plugin", "short", "Attempts in each interval that failed, by plugin and kind of the problem.", &[
+                (r#"sum by (controller, result) (increase(pilothouse_oci_pulls_total{@plugin, result!="ok"}[@]))"#, "{{controller}}: {{result}}"),
+            ]),
+            graph("Verifications", "short", "Judgements of signatures by the policy in each interval, by plugin.", &[
+                ("sum by (controller, result) (increase(pilothouse_oci_verifications_total{@plugin}[@]))", "{{controller}}: {{result}}"),
             ]),
         ] },
     ] },

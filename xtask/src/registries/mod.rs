@@ -1,4 +1,4 @@
-//! `cargo xtask registries`: pushes, signs, verifies and runs a plugin with two registries and with cosign.
+//! `cargo xtask registries`: pushes the chart, and pushes, signs, verifies and runs a plugin, with two registries and with cosign.
 //!
 //! The registries differ in what they support: distribution has no referrers API, so cosign stores bundles behind a tag, and the registry of
 //! go-containerregistry has it. Each case runs with each registry, with both formats of signatures by cosign 3, and
@@ -6,20 +6,22 @@
 
 mod cosign;
 mod host;
+mod keyless;
 mod registry;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::cosign::{Cosign, Format};
 use self::host::Host;
 use self::registry::Registry;
 use crate::demo::Api;
-use crate::guests;
+use crate::{delivery, guests, monitoring};
 
 /// The plugin that is pushed, and the one that the tag is moved to.
 const PLUGINS: [&str; 2] = ["sample-controller", "delete-everything"];
@@ -36,8 +38,15 @@ pub(crate) fn run(root: &Path, pilothouse: &Path) -> Result<()> {
     };
     let (plugin, other) = (wasm(PLUGINS[0])?, wasm(PLUGINS[1])?);
     let folder = empty_folder(root)?;
+    let registries = [Registry::distribution(&folder)?, Registry::with_referrers(root)?];
+    for registry in &registries {
+        let repository = format!("oci://{}/charts", registry.address());
+        delivery::package_and_push_chart(root, &folder.join("chart"), &repository)
+            .with_context(|| format!("the chart and the registry {}", registry.name()))?;
+        println!("registries: {}: the chart was pushed and is returned unchanged", registry.name());
+    }
     let (cosign, cosign_2) = (Cosign::install(&folder)?, Cosign::install_2(&folder)?);
-    for registry in [Registry::distribution(&folder)?, Registry::with_referrers(root)?] {
+    for registry in registries {
         let folder = folder.join(registry.name());
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         for cosign in [&cosign, &cosign_2] {
@@ -47,6 +56,7 @@ pub(crate) fn run(root: &Path, pilothouse: &Path) -> Result<()> {
                 Cases { name, pilothouse, cosign, registry, format, folder }.run(&plugin)?;
             }
         }
+        keyless::run(root, pilothouse, &registry, &folder, &plugin)?;
         run_host(pilothouse, &cosign, registry, &folder, [&plugin, &other])?;
     }
     Ok(())
@@ -80,7 +90,7 @@ impl Cases<'_> {
                 .map(|(name, key)| json!({"name": name, "keyFile": key.with_extension("pub"), "annotations": annotations}))
                 .collect();
             let rule = json!({"match": [format!("{}/**", self.registry.address())], "require": require, "signers": signers});
-            self.write(name, &json!({"rules": [rule]}).to_string())
+            self.write(name, &json!({"rules": [rule]}))
         };
         let no_annotations = json!({});
         let one = policy("one", "all", &[("release", &release)], &no_annotations)?;
@@ -119,9 +129,42 @@ impl Cases<'_> {
 
     /// Verifies the reference and compares the result with the expected one.
     fn expect(&self, case: &str, reference: &str, policy: &Path, is_allowed: bool) -> Result<()> {
-        let output = self.pilothouse(&["verify", &oci(reference), "--plain-http", "--policy"], &[policy])?;
-        let expected = if is_allowed { 0 } else { 1 };
         let case = format!("{}, {}, {case}", self.registry.name(), self.name);
+        Verification { pilothouse: self.pilothouse, case: &case, reference, policy }.expect(is_allowed)
+    }
+
+    fn pilothouse(&self, arguments: &[&str], paths: &[&Path]) -> Result<Output> {
+        pilothouse(self.pilothouse, arguments, paths)
+    }
+
+    fn write(&self, name: &str, policy: &Value) -> Result<PathBuf> {
+        write_policy(self.folder, &format!("{}-{name}", self.name), policy)
+    }
+}
+
+/// Writes a policy. Returns its path.
+fn write_policy(folder: &Path, name: &str, policy: &Value) -> Result<PathBuf> {
+    let path = folder.join(format!("{name}.yaml"));
+    // JSON is YAML.
+    fs::write(&path, policy.to_string()).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+/// The verification of a plugin by a policy.
+struct Verification<'a> {
+    pilothouse: &'a Path,
+    /// What the case is about, with the registry and the signer.
+    case: &'a str,
+    reference: &'a str,
+    policy: &'a Path,
+}
+
+impl Verification<'_> {
+    /// Compares the result of `pilothouse verify` with the expected one.
+    fn expect(&self, is_allowed: bool) -> Result<()> {
+        let Self { pilothouse: binary, case, reference, policy } = self;
+        let output = pilothouse(binary, &["verify", &oci(reference), "--plain-http", "--policy"], &[policy])?;
+        let expected = if is_allowed { 0 } else { 1 };
         ensure!(
             output.status.code() == Some(expected),
             "{case}: verify ended with {} in place of {expected}: {}",
@@ -131,20 +174,10 @@ impl Cases<'_> {
         println!("registries: {case}: {}", if is_allowed { "accepted" } else { "refused" });
         Ok(())
     }
-
-    fn pilothouse(&self, arguments: &[&str], paths: &[&Path]) -> Result<Output> {
-        pilothouse(self.pilothouse, arguments, paths)
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.folder.join(format!("{}-{name}.yaml", self.name));
-        // JSON is YAML.
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
-    }
 }
 
-/// Runs a host that takes a plugin from the registry. The tag moves to an unsigned plugin, then the registry is gone and the host starts again.
+/// Runs a host that takes a plugin from the registry. The tag moves to an unsigned plugin and to a signed version, which is rolled back. Then
+/// the registry is gone and the host starts again.
 fn run_host(
     binary: &Path,
     cosign: &Cosign,
@@ -180,6 +213,21 @@ fn run_host(
     })?;
     println!("registries: {name}: the tag moved to an unsigned plugin, and the signed one runs on");
 
+    let changed = with_custom_section(plugin, folder)?;
+    let code = delivery::sha256(&fs::read(&changed).context("read the next version")?);
+    let next = push(binary, &changed, &tag)?;
+    cosign.sign(&format!("{image}@{next}"), &key, Format::Bundle, None)?;
+    wait_for_plugin(&status, "the next signed version", |plugin| {
+        plugin["state"] == "running"
+            && plugin["digest"].as_str().is_some_and(|digest| digest.ends_with(&code))
+    })?;
+    let rollback = pilothouse(binary, &["rollback", PLUGINS[0], "--server", host.status()], &[])?;
+    ensure!(rollback.status.success(), "rollback failed: {}", error_of(&rollback));
+    require_series(host.status(), &monitoring::delivery_series())?;
+    println!(
+        "registries: {name}: the next version was rolled back, and the dashboard about delivery has data"
+    );
+
     drop((host, registry));
     let host = Host::start(binary, folder, &config)?;
     wait_for_plugin(&Api::new(host.status()), "the plugin of the cache", |plugin| {
@@ -190,13 +238,33 @@ fn run_host(
     Ok(())
 }
 
-fn wait_for_plugin(status: &Api, condition: &str, is_met: impl Fn(&serde_json::Value) -> bool) -> Result<()> {
+fn wait_for_plugin(status: &Api, condition: &str, is_met: impl Fn(&Value) -> bool) -> Result<()> {
     status.wait(condition, |status| {
         let answer = status.get("/api/plugins")?.unwrap_or_default();
         let plugins = answer["plugins"].as_array().or(answer.as_array()).cloned().unwrap_or_default();
         let plugin = plugins.iter().find(|plugin| plugin["name"] == PLUGINS[0]);
         Ok(plugin.is_some_and(&is_met).then_some(()))
     })
+}
+
+/// Errors unless the host's metrics have all these series.
+fn require_series(status: &str, series: &BTreeSet<String>) -> Result<()> {
+    let mut response = ureq::get(format!("{status}/metrics")).call().context("GET /metrics")?;
+    let metrics = response.body_mut().read_to_string().context("read /metrics")?;
+    let missing: Vec<_> =
+        series.iter().filter(|name| !metrics.contains(&format!("\n{name}{{"))).map(String::as_str).collect();
+    ensure!(missing.is_empty(), "the host has no values of {}", missing.join(", "));
+    Ok(())
+}
+
+/// Writes a plugin that does the same and has another digest. Returns its path.
+fn with_custom_section(plugin: &Path, folder: &Path) -> Result<PathBuf> {
+    const CUSTOM_SECTION: [u8; 7] = [0, 5, 4, b'n', b'e', b'x', b't'];
+    let mut bytes = fs::read(plugin).with_context(|| format!("read {}", plugin.display()))?;
+    bytes.extend(CUSTOM_SECTION);
+    let path = folder.join("next.wasm");
+    fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
 }
 
 /// Pushes a plugin and returns its digest.
@@ -214,9 +282,9 @@ fn pilothouse(binary: &Path, arguments: &[&str], paths: &[&Path]) -> Result<Outp
     command.output().with_context(|| format!("start {}", binary.display()))
 }
 
-fn policy_for_another_registry(key: &Path) -> String {
+fn policy_for_another_registry(key: &Path) -> Value {
     let signer = json!({"name": "release", "keyFile": key.with_extension("pub")});
-    json!({"rules": [{"match": ["registry.example.org/**"], "signers": [signer]}]}).to_string()
+    json!({"rules": [{"match": ["registry.example.org/**"], "signers": [signer]}]})
 }
 
 fn oci(reference: &str) -> String {

@@ -5,10 +5,55 @@ use serde_json::Value;
 use super::redact::{REDACTED, Redactor};
 use super::{Form, RawFile};
 
-/// Members of a sidecar that are no secrets. All others are redacted, also those that a later version may add.
-const SIDECAR_MEMBERS: [&str; 5] = ["enabled", "workers", "limits", "grants", "serviceAccount"];
-/// Members of the host's configuration whose texts are no secrets.
-const CONFIG_MEMBERS: [&str; 5] = ["grants", "grantCrds", "cache", "lists", "pluginResource"];
+/// What of a document is no secret.
+enum Shown {
+    All,
+    /// Of each item of a list.
+    Each(&'static Self),
+    /// Of these members. All others are secrets, also those that a later version may add.
+    Members(&'static [(&'static str, Self)]),
+}
+
+/// What of a sidecar is no secret.
+const SIDECAR: Shown = Shown::Members(&[
+    ("enabled", Shown::All),
+    ("workers", Shown::All),
+    ("limits", Shown::All),
+    ("grants", Shown::All),
+    ("serviceAccount", Shown::All),
+    ("rollout", Shown::All),
+    ("shadow", Shown::All),
+]);
+/// What of a plugin from a registry is no secret. Its name occurs in all other files.
+const PLUGIN: Shown = Shown::Members(&[
+    ("name", Shown::All),
+    ("image", Shown::All),
+    ("poll", Shown::All),
+    ("sidecar", SIDECAR),
+]);
+/// What of the host's configuration is no secret. Credentials are in files, which it names.
+const CONFIG: Shown = Shown::Members(&[
+    ("grants", Shown::All),
+    ("grantCrds", Shown::All),
+    ("cache", Shown::All),
+    ("lists", Shown::All),
+    ("pluginResource", Shown::All),
+    ("plugins", Shown::Each(&PLUGIN)),
+    (
+        "registries",
+        Shown::Members(&[
+            ("cacheDir", Shown::All),
+            ("cacheSize", Shown::All),
+            ("credentials", Shown::All),
+            ("policy", Shown::All),
+            ("onViolation", Shown::All),
+            ("certificateAuthority", Shown::All),
+            ("plainHttp", Shown::All),
+            ("trustedHosts", Shown::All),
+            ("maxArtifactSize", Shown::All),
+        ]),
+    ),
+]);
 /// Numbers with fewer digits are no secrets.
 const MIN_SECRET_DIGITS: usize = 6;
 
@@ -44,27 +89,62 @@ pub(super) fn redacted(file: &RawFile, redactor: &Redactor) -> Result<String, St
         Form::Text => Ok(redactor.text(&file.text)),
         Form::Json => Ok(map_json(&file.text, |value| redactor.json(value))),
         Form::JsonLines => Ok(map_json_lines(&file.text, |value| redactor.json(value))),
-        Form::Sidecar => configuration(&file.text, &SIDECAR_MEMBERS, redactor),
-        Form::HostConfig => configuration(&file.text, &CONFIG_MEMBERS, redactor),
+        Form::Sidecar => configuration(&file.text, &SIDECAR, redactor),
+        Form::HostConfig => configuration(&file.text, &CONFIG, redactor),
     }
 }
 
-/// Returns the configuration with the values of these members only, and without comments.
-fn configuration(text: &str, members: &[&str], redactor: &Redactor) -> Result<String, String> {
+/// Returns the configuration with the values that are shown, and without comments.
+fn configuration(text: &str, shown: &Shown, redactor: &Redactor) -> Result<String, String> {
     // The parser's message may quote the text.
     let value = parse_yaml(text)
         .map_err(|_| "it is not valid YAML, so secrets cannot be told from settings".to_owned())?;
-    let masked = match value {
-        Value::Object(object) => object
-            .into_iter()
-            .map(|(name, value)| {
-                let value = if members.contains(&name.as_str()) { value } else { mask(value) };
+    serde_saphyr::to_string(&redactor.json(mask_hidden(value, shown))).map_err(|error| error.to_string())
+}
+
+/// Replaces all values that are not shown.
+fn mask_hidden(value: Value, shown: &Shown) -> Value {
+    match (shown, value) {
+        (Shown::All, value) => value,
+        (Shown::Each(item), Value::Array(values)) => {
+            values.into_iter().map(|value| mask_hidden(value, item)).collect()
+        }
+        (Shown::Members(members), Value::Object(object)) => {
+            let masked = object.into_iter().map(|(name, value)| {
+                let value = match member(members, &name) {
+                    Some(shown) => mask_hidden(value, shown),
+                    None => mask(value),
+                };
                 (name, value)
-            })
-            .collect(),
-        other => mask(other),
-    };
-    serde_saphyr::to_string(&redactor.json(masked)).map_err(|error| error.to_string())
+            });
+            masked.collect()
+        }
+        (Shown::Each(_) | Shown::Members(_), other) => mask(other),
+    }
+}
+
+/// Collects the values that are not shown.
+fn collect_hidden(value: &Value, shown: &Shown, texts: &mut Vec<String>) {
+    match (shown, value) {
+        (Shown::All, _) => {}
+        (Shown::Each(item), Value::Array(values)) => {
+            values.iter().for_each(|value| collect_hidden(value, item, texts));
+        }
+        (Shown::Members(members), Value::Object(object)) => {
+            for (name, value) in object {
+                match member(members, name) {
+                    Some(shown) => collect_hidden(value, shown, texts),
+                    None => collect_texts(value, texts),
+                }
+            }
+        }
+        (Shown::Each(_) | Shown::Members(_), other) => collect_texts(other, texts),
+    }
+}
+
+/// Returns what is shown of a member; `None` if it is hidden.
+fn member<'a>(members: &'a [(&'static str, Shown)], name: &str) -> Option<&'a Shown> {
+    members.iter().find(|(known, _)| *known == name).map(|(_, shown)| shown)
 }
 
 /// Replaces all values, and keeps the structure. Booleans are no secrets.
@@ -79,18 +159,14 @@ fn mask(value: Value) -> Value {
 
 /// Returns the values that a configuration file hides, so that they are found in the other files, too.
 pub(super) fn secrets_of_file(file: &RawFile) -> Vec<String> {
-    let members: &[&str] = match file.form {
-        Form::Sidecar => &SIDECAR_MEMBERS,
-        Form::HostConfig => &CONFIG_MEMBERS,
+    let shown = match file.form {
+        Form::Sidecar => &SIDECAR,
+        Form::HostConfig => &CONFIG,
         Form::Json | Form::JsonLines | Form::Text => return Vec::new(),
     };
     let mut secrets = Vec::new();
     match parse_yaml(&file.text) {
-        Ok(Value::Object(object)) => {
-            let hidden = object.iter().filter(|(name, _)| !members.contains(&name.as_str()));
-            hidden.for_each(|(_, value)| collect_texts(value, &mut secrets));
-        }
-        Ok(other) => collect_texts(&other, &mut secrets),
+        Ok(value) => collect_hidden(&value, shown, &mut secrets),
         Err(_) => secrets = values_of_lines(&file.text),
     }
     secrets
@@ -193,6 +269,27 @@ mod tests {
         let secrets = secrets_of_file(&file);
         for secret in ["canary-url", "canary-list", "7654321", "canary-typo"] {
             assert!(secrets.contains(&secret.to_owned()), "{secret}: {secrets:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_keeps_its_plugins_and_registries_and_loses_the_config_of_sidecars() {
+        let text = "registries: {policy: /etc/policy.yaml, plainHttp: [localhost:5000], other: canary-1}\n\
+                    plugins:\n- {name: greeter, image: ghcr.io/team/greeter:1, typo: canary-2, sidecar: {workers: 2, config: {a: canary-3}}}\n\
+                    - canary-4\ntracing: {headers: {a: canary-5}}\n";
+        let file = RawFile { path: "config.yaml".to_owned(), form: Form::HostConfig, text: text.to_owned() };
+        let shown = redacted(&file, &Redactor::default()).expect("valid");
+        assert!(!shown.contains("canary"), "{shown}");
+        let value: Value = serde_saphyr::from_str(&shown).expect("YAML");
+        assert_eq!(value["plugins"][0]["name"], "greeter");
+        assert_eq!(value["plugins"][0]["image"], "ghcr.io/team/greeter:1");
+        assert_eq!(value["plugins"][0]["sidecar"]["workers"], 2);
+        assert_eq!(value["registries"]["policy"], "/etc/policy.yaml");
+        let secrets = secrets_of_file(&file);
+        // A plugin's name is no secret: it would be removed from all other files.
+        assert!(!secrets.iter().any(|secret| secret == "greeter"), "{secrets:?}");
+        for number in 1..=5 {
+            assert!(secrets.contains(&format!("canary-{number}")), "{number}: {secrets:?}");
         }
     }
 

@@ -152,8 +152,8 @@ pub(crate) struct Bundle {
     /// Name of the kubeconfig context to use.
     #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Time between the two snapshots of the metrics, such as 10s or 1m; at most 5m.
-    #[arg(long, env = "PILOTHOUSE_INTERVAL", default_value = "10s", value_name = "DURATION", value_parser = parse_interval)]
+    /// Time between the two snapshots of the metrics, such as 5s or 1m; at most 5m.
+    #[arg(long, env = "PILOTHOUSE_INTERVAL", default_value = "5s", value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Duration,
     /// Replace names of objects, namespaces, accounts, plugins and machines by hashes.
     #[arg(long, env = "PILOTHOUSE_ANONYMISE")]

@@ -37,9 +37,14 @@ pub(crate) async fn run(flags: Bundle) -> CommandResult {
     add_process(&mut material);
     add_kubeconfig(&flags, &mut material);
     let config = add_config(flags.config.as_deref(), &mut material);
-    add_host(&flags, &mut material).await?;
+    let first_metrics = add_host(&flags, &mut material).await?;
+    // Between the two snapshots of the metrics, so that the bundle takes no longer than the interval or the checks.
     let plugins = add_plugin_files(&flags.plugins, &mut material);
     Box::pin(add_checks(&flags, &config, &plugins, &mut material)).await;
+    if let Some(taken) = first_metrics {
+        tokio::time::sleep_until(taken + flags.interval).await;
+        add_latest(&flags, &mut material).await;
+    }
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let options = BundleOptions {
         unredacted: flags.unredacted,
@@ -120,18 +125,18 @@ fn add_config(path: Option<&Path>, material: &mut Material) -> HostConfig {
     })
 }
 
-/// Adds what a running host serves on its status port.
+/// Adds what a running host serves on its status port. Returns when the first snapshot of its metrics was taken; `None` if no host answers.
 ///
 /// # Errors
 /// Returns a usage error if `--server` is no URL.
-async fn add_host(flags: &Bundle, material: &mut Material) -> CommandResult {
+async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<Instant>, CommandError> {
     let server = &flags.server.server;
     let first = match remote::get_up_to(server, "/metrics", MAX_FILE).await {
         Ok(metrics) => metrics,
         Err(error @ CommandError::Usage(_)) => return Err(error),
         Err(CommandError::Failure(problem)) => {
             material.leave_out("status, keys, informers, metrics and logs of a running host", problem);
-            return Ok(());
+            return Ok(None);
         }
     };
     let taken = Instant::now();
@@ -141,10 +146,14 @@ async fn add_host(flags: &Bundle, material: &mut Material) -> CommandResult {
     if let Some(status) = add_response(server, "/api/plugins", ("status.json", Form::Json), material).await {
         add_keys(server, &status, material).await;
     }
-    tokio::time::sleep_until(taken + flags.interval).await;
+    Ok(Some(taken))
+}
+
+/// Adds the second snapshot of the metrics, and the log lines.
+async fn add_latest(flags: &Bundle, material: &mut Material) {
+    let server = &flags.server.server;
     add_response(server, "/metrics", ("metrics/2.txt", Form::Text), material).await;
     add_response(server, "/api/logs", ("logs.ndjson", Form::JsonLines), material).await;
-    Ok(())
 }
 
 /// Adds the response to a GET request, and returns it.

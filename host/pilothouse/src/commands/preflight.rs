@@ -35,6 +35,8 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
     report(vec![finding]);
     let (plugins, finding) = plugin_files(&flags.plugins);
     report(vec![finding, cache(flags.cache_dir)]);
+    #[cfg(feature = "registry")]
+    report(super::registry::preflight(&config.plugins, &config.registries).await);
     match cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
         Ok(client) => {
             let (findings, is_reachable) = server(&client).await;

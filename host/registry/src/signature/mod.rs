@@ -10,6 +10,7 @@ mod keyless;
 mod material;
 mod payload;
 mod policy;
+mod policy_document;
 mod verify;
 
 pub use collect::collect_signatures;

@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use regex::{Regex, RegexBuilder};
-use serde::Deserialize;
 
 use super::key::PublicKey;
 use super::keyless::{Identity, Subject, TrustRoot};
+use super::policy_document::{KeylessDocument, PolicyDocument, Require, RuleDocument, SignerDocument};
 use crate::credentials::read_bounded;
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError, excerpt};
@@ -73,52 +73,6 @@ pub(super) enum SignerKind {
 /// A pattern of registries and repositories. `*` stands for any text without a slash, `**` for any text.
 #[derive(Clone, Debug)]
 struct Pattern(String);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PolicyDocument {
-    trust_root: Option<String>,
-    rules: Vec<RuleDocument>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RuleDocument {
-    #[serde(rename = "match")]
-    patterns: Vec<String>,
-    #[serde(default)]
-    require: Option<Require>,
-    #[serde(default)]
-    signers: Vec<SignerDocument>,
-    #[serde(default)]
-    unsigned: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Require {
-    Count(usize),
-    Word(String),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct SignerDocument {
-    name: String,
-    key: Option<String>,
-    key_file: Option<String>,
-    keyless: Option<KeylessDocument>,
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct KeylessDocument {
-    issuer: String,
-    subject: Option<String>,
-    subject_regex: Option<String>,
-}
 
 impl SignaturePolicy {
     /// Reads a policy. The files that it names are relative to it.

@@ -64,63 +64,84 @@ struct Stage {
     handles_deletion: bool,
 }
 
+/// A stage: how the objects that match it change, and when. A file has a YAML document for each.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
+    /// `pilothouse.dev/v1alpha1`.
     api_version: String,
+    /// `Stage`.
     kind: String,
     metadata: Metadata,
     spec: Specification,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Metadata {
+    /// The name in messages.
     name: String,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Specification {
+    /// The kind of the objects.
     resource_ref: ResourceReference,
+    /// The objects that the stage is for; all of the kind by default.
     #[serde(default)]
     selector: Selector,
+    /// When the stage applies, from the time at which an object begins to match; at once by default.
     #[serde(default)]
     delay: Delay,
+    /// What the stage changes. One that changes nothing leaves objects as they are.
     #[serde(default)]
     next: Next,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ResourceReference {
+    /// The `apiVersion`.
     #[serde(default = "core_version")]
     api_group: String,
+    /// A built-in kind that the controllers use, such as `Pod`.
     kind: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Selector {
+    /// Labels that an object must have.
     #[serde(default)]
     match_labels: BTreeMap<String, String>,
+    /// Annotations that an object must have.
     #[serde(default)]
     match_annotations: BTreeMap<String, String>,
+    /// Expressions that must hold.
     #[serde(default)]
     match_expressions: Vec<Expression>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Expression {
     /// A path such as `.status.phase` or `.metadata.ownerReferences.[].kind`.
     key: String,
     operator: Operator,
+    /// The values of `In` and `NotIn`. The other operators have none.
     #[serde(default)]
     values: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 enum Operator {
     In,
     NotIn,
@@ -129,18 +150,23 @@ enum Operator {
 }
 
 #[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Delay {
+    /// Milliseconds; at most a year.
     #[serde(default)]
+    #[cfg_attr(test, schemars(range(max = MAX_DELAY_MILLISECONDS)))]
     duration_milliseconds: u64,
 }
 
-/// What a stage changes. A stage that changes nothing leaves objects as they are.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Next {
     /// A merge patch of the status. Conditions are merged by their type.
+    #[cfg_attr(test, schemars(with = "Option<serde_json::Map<String, Value>>"))]
     status: Option<Value>,
+    /// Whether the object is deleted.
     #[serde(default)]
     delete: bool,
 }

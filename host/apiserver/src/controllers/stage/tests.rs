@@ -33,6 +33,23 @@ fn stages(text: &str) -> Stages {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// With `PILOTHOUSE_UPDATE_SCHEMA=1`, the schema is written instead of compared.
+#[test]
+fn the_published_schema_of_stages_matches_the_types() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stage.schema.json");
+    let mut schema = schemars::schema_for!(Document).to_value();
+    schema["title"] = "Pilothouse stage (pilothouse.dev/v1alpha1)".into();
+    let text = format!("{schema:#}\n");
+    if std::env::var_os("PILOTHOUSE_UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &text).expect("written");
+    }
+    let published = std::fs::read_to_string(path).expect("docs/stage.schema.json");
+    assert!(
+        published == text,
+        "docs/stage.schema.json is not up to date: run PILOTHOUSE_UPDATE_SCHEMA=1 cargo test -p pilothouse-apiserver --lib schema"
+    );
+}
+
 #[test]
 fn stage_applies_once_its_delay_is_over() {
     let stages = stages(FAILING);

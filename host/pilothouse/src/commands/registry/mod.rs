@@ -3,10 +3,12 @@
 mod access;
 mod metrics;
 mod objects;
+mod preflight;
 pub(crate) mod source;
 mod transfer;
 
 pub(crate) use access::is_reference;
+pub(crate) use preflight::preflight;
 pub(crate) use transfer::pull_for_check;
 
 use crate::CommandResult;

@@ -2,28 +2,41 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::binary;
 
-/// Blobs and manifests by their path.
-type Content = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+/// What a registry stores, and how it answers.
+#[derive(Default)]
+struct Content {
+    /// Blobs and manifests by their path.
+    stored: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Whether a response with a blob stops in the middle.
+    is_stalled: AtomicBool,
+}
 
+/// The type of the layer of a signature in cosign's older format, and the annotation with the signature.
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// A registry. Dropping this stops it.
 pub(crate) struct Registry {
     address: SocketAddr,
+    content: Arc<Content>,
     task: JoinHandle<()>,
 }
 
@@ -31,9 +44,10 @@ impl Registry {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let router = Router::new().fallback(respond).with_state(Content::default());
+        let content = Arc::<Content>::default();
+        let router = Router::new().fallback(respond).with_state(Arc::clone(&content));
         let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
-        Self { address, task }
+        Self { address, content, task }
     }
 
     /// The registry as `host:port`.
@@ -59,6 +73,38 @@ impl Registry {
         let (_, digest) = text.trim().rsplit_once('@').expect("a digest");
         digest.to_owned()
     }
+
+    /// Stores a signature of a manifest, in cosign's older format, whose bytes are no signature by any key.
+    pub(crate) fn push_bad_signature(&self, repository: &str, manifest: &str) {
+        let payload = json!({
+            "critical": {
+                "identity": {"docker-reference": format!("{}/{repository}", self.address)},
+                "image": {"docker-manifest-digest": manifest},
+                "type": "cosign container image signature",
+            },
+            "optional": null,
+        });
+        let payload = payload.to_string().into_bytes();
+        let descriptor = |kind: &str, content: &[u8]| json!({"mediaType": kind, "digest": digest(content), "size": content.len()});
+        let mut layer = descriptor(SIMPLE_SIGNING, &payload);
+        layer["annotations"] = json!({SIGNATURE: "bm8gc2lnbmF0dXJl"});
+        let config = b"{}".to_vec();
+        let signature = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "layers": [layer],
+            "config": descriptor("application/vnd.oci.image.config.v1+json", &config),
+        });
+        let tag = format!("{}.sig", manifest.replace(':', "-"));
+        let mut stored = self.content.stored.lock().expect("no panic");
+        for blob in [payload, config] {
+            stored.insert(format!("/v2/{repository}/blobs/{}", digest(&blob)), blob);
+        }
+        stored.insert(format!("/v2/{repository}/manifests/{tag}"), signature.to_string().into_bytes());
+    }
+
+    /// Sets whether a response with a blob stops in the middle and never ends.
+    pub(crate) fn stall_blobs(&self, is_stalled: bool) {
+        self.content.is_stalled.store(is_stalled, Ordering::SeqCst);
+    }
 }
 
 impl Drop for Registry {
@@ -67,31 +113,36 @@ impl Drop for Registry {
     }
 }
 
-async fn respond(State(content): State<Content>, request: Request) -> Response {
+async fn respond(State(content): State<Arc<Content>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.expect("a body").to_vec();
     let path = head.uri.path().to_owned();
-    let mut content = content.lock().expect("no panic");
+    let mut stored = content.stored.lock().expect("no panic");
     match (&head.method, path.split_once("/blobs/uploads/")) {
         (&Method::POST, Some(_)) => {
             return (StatusCode::ACCEPTED, [(LOCATION, format!("{path}1"))]).into_response();
         }
         (&Method::PUT, Some((repository, _))) => {
-            content.insert(format!("{repository}/blobs/{}", digest(&body)), body);
+            stored.insert(format!("{repository}/blobs/{}", digest(&body)), body);
             return StatusCode::CREATED.into_response();
         }
         _ => {}
     }
     if let (&Method::PUT, Some((repository, _))) = (&head.method, path.split_once("/manifests/")) {
-        content.insert(format!("{repository}/manifests/{}", digest(&body)), body.clone());
-        content.insert(path, body);
+        stored.insert(format!("{repository}/manifests/{}", digest(&body)), body.clone());
+        stored.insert(path, body);
         return StatusCode::CREATED.into_response();
     }
-    let Some(found) = content.get(&path).cloned() else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(found) = stored.get(&path).cloned() else { return StatusCode::NOT_FOUND.into_response() };
     let headers = [
         (CONTENT_TYPE, MANIFEST.to_owned()),
         (HeaderName::from_static("docker-content-digest"), digest(&found)),
     ];
+    if path.contains("/blobs/") && content.is_stalled.load(Ordering::SeqCst) {
+        let half = Bytes::copy_from_slice(&found[..found.len() / 2]);
+        let endless = stream::iter([Ok::<_, std::io::Error>(half)]).chain(stream::pending());
+        return (headers, [(CONTENT_LENGTH, found.len())], Body::from_stream(endless)).into_response();
+    }
     (headers, Body::from(found)).into_response()
 }
 
