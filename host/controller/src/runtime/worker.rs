@@ -2,6 +2,7 @@
 //! its canary, with that.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reason, Request};
@@ -99,7 +100,7 @@ impl Worker {
                 };
                 let active = ActiveReconcile::begin(guest);
                 guest.panics.inject_test_panic("worker");
-                let outcome = reconcile(version, &request).await;
+                let outcome = reconcile(version, &seen_by_guest(guest, &request)).await;
                 drop(active);
                 if let Some(reconciled) = outcome {
                     match &reconciled.outcome {
@@ -252,6 +253,14 @@ impl Reconciled {
             trace,
         }
     }
+}
+
+/// Returns the request that the guest receives: the same one, unless a simulation withholds the reasons.
+fn seen_by_guest(guest: &GuestServices, request: &Arc<Request>) -> Arc<Request> {
+    if !guest.withholds_reasons.load(Ordering::Relaxed) {
+        return Arc::clone(request);
+    }
+    Arc::new(Request { reasons: vec![Reason::Other], attempt: 0, ..Request::clone(request) })
 }
 
 /// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
