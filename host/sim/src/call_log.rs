@@ -53,7 +53,8 @@ impl CallLog {
     /// Begins a further run, whose rolling hash begins anew.
     pub(crate) fn begin_run(&mut self, text: String) {
         self.earlier_runs = self.hash;
-        let hash = text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
+        let hash =
+            text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
         self.push(hash, text);
     }
 
@@ -141,7 +142,10 @@ impl CallLog {
         for (number, line) in (2_u64..).zip(lines) {
             let (hash, text): (String, String) =
                 serde_json::from_str(&line?).map_err(|error| format!("line {number}: {error}"))?;
-            log.push_combined(parse_hash(&hash).map_err(|problem| format!("line {number}: {problem}"))?, text);
+            log.push_combined(
+                parse_hash(&hash).map_err(|problem| format!("line {number}: {problem}"))?,
+                text,
+            );
         }
         if log.count > head.count {
             return Err(format!("it has {} calls, its first line says {}", log.count, head.count));

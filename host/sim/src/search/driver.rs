@@ -418,7 +418,8 @@ impl<S: Simulator + Send> Driver<'_, S> {
         let judgements = if plan.left_out.is_empty() {
             self.examine(&run).judgements
         } else {
-            let [first, second] = reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
+            let [first, second] =
+                reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
             let reference = Reference::new(&first?, &second?);
             Examined::of(&run, self.oracles, Some(&reference), reference.random()).judgements
         };

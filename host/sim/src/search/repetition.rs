@@ -43,7 +43,12 @@ pub fn repeated_runs(
     made.count(&reference);
     for plan in later_plans(seed, &Points::of(&reference), faults) {
         let faults: Vec<_> = plan.deviations.iter().map(describe).collect();
-        made.calls.begin_run(format!("run {} with seed {:#x}: {}", made.runs + 1, plan.seed, faults.join("; ")));
+        made.calls.begin_run(format!(
+            "run {} with seed {:#x}: {}",
+            made.runs + 1,
+            plan.seed,
+            faults.join("; ")
+        ));
         let run = run(&plan, &mut made.calls)?;
         made.count(&run);
     }
@@ -98,7 +103,8 @@ mod tests {
         let mut run = run.finish();
         run.plan = plan.clone();
         run.draws = 3;
-        let crashes = plan.deviations.iter().any(|deviation| deviation.fault == crate::plan::Fault::CrashAfter);
+        let crashes =
+            plan.deviations.iter().any(|deviation| deviation.fault == crate::plan::Fault::CrashAfter);
         calls.push(if crashes && is_other { 8 } else { 7 }, format!("{:?}", plan.deviations));
         run
     }

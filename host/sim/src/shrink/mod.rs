@@ -30,11 +30,7 @@ pub fn shrink(
 
 /// Leaves out as many of the steps as possible. `fails` runs a plan without the given steps, and returns whether the error still happens; the
 /// last selection for which it does is the result.
-pub fn leave_out(
-    steps: Vec<ActorStep>,
-    max_attempts: usize,
-    mut fails: impl FnMut(&[ActorStep]) -> bool,
-) {
+pub fn leave_out(steps: Vec<ActorStep>, max_attempts: usize, mut fails: impl FnMut(&[ActorStep]) -> bool) {
     if steps.len() < 2 {
         return;
     }

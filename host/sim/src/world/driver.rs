@@ -101,8 +101,7 @@ fn start_host(
     let seed = setup.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let randomness = Randomness::from_seed(seed);
     shared.lock().randomness.push(randomness.clone());
-    let environment =
-        Environment { clock: WallClock::starting_at(shared.clock().time_of_day()), randomness };
+    let environment = Environment { clock: WallClock::starting_at(shared.clock().time_of_day()), randomness };
     let options = HostOptions {
         plugins: "simulation".into(),
         api_server: "simulation".to_owned(),

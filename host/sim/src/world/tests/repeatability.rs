@@ -43,7 +43,8 @@ fn prints_the_calls_of_runs() {
     };
     fixed.expect("no map exists yet");
     let mut stage = stage();
-    let made = repeated_runs(9, &FaultSelection::default(), |plan, calls| stage.world.run_with_calls(plan, calls));
+    let made =
+        repeated_runs(9, &FaultSelection::default(), |plan, calls| stage.world.run_with_calls(plan, calls));
     let RepeatedRuns { calls, runs, deviations, draws } = made.expect("runs");
     assert!(runs >= 20 && deviations >= 20 && draws > 100, "{runs} runs, {deviations} faults, {draws} draws");
     let mut bytes = Vec::new();

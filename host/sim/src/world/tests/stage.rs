@@ -181,7 +181,8 @@ pub(super) fn create_orphan(name: &str) -> ActorWrite {
 
 /// A Secret as text, with this name or a generated one.
 pub(super) fn secret(field: &str, name: &str) -> String {
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {field: name, "namespace": "default"}}).to_string()
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {field: name, "namespace": "default"}})
+        .to_string()
 }
 
 /// Changes the data of a ConfigMap.

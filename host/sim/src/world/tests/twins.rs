@@ -88,7 +88,11 @@ fn a_guest_that_believes_what_it_began_is_reported_and_its_twin_is_not() {
     // Only the create is needed.
     assert_eq!(finding.plan.left_out.iter().map(|step| step.step).collect::<Vec<_>>(), [2, 3, 4]);
     assert!(finding.steps.iter().all(|step| !step.text.contains("patch")), "{:?}", finding.steps);
-    assert!(finding.lines(None)[0].ends_with("1 fault, without 3 steps of actors"), "{:?}", finding.lines(None));
+    assert!(
+        finding.lines(None)[0].ends_with("1 fault, without 3 steps of actors"),
+        "{:?}",
+        finding.lines(None)
+    );
     replays(&data, finding);
     assert_eq!(searched(&data[..2], noise()).findings, []);
 }
