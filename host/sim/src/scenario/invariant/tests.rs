@@ -63,7 +63,7 @@ fn run(end: End, objects: Vec<Value>, events: Vec<EventKind>) -> Run {
         hashes: Vec::new(),
         draws: 0,
         steps: Vec::new(),
-        not_simulated: BTreeSet::new(),
+        not_simulated: std::collections::BTreeSet::new(),
     }
 }
 

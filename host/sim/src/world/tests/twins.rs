@@ -110,7 +110,8 @@ fn replays(data: &[(&str, &str)], finding: &Finding) {
     let [first, second] = reference_plans(0, &plan).map(|plan| world.run(&plan).expect("a run"));
     let reference = crate::oracle::Reference::new(&first, &second);
     let view = crate::analysis::RunView::new(&run, reference.random());
-    let judgements = Oracles::built_in().judge(&view, Some(&reference)).into_iter();
+    let oracles = Oracles::built_in();
+    let judgements = oracles.judge(&view, Some(&reference)).into_iter();
     let mut found = judgements.flat_map(|(_, judgement)| judgement.violations);
     assert!(found.any(|violation| violation.is_same_error(&finding.violation)));
 }
