@@ -527,6 +527,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_guest_does_not_learn_the_reasons_that_are_withheld() {
+        let guest = guest();
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Created, Priority::Normal);
+        let (item, reasons) = guest.queue.get().await.expect("the key");
+        let mut attempt = ReconcileAttempt::new(&guest, item, reasons);
+        Arc::make_mut(&mut attempt.request).attempt = 3;
+        assert_eq!(seen_by_guest(&guest, &attempt.request), attempt.request);
+        guest.withholds_reasons.store(true, Ordering::Relaxed);
+        let seen = seen_by_guest(&guest, &attempt.request);
+        assert_eq!((seen.reasons.as_slice(), seen.attempt), (&[Reason::Other][..], 0));
+        assert_eq!((&seen.watch, &seen.key), (&attempt.request.watch, &attempt.request.key));
+        assert_eq!(attempt.request.reasons, [Reason::Created], "the host still knows them");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
         for (ratio, traces) in [(1.0, 1), (0.0, 0)] {
             let mut guest = guest();
