@@ -1,6 +1,7 @@
 //! The source of what the server draws at random: UIDs, the endings of generated names, tokens, addresses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -14,13 +15,25 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 #[derive(Clone, Default)]
 pub(crate) struct Identifiers {
     /// The generator of a server with a seed; `None` stands for the operating system's randomness.
-    seeded: Option<Arc<Mutex<StdRng>>>,
+    seeded: Option<Arc<Seeded>>,
+}
+
+struct Seeded {
+    generator: Mutex<StdRng>,
+    /// How often something was drawn.
+    draws: AtomicU64,
 }
 
 impl Identifiers {
     /// Creates a source whose identifiers follow from `seed` and from the order of the calls.
     pub(crate) fn from_seed(seed: u64) -> Self {
-        Self { seeded: Some(Arc::new(Mutex::new(StdRng::seed_from_u64(seed)))) }
+        let generator = Mutex::new(StdRng::seed_from_u64(seed));
+        Self { seeded: Some(Arc::new(Seeded { generator, draws: AtomicU64::new(0) })) }
+    }
+
+    /// Returns how often something was drawn; 0 without a seed.
+    pub(crate) fn draws(&self) -> u64 {
+        self.seeded.as_ref().map_or(0, |seeded| seeded.draws.load(Ordering::Relaxed))
     }
 
     /// Returns a new UID.
@@ -57,9 +70,10 @@ impl Identifiers {
 
     fn uuid(&self) -> Uuid {
         match &self.seeded {
-            Some(generator) => {
+            Some(seeded) => {
                 let mut bytes = [0; 16];
-                generator.lock().fill_bytes(&mut bytes);
+                seeded.draws.fetch_add(1, Ordering::Relaxed);
+                seeded.generator.lock().fill_bytes(&mut bytes);
                 uuid::Builder::from_random_bytes(bytes).into_uuid()
             }
             #[expect(
@@ -96,6 +110,8 @@ mod tests {
         let (first, second) = (Identifiers::from_seed(7), Identifiers::from_seed(7));
         assert_eq!(draw(&first), draw(&second));
         assert_eq!(draw(&first), draw(&second.clone()));
+        assert_eq!((first.draws(), second.draws()), (8, 8));
+        assert_eq!(Identifiers::default().draws(), 0);
         assert_ne!(draw(&first), draw(&Identifiers::from_seed(8)));
         assert_ne!(Identifiers::default().new_uid(), Identifiers::default().new_uid());
     }

@@ -1,10 +1,11 @@
 //! Where a host takes the time of day and randomness from: from the operating system, or from a simulation.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use tokio::time::Instant;
@@ -39,6 +40,8 @@ pub struct Randomness(Option<Arc<Seeded>>);
 struct Seeded {
     seed: u64,
     generator: Mutex<StdRng>,
+    /// How often something was drawn, from this source and from all its forks.
+    draws: Arc<AtomicU64>,
 }
 
 impl Environment {
@@ -85,11 +88,17 @@ impl Randomness {
     /// Creates a source whose bytes follow from `seed` and from the order of the calls. Its bytes suit no secrets.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        Self::seeded(seed, StdRng::seed_from_u64(seed))
+        Self::seeded(seed, StdRng::seed_from_u64(seed), Arc::default())
     }
 
-    fn seeded(seed: u64, generator: StdRng) -> Self {
-        Self(Some(Arc::new(Seeded { seed, generator: Mutex::new(generator) })))
+    fn seeded(seed: u64, generator: StdRng, draws: Arc<AtomicU64>) -> Self {
+        Self(Some(Arc::new(Seeded { seed, generator: Mutex::new(generator), draws })))
+    }
+
+    /// Returns how often something was drawn from this source and its forks. 0 for the operating system's randomness, which is not counted.
+    #[must_use]
+    pub fn draws(&self) -> u64 {
+        self.0.as_ref().map_or(0, |seeded| seeded.draws.load(Ordering::Relaxed))
     }
 
     /// Returns a source with a sequence of its own. The sequence follows from the seed and from what was drawn before.
@@ -97,10 +106,10 @@ impl Randomness {
     pub fn fork(&self) -> Self {
         match &self.0 {
             Some(seeded) => {
-                let mut generator = seeded.generator.lock();
+                let mut generator = seeded.draw();
                 let (seed, mut bytes) = (generator.random(), [0; 32]);
                 generator.fill_bytes(&mut bytes);
-                Self::seeded(seed, StdRng::from_seed(bytes))
+                Self::seeded(seed, StdRng::from_seed(bytes), Arc::clone(&seeded.draws))
             }
             None => Self(None),
         }
@@ -118,7 +127,7 @@ impl Randomness {
     )]
     pub(crate) fn fill(&self, buffer: &mut [u8]) {
         match &self.0 {
-            Some(seeded) => seeded.generator.lock().fill_bytes(buffer),
+            Some(seeded) => seeded.draw().fill_bytes(buffer),
             None => rand::rng().fill_bytes(buffer),
         }
     }
@@ -130,9 +139,17 @@ impl Randomness {
     )]
     pub(crate) fn fraction(&self) -> f64 {
         match &self.0 {
-            Some(seeded) => seeded.generator.lock().random(),
+            Some(seeded) => seeded.draw().random(),
             None => rand::random(),
         }
+    }
+}
+
+impl Seeded {
+    /// Returns the generator, and counts the draw.
+    fn draw(&self) -> MutexGuard<'_, StdRng> {
+        self.draws.fetch_add(1, Ordering::Relaxed);
+        self.generator.lock()
     }
 }
 
@@ -169,9 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn draws_are_counted_with_those_of_forks() {
+        let randomness = Randomness::from_seed(7);
+        assert_eq!(randomness.draws(), 0);
+        draw(&randomness);
+        let fork = randomness.fork();
+        draw(&fork);
+        assert_eq!((randomness.draws(), fork.draws()), (5, 5));
+    }
+
+    #[test]
     fn the_default_has_no_seed() {
         let randomness = Randomness::default();
         assert_ne!(draw(&randomness), draw(&randomness));
+        assert_eq!(randomness.draws(), 0);
         assert_eq!((randomness.seed(), randomness.fork().seed()), (None, None));
     }
 

@@ -46,13 +46,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut idle =
         World::new(compiled.clone(), WorldOptions { crds: crds.clone(), ..WorldOptions::default() })?;
-    let without_faults = |index: usize| Plan { seed: index as u64, deviations: Vec::new() };
+    let without_faults = |index: usize| Plan::new(index as u64, Vec::new());
     let writes = plugin_writes(&reference);
     let with_fault = |index: usize| {
         let (verb, resource) = writes.get(index % writes.len().max(1)).cloned().unwrap_or_default();
         let fault = if index.is_multiple_of(2) { Fault::CrashBefore } else { Fault::LoseAnswer };
         let at = Moment::Request { verb, resource, occurrence: 1 };
-        Plan { seed: index as u64, deviations: vec![Deviation { at, fault }] }
+        Plan::new(index as u64, vec![Deviation { at, fault }])
     };
     report("with one fault", runs, measure(runs, |index| simulated.run(&with_fault(index)).map(drop))?);
     report("without faults", runs, measure(runs, |index| simulated.run(&without_faults(index)).map(drop))?);

@@ -1,4 +1,4 @@
-//! The calls of a run as text, in a form that two processes can compare.
+//! The calls of one or several runs as text, in a form that two processes can compare.
 //!
 //! A call is whatever is part of the hash of a run: a call of a guest, its result, each call of a host function with the answer, and each
 //! [event](crate::run::Event).
@@ -22,13 +22,15 @@ const HEAD: usize = 120;
 /// The number of characters that are shown before and after the first difference.
 const CONTEXT: usize = 160;
 
-/// The calls of a run, in order.
+/// The calls of one or several runs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLog {
     calls: Vec<RecordedCall>,
     bytes: usize,
     count: u64,
     hash: u64,
+    /// What the hashes of the current run's calls are combined with, so that a difference in an earlier run stays one.
+    earlier_runs: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +50,20 @@ struct Head {
 }
 
 impl CallLog {
-    /// Adds a call. `hash` is the rolling hash after it.
-    pub(crate) fn push(&mut self, hash: u64, mut text: String) {
+    /// Begins a further run, whose rolling hash begins anew.
+    pub(crate) fn begin_run(&mut self, text: String) {
+        self.earlier_runs = self.hash;
+        let hash =
+            text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
+        self.push(hash, text);
+    }
+
+    /// Adds a call. `hash` is the rolling hash of its run after it.
+    pub(crate) fn push(&mut self, hash: u64, text: String) {
+        self.push_combined(hash ^ self.earlier_runs.rotate_left(1), text);
+    }
+
+    fn push_combined(&mut self, hash: u64, mut text: String) {
         let is_complete = u64::try_from(self.calls.len()) == Ok(self.count);
         self.count += 1;
         self.hash = hash;
@@ -66,7 +80,7 @@ impl CallLog {
         self.count
     }
 
-    /// Returns the hash of the run.
+    /// Returns the hash of the run; of several runs, one that depends on all of them.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
@@ -128,7 +142,10 @@ impl CallLog {
         for (number, line) in (2_u64..).zip(lines) {
             let (hash, text): (String, String) =
                 serde_json::from_str(&line?).map_err(|error| format!("line {number}: {error}"))?;
-            log.push(parse_hash(&hash).map_err(|problem| format!("line {number}: {problem}"))?, text);
+            log.push_combined(
+                parse_hash(&hash).map_err(|problem| format!("line {number}: {problem}"))?,
+                text,
+            );
         }
         if log.count > head.count {
             return Err(format!("it has {} calls, its first line says {}", log.count, head.count));
@@ -215,6 +232,26 @@ mod tests {
             (shorter.index, shorter.expected.as_str(), shorter.found.as_str()),
             (2, "end", "the run has ended")
         );
+    }
+
+    #[test]
+    fn a_difference_in_an_earlier_run_is_found() {
+        let runs = |first: &str| {
+            let mut all = CallLog::default();
+            for text in [first, "the same"] {
+                all.begin_run(format!("run {}", all.count()));
+                all.push(7 + u64::from(text == "b"), text.to_owned());
+            }
+            all
+        };
+        assert_eq!(runs("a").difference(&runs("a")), None);
+        let divergence = runs("a").difference(&runs("b")).expect("different");
+        assert_eq!((divergence.index, divergence.expected.as_str()), (1, "a"));
+        let mut bytes = Vec::new();
+        runs("b").write(&mut bytes).expect("written");
+        let read = CallLog::read(bytes.as_slice()).expect("a log");
+        assert_eq!(runs("b").difference(&read), None);
+        assert_eq!(runs("a").difference(&read).expect("different").index, 1);
     }
 
     #[test]

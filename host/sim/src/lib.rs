@@ -12,6 +12,7 @@ pub mod diff;
 mod documentation;
 pub mod export;
 pub mod finding;
+pub mod gaps;
 pub mod http;
 pub mod oracle;
 pub mod plan;

@@ -12,6 +12,27 @@ pub struct Plan {
     /// Deviations, each applied once. A deviation whose moment never comes is skipped, and
     /// [`Run::skipped`](crate::Run::skipped) lists it.
     pub deviations: Vec<Deviation>,
+    /// Steps of actors that are not taken. Shrinking finds them; the default schedule of a scenario takes all steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<ActorStep>,
+}
+
+/// A step of an actor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActorStep {
+    /// The actor's name.
+    pub actor: String,
+    /// Which of its steps, from 1.
+    pub step: u32,
+}
+
+impl Plan {
+    /// Returns a plan in which the actors take all steps.
+    #[must_use]
+    pub fn new(seed: u64, deviations: Vec<Deviation>) -> Self {
+        Self { seed, deviations, left_out: Vec::new() }
+    }
 }
 
 /// One deviation from the default schedule.
@@ -99,6 +120,10 @@ pub enum Fault {
     /// The built-in controllers of the server (garbage collection, namespaces) do nothing for this many virtual
     /// milliseconds (A2).
     HoldControllers(u64),
+    /// The host reconciles every object of the plugin's target watches again, as a resync does (H3).
+    RequeueAll,
+    /// From now on, the plugin does not learn why a key is reconciled: each request has the reason `other` alone, and is a first attempt (H4).
+    WithholdReasons,
 }
 
 impl Fault {
@@ -118,6 +143,8 @@ impl Fault {
             Self::Reload => RuleId::H2,
             Self::TakeStep { .. } => RuleId::A1,
             Self::HoldControllers(_) => RuleId::A2,
+            Self::RequeueAll => RuleId::H3,
+            Self::WithholdReasons => RuleId::H4,
         }
     }
 }

@@ -28,6 +28,10 @@ pub enum RuleId {
     H1,
     /// The plugin may be reloaded at any point.
     H2,
+    /// A key may be reconciled again although nothing changed.
+    H3,
+    /// The reasons and the number of attempts are informational.
+    H4,
     /// Other clients may write at any point: the order of the actors is free.
     A1,
     /// The garbage collector and the namespace controller act at any later time.
@@ -48,7 +52,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order of the table.
-pub const RULES: [Rule; 11] = [
+pub const RULES: [Rule; 13] = [
     Rule {
         id: RuleId::V1,
         short: "a watch may be late",
@@ -111,6 +115,18 @@ pub const RULES: [Rule; 11] = [
         short: "a plugin may be reloaded at any point",
         what: "The plugin's file is replaced. The running version finishes its reconciles, and a new instance with an empty memory takes over.",
         source: "Pilothouse: docs/architecture.md (`swap`)",
+    },
+    Rule {
+        id: RuleId::H3,
+        short: "a key may be reconciled again at any time",
+        what: "The host reconciles all objects of the plugin's target watches again, although nothing has changed, with the reason `resync`.",
+        source: "`staging/src/k8s.io/client-go/tools/cache/shared_informer.go` (resync); `wit/types.wit` (`reason.resync`)",
+    },
+    Rule {
+        id: RuleId::H4,
+        short: "reasons are informational",
+        what: "The plugin does not learn why a key is reconciled, nor how often that has failed: the only reason is `other`, and `attempt` is 0.",
+        source: "`wit/types.wit`: \"a correct reconcile produces the same result without them\"; the host merges reasons, and forgets them when it restarts",
     },
     Rule {
         id: RuleId::A1,

@@ -1,8 +1,10 @@
 //! What happened in one run.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::plan::{Deviation, Plan};
+use crate::plan::{ActorStep, Deviation, Plan};
 
 /// How long the watches of a resource whose first list came from the past deliver nothing, in virtual milliseconds: the server that answered
 /// is behind the others for that long.
@@ -21,10 +23,16 @@ pub struct Run {
     pub objects: Vec<StoredObject>,
     /// Indexes into the plan's deviations whose moment never came.
     pub skipped: Vec<usize>,
-    /// The rolling hash over every call of the guest and its answer, every request, every delivery and every commit.
+    /// The rolling hash over every call of the guest and its answer, every request, every delivery and every commit, and at last `draws`.
     pub hash: u64,
     /// The rolling hash's value after each event, to find the first that differs between two runs.
     pub hashes: Vec<u64>,
+    /// How often the server, the host and the guests have drawn something at random.
+    pub draws: u64,
+    /// The steps of actors that have a list of steps, in the order in which they were taken.
+    pub steps: Vec<ActorStep>,
+    /// What the world does not simulate, although something in it depends on that.
+    pub not_simulated: BTreeSet<&'static str>,
 }
 
 /// How a run ended.

@@ -1,6 +1,6 @@
 //! Scripted runs for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -251,6 +251,17 @@ impl RunBuilder {
             }
             hashes.push(hash);
         }
-        Run { plan: self.plan, events: self.events, end, objects, skipped: Vec::new(), hash, hashes }
+        Run {
+            plan: self.plan,
+            events: self.events,
+            end,
+            objects,
+            skipped: Vec::new(),
+            hash,
+            hashes,
+            draws: 0,
+            steps: Vec::new(),
+            not_simulated: BTreeSet::new(),
+        }
     }
 }

@@ -182,6 +182,13 @@ impl ApiServer {
         entries.iter().map(|entry| commits::commit(&registry, entry)).collect()
     }
 
+    /// Returns how often the server has drawn a UID, the ending of a name or another random value. 0 unless the server was built with
+    /// [`ApiServerBuilder::seed`].
+    #[must_use]
+    pub fn random_draws(&self) -> u64 {
+        self.inner.state.identifiers.draws()
+    }
+
     /// Returns a receiver that is notified of every write, with its resourceVersion.
     #[must_use]
     pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {

@@ -1,6 +1,7 @@
 //! The services that all versions of one plugin share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use pilothouse_plugin::{HostMemory, HostMemoryExceeded, HostMemoryKind, LogLevel};
@@ -63,6 +64,8 @@ pub(crate) struct GuestServices {
     pub(crate) tracer: Tracer,
     /// Whether its reads show its own writes at once, and a write without an answer holds its key.
     pub(crate) settles_writes: bool,
+    /// Whether its guests do not learn why a key is reconciled. Shared by all plugins of the host.
+    pub(crate) withholds_reasons: Arc<AtomicBool>,
     /// Observes its guests.
     pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     /// What is known of the new version that runs in the shadow of the running one.
@@ -165,6 +168,7 @@ impl GuestServices {
             rollout: Rollout::default(),
             tracer: Tracer::default(),
             settles_writes: true,
+            withholds_reasons: Arc::default(),
             observer: None,
             shadow,
             environment: Environment::default(),

@@ -134,6 +134,8 @@ struct Shared {
     shadows: OnceLock<BTreeMap<PluginName, PathBuf>>,
     /// Whether plugins' reads show their own writes at once, and a write without an answer holds its key.
     settles_writes: AtomicBool,
+    /// Whether guests do not learn why a key is reconciled.
+    withholds_reasons: Arc<AtomicBool>,
     /// What answers plugins' HTTP requests in place of the network; unset for the network.
     http_transport: OnceLock<Arc<dyn HttpTransport>>,
 }
@@ -188,6 +190,7 @@ impl PluginHost {
                 observer: OnceLock::new(),
                 shadows: OnceLock::new(),
                 settles_writes: AtomicBool::new(true),
+                withholds_reasons: Arc::default(),
                 http_transport: OnceLock::new(),
             }),
         }
@@ -219,6 +222,17 @@ impl PluginHost {
     /// before [`run`](Self::run).
     pub fn drop_write_guarantees(&self) {
         self.shared.settles_writes.store(false, Ordering::Relaxed);
+    }
+
+    /// From now on, guests do not learn why a key is reconciled: each request has the reason `other` alone, and is a first attempt. For
+    /// simulations that show whether a plugin does the same without that information.
+    pub fn withhold_reasons(&self) {
+        self.shared.withholds_reasons.store(true, Ordering::Relaxed);
+    }
+
+    /// Queues each object of each plugin's target watches as a resync does. For simulations that show whether a plugin is at rest.
+    pub fn requeue_all(&self) {
+        self.shared.status_sources.read().values().for_each(|source| source.requeue_all());
     }
 
     /// Answers plugins' HTTP requests by this transport in place of the network, for simulations. Must be called before
@@ -463,6 +477,7 @@ impl PluginHost {
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
             settles_writes: self.shared.settles_writes.load(Ordering::Relaxed),
+            withholds_reasons: Arc::clone(&self.shared.withholds_reasons),
             observer: self.shared.observer.get().cloned(),
             shadow,
             environment,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use pilothouse_model::ObjectKey;
-use pilothouse_plugin::LogLevel;
+use pilothouse_plugin::{LogLevel, Reason};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -207,7 +207,7 @@ impl PluginTask {
         // A key may wait for a retry that the other version is responsible for.
         self.guest.queue.reset_retries();
         if self.options.requeue_all {
-            dispatch::requeue(stable, &self.guest, is_moved);
+            dispatch::requeue(stable, &self.guest, Reason::Startup, is_moved);
         }
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pilothouse_informer::{KeyState, KeyStatus};
 use pilothouse_model::ObjectKey;
-use pilothouse_plugin::LogLevel;
+use pilothouse_plugin::{LogLevel, Reason};
 use serde::{Deserialize, Serialize};
 
-use super::PluginStatusSource;
+use super::{PluginStatusSource, dispatch};
 use crate::cache::views::Views;
 use crate::rollout::NoTarget;
 use crate::runtime::queue::Item;
@@ -165,6 +165,13 @@ impl PluginStatusSource {
             .state(LogLevel::Info, format_args!("{key} of watch {watch:?} is queued by an operator"));
         self.guest.queue.add_afresh(item);
         Ok(watch)
+    }
+
+    /// Queues each object of the target watches as a resync does.
+    pub(crate) fn requeue_all(&self) {
+        if let Some(version) = self.running_status.version() {
+            dispatch::requeue(&version, &self.guest, Reason::Resync, |_| true);
+        }
     }
 
     /// Runs another version, and returns its SHA-256 and number. Without the start of a digest, it is the newest version that is older than the

@@ -328,11 +328,17 @@ fn event_time(priority: Priority, received: Instant) -> Option<Instant> {
     (priority == Priority::Normal).then_some(received)
 }
 
-/// Queues those objects of the target watches whose keys get another version, which may reconcile any of them differently.
-pub(super) fn requeue(version: &Version, guest: &GuestServices, is_moved: impl Fn(&ObjectKey) -> bool) {
+/// Queues those objects of the target watches whose keys are chosen, for example because they get another version, which may reconcile any of
+/// them differently.
+pub(super) fn requeue(
+    version: &Version,
+    guest: &GuestServices,
+    reason: Reason,
+    is_chosen: impl Fn(&ObjectKey) -> bool,
+) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
-        for key in view.cache.keys().filter(&is_moved) {
-            guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
+        for key in view.cache.keys().filter(&is_chosen) {
+            guest.queue.add(Item { watch: Arc::clone(watch), key }, reason, Priority::Low);
         }
     }
 }

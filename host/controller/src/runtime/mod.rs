@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pilothouse_plugin::LogLevel;
+use pilothouse_plugin::{LogLevel, Reason};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
@@ -391,7 +391,7 @@ impl PluginTask {
             handover::hand_over(&running, &version, &self.guest);
         }
         if self.options.requeue_all && self.installed.is_some() {
-            dispatch::requeue(&version, &self.guest, |_| true);
+            dispatch::requeue(&version, &self.guest, Reason::Startup, |_| true);
         }
         {
             // Locked, so that an operator's pause or resume reaches the version that runs afterwards.

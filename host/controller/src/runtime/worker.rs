@@ -2,6 +2,7 @@
 //! its canary, with that.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_plugin::{Failure, FaultKind, HostContext, LogLevel, Outcome, Reason, Request};
@@ -99,7 +100,7 @@ impl Worker {
                 };
                 let active = ActiveReconcile::begin(guest);
                 guest.panics.inject_test_panic("worker");
-                let outcome = reconcile(version, &request).await;
+                let outcome = reconcile(version, &seen_by_guest(guest, &request)).await;
                 drop(active);
                 if let Some(reconciled) = outcome {
                     match &reconciled.outcome {
@@ -252,6 +253,14 @@ impl Reconciled {
             trace,
         }
     }
+}
+
+/// Returns the request that the guest receives: the same one, unless a simulation withholds the reasons.
+fn seen_by_guest(guest: &GuestServices, request: &Arc<Request>) -> Arc<Request> {
+    if !guest.withholds_reasons.load(Ordering::Relaxed) {
+        return Arc::clone(request);
+    }
+    Arc::new(Request { reasons: vec![Reason::Other], attempt: 0, ..Request::clone(request) })
 }
 
 /// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
@@ -515,6 +524,22 @@ mod tests {
         tokio::time::advance(delay).await;
         let _probe = health.try_acquire().expect("the probe");
         assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY, "nobody knows when the probe ends");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_does_not_learn_the_reasons_that_are_withheld() {
+        let guest = guest();
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Created, Priority::Normal);
+        let (item, reasons) = guest.queue.get().await.expect("the key");
+        let mut attempt = ReconcileAttempt::new(&guest, item, reasons);
+        Arc::make_mut(&mut attempt.request).attempt = 3;
+        assert_eq!(seen_by_guest(&guest, &attempt.request), attempt.request);
+        guest.withholds_reasons.store(true, Ordering::Relaxed);
+        let seen = seen_by_guest(&guest, &attempt.request);
+        assert_eq!((seen.reasons.as_slice(), seen.attempt), (&[Reason::Other][..], 0));
+        assert_eq!((&seen.watch, &seen.key), (&attempt.request.watch, &attempt.request.key));
+        assert_eq!(attempt.request.reasons, [Reason::Created], "the host still knows them");
     }
 
     #[tokio::test(start_paused = true)]

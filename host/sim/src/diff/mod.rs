@@ -234,7 +234,7 @@ mod tests {
     fn report(size: u32, has_more: bool) -> DiffReport {
         let old = Executor::new(vec![Version { size: 1, has_more: false }]);
         let new = Executor::new(vec![Version { size, has_more }]);
-        let plans = (0..3).map(|seed| Plan { seed, deviations: Vec::new() });
+        let plans = (0..3).map(|seed| Plan::new(seed, Vec::new()));
         compare(&old, &new, plans, |_| true).expect("a world")
     }
 

@@ -67,8 +67,11 @@ impl ProxyFault {
             Fault::DropWatch(_) => Effect::Drop,
             Fault::Restart { past } => Effect::Restart { past: past.clone() },
             Fault::Reload => Effect::Reload,
-            // The timeline contains the step. No script can hold the controllers of a cluster.
-            Fault::TakeStep { .. } | Fault::HoldControllers(_) => return None,
+            // The timeline contains the step. No script can hold the controllers of a cluster, or change what the host tells a plugin.
+            Fault::TakeStep { .. }
+            | Fault::HoldControllers(_)
+            | Fault::RequeueAll
+            | Fault::WithholdReasons => return None,
         };
         Some(Self { request, event, rule: fault.rule().to_string(), effect })
     }

@@ -84,7 +84,7 @@ pub fn baseline_plan(plan: &Plan) -> Plan {
     let is_order = |fault: &Fault| matches!(fault, Fault::TakeStep { .. });
     let has_faults = plan.deviations.iter().any(|deviation| !is_order(&deviation.fault));
     let kept = plan.deviations.iter().filter(|deviation| has_faults && is_order(&deviation.fault));
-    Plan { seed: plan.seed, deviations: kept.cloned().collect() }
+    Plan { deviations: kept.cloned().collect(), ..plan.clone() }
 }
 
 impl Export {

@@ -192,9 +192,9 @@ fn a_garbage_collector_is_waited_for_or_replaced() {
 fn the_baseline_has_the_order_of_the_actors_and_no_faults() {
     let at = Moment::Rest { occurrence: 1 };
     let step = Deviation { at: at.clone(), fault: Fault::TakeStep { actor: "user".to_owned() } };
-    let plan = Plan { seed: 3, deviations: vec![step.clone(), Deviation { at, fault: Fault::Reload }] };
-    assert_eq!(baseline_plan(&plan), Plan { seed: 3, deviations: vec![step.clone()] });
-    let order = Plan { seed: 3, deviations: vec![step] };
+    let plan = Plan::new(3, vec![step.clone(), Deviation { at, fault: Fault::Reload }]);
+    assert_eq!(baseline_plan(&plan), Plan::new(3, vec![step.clone()]));
+    let order = Plan::new(3, vec![step]);
     assert!(baseline_plan(&order).deviations.is_empty(), "an order is compared with the default one");
 }
 

@@ -25,6 +25,8 @@ pub struct Coverage {
     pub deviations: u64,
     /// See `deviations`.
     pub skipped: u64,
+    /// What a cluster does with the objects of the runs, and the simulation does not.
+    pub not_simulated: BTreeSet<&'static str>,
 }
 
 /// What happened at one kind of write, as the numbers of different occurrences.
@@ -60,7 +62,11 @@ impl Coverage {
     /// Returns the situations of one run.
     #[must_use]
     pub fn of(run: &RunView<'_>, judgements: &[(String, Judgement)]) -> Self {
-        let mut coverage = Self { skipped: run.run.skipped.len() as u64, ..Self::default() };
+        let mut coverage = Self {
+            skipped: run.run.skipped.len() as u64,
+            not_simulated: run.run.not_simulated.clone(),
+            ..Self::default()
+        };
         for (_, _, request) in
             run.requests().filter(|(_, _, request)| request.is_by_plugin() && request.is_write())
         {
@@ -141,6 +147,7 @@ impl Coverage {
         self.fresh_starts += other.fresh_starts;
         self.deviations += other.deviations;
         self.skipped += other.skipped;
+        self.not_simulated.extend(other.not_simulated);
     }
 
     /// Returns the coverage as lines of text.
@@ -175,6 +182,7 @@ impl Coverage {
                 lines.push(format!("  oracle {name} is off: {reason}"));
             }
         }
+        lines.extend(self.not_simulated.iter().map(|gap| format!("not simulated: {gap}")));
         lines
     }
 }
@@ -207,7 +215,8 @@ mod tests {
         run.deviate(first, Fault::CrashAfter);
         run.at(2000);
         run.write("delete", "configmaps", "a/x", None);
-        let run = run.finish();
+        let mut run = run.finish();
+        run.not_simulated.insert("ResourceQuota: not enforced");
         let view = RunView::new(&run, &RandomPrefixes::default());
         let judgements = [("trap".to_owned(), Judgement::of(Vec::new()))];
         let mut coverage = Coverage::of(&view, &judgements);
@@ -217,6 +226,9 @@ mod tests {
         assert_eq!(coverage.oracles["trap"].judged, 2);
         let text = coverage.lines().join("\n");
         assert!(text.contains("create configmaps: 1 in a run; crashed before 0, after 1"), "{text}");
+        assert!(text.ends_with("\nnot simulated: ResourceQuota: not enforced"), "{text}");
+        let json = serde_json::to_value(&coverage).expect("JSON");
+        assert_eq!(json["notSimulated"], json!(["ResourceQuota: not enforced"]));
         assert!(text.contains("view of foos.example.com late or old over: create configmaps"), "{text}");
     }
 }

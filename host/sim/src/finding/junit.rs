@@ -101,6 +101,7 @@ mod tests {
             steps: Vec::new(),
             rules: BTreeSet::new(),
             hash: 0,
+            draws: 0,
         };
         let report = Report {
             seed: 1,
@@ -112,6 +113,7 @@ mod tests {
             stopped: Stop::Exhausted,
             coverage,
             hash: 0,
+            draws: 0,
         };
         let text = junit("a&b", &report, 1.5);
         let counts = "tests=\"4\" failures=\"1\" time=\"1.500\"";

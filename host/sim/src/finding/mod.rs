@@ -41,6 +41,8 @@ pub struct Finding {
     /// The hash of the shrunk plan's run.
     #[serde(serialize_with = "as_hexadecimal")]
     pub hash: u64,
+    /// How often something was drawn at random in that run.
+    pub draws: u64,
 }
 
 fn as_hexadecimal<S: serde::Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,6 +73,8 @@ pub struct Report {
     /// The hash over the hashes of all runs in order: two searches with the same seed have the same.
     #[serde(serialize_with = "as_hexadecimal")]
     pub hash: u64,
+    /// How often something was drawn at random in all runs.
+    pub draws: u64,
 }
 
 /// Why a search ended.
@@ -93,14 +97,15 @@ impl Finding {
     pub fn lines(&self, replay: Option<&str>) -> Vec<String> {
         let faults = self.plan.deviations.len();
         let mut lines = vec![format!(
-            "FOUND {}{}   seed {:#x}, strategy {}, shrunk {} → {} steps, {faults} fault{}",
+            "FOUND {}{}   seed {:#x}, strategy {}, shrunk {} → {} steps, {faults} fault{}{}",
             self.violation.oracle,
             story::subject(&self.violation),
             self.plan.seed,
             self.strategy.name(),
             self.steps_before,
             self.steps.len(),
-            if faults == 1 { "" } else { "s" }
+            if faults == 1 { "" } else { "s" },
+            left_out(&self.plan)
         )];
         lines.extend(story::align(&self.steps));
         let rules: Vec<_> = self.rules.iter().map(|id| format!("{id} ({})", id.rule().short)).collect();
@@ -117,6 +122,15 @@ impl Finding {
     }
 }
 
+/// Returns the note about the steps of actors that shrinking left out.
+fn left_out(plan: &Plan) -> String {
+    match plan.left_out.len() {
+        0 => String::new(),
+        1 => ", without 1 step of an actor".to_owned(),
+        steps => format!(", without {steps} steps of actors"),
+    }
+}
+
 impl Report {
     /// Returns the last lines of the text output: the numbers and the situations.
     #[must_use]
@@ -130,14 +144,15 @@ impl Report {
             Stop::Interrupted => "interrupted",
         };
         let mut lines = vec![format!(
-            "{} finding{} in {} runs ({} different; {}), {stopped}; seed {:#x}, hash {:016x}",
+            "{} finding{} in {} runs ({} different; {}), {stopped}; seed {:#x}, hash {:016x}, {} random draws",
             self.findings.len(),
             if self.findings.len() == 1 { "" } else { "s" },
             self.runs,
             self.distinct_runs,
             strategies.join(", "),
             self.seed,
-            self.hash
+            self.hash,
+            self.draws
         )];
         lines.extend(self.coverage.lines());
         lines

@@ -245,6 +245,8 @@ pub fn describe(deviation: &Deviation) -> String {
         Fault::Reload => "the plugin is reloaded".to_owned(),
         Fault::TakeStep { actor } => format!("{actor} takes the next step now"),
         Fault::HoldControllers(delay) => format!("the built-in controllers wait for {}", duration(*delay)),
+        Fault::RequeueAll => "the host reconciles all objects again".to_owned(),
+        Fault::WithholdReasons => "from now on, the plugin does not learn why it is called".to_owned(),
     };
     let when = match &deviation.at {
         Moment::Request { verb, resource, occurrence } => format!("{verb} {resource} no. {occurrence}"),

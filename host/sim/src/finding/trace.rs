@@ -54,6 +54,9 @@ pub struct Trace {
     pub violation: Violation,
     /// How.
     pub steps: Vec<Step>,
+    /// How often something was drawn at random.
+    #[serde(default)]
+    pub draws: u64,
     events: Vec<TracedEvent>,
 }
 
@@ -72,6 +75,7 @@ impl Trace {
             plan: finding.plan.clone(),
             violation: finding.violation.clone(),
             steps: finding.steps.clone(),
+            draws: run.draws,
             events: events.collect(),
         }
     }
@@ -103,8 +107,11 @@ impl Trace {
             ));
         }
         let trace: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if trace.plan.deviations.len() > MAX_DEVIATIONS || trace.events.len() > MAX_EVENTS {
-            return Err(format!("it has more than {MAX_DEVIATIONS} deviations or {MAX_EVENTS} events"));
+        let Plan { deviations, left_out, .. } = &trace.plan;
+        if deviations.len().max(left_out.len()) > MAX_DEVIATIONS || trace.events.len() > MAX_EVENTS {
+            return Err(format!(
+                "it has more than {MAX_DEVIATIONS} deviations or steps that are left out, or more than {MAX_EVENTS} events"
+            ));
         }
         Ok(trace)
     }
@@ -171,6 +178,7 @@ mod tests {
             steps: Vec::new(),
             rules: std::collections::BTreeSet::new(),
             hash: run.hash,
+            draws: run.draws,
         };
         let plugin = Input { file: "zoo.wasm".to_owned(), digest: "00".to_owned() };
         Trace::new(&finding, &run, vec![plugin], None)
@@ -179,6 +187,14 @@ mod tests {
     #[test]
     fn a_trace_is_read_as_it_was_written() {
         let trace = trace();
+        assert_eq!(Trace::parse(&trace.to_json()), Ok(trace));
+    }
+
+    #[test]
+    fn a_trace_has_the_steps_that_were_left_out() {
+        let mut trace = trace();
+        assert!(!trace.to_json().contains("left_out"));
+        trace.plan.left_out.push(crate::plan::ActorStep { actor: "user".to_owned(), step: 3 });
         assert_eq!(Trace::parse(&trace.to_json()), Ok(trace));
     }
 

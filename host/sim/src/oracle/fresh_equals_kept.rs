@@ -73,12 +73,17 @@ fn writes_after_rest(run: &RunView<'_>, rest: u32) -> Option<BTreeMap<(String, O
         }
         _ => None,
     })?;
+    Some(writes_from(run, step))
+}
+
+/// Returns the writes that changed something from this event on, with the index of the first.
+pub(super) fn writes_from(run: &RunView<'_>, start: usize) -> BTreeMap<(String, ObjectId), usize> {
     let mut writes = BTreeMap::new();
-    for (index, request) in run.effective_writes().filter(|(index, _)| *index > step) {
+    for (index, request) in run.effective_writes().filter(|(index, _)| *index >= start) {
         let verb = format!("{} of {}", request.verb, request.resource_path());
         writes.entry((verb, run.names.canonical_id(&request.object_id()))).or_insert(index);
     }
-    Some(writes)
+    writes
 }
 
 #[cfg(test)]

@@ -19,6 +19,12 @@ pub(super) const DESCRIPTION: Description = Description {
 };
 
 /// The number of rounds after which a repeated state is a loop, as in the host's own detection.
+///
+/// The host also wants the rounds to have gone on for 60 seconds, because it must not delay the keys of a plugin that is only busy for a
+/// moment: progress of many small steps looks the same at first, and the host cannot wait for its end. A simulation can. Its rounds are counted
+/// from the last step, timer, fault and restart on, so that nothing but the plugin's own writes goes on; in virtual time they follow each other
+/// within milliseconds, and a loop of plugin and server has usually filled the run's record ([`WorldLimits::events`](crate::world::WorldLimits))
+/// long before 60 seconds. The bound would hide loops and show no others.
 const MIN_ROUNDS: usize = 10;
 /// The number of rounds after which anything is a loop.
 const MAX_ROUNDS: usize = 40;

@@ -1,17 +1,21 @@
-//! *idempotence*: a restart or reload at rest writes nothing.
+//! *idempotence*: looking again at rest writes nothing, and what a reconcile writes does not depend on why it runs.
 
 use std::collections::BTreeMap;
 
+use super::fresh_equals_kept::writes_from;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::plan::{Fault, Moment};
-use crate::run::{Author, EventKind, ReconcileResult};
+use crate::run::{Author, End, EventKind, ReconcileResult};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "idempotence",
-    reports: "the plugin changes an object after a restart or reload at rest, before anything else happens",
+    reports: "the plugin changes an object after a restart, a reload or a resync of all keys at rest, before anything else happens; or it changes \
+              other objects than in the reference if it does not learn why a key is reconciled",
     premise: "At rest everything is as the plugin wants it, so looking again changes nothing. Judged only if the last reconcile of every key \
-              had succeeded, and if the first lists after the restart were current. Events and Leases do not count.",
+              had succeeded, and if the first lists after the restart were current. `wit/types.wit` calls the reasons and attempts informational: a \
+              plugin may log them, or wait longer, but writes the same without them. How often it writes an object does not count, only whether; judged \
+              only if both runs come to rest and the actors did the same. Events and Leases do not count.",
 };
 
 /// The oracle.
@@ -23,13 +27,17 @@ impl Oracle for Idempotence {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
         let mut judgement = Judgement::without_subject();
+        if let Some(reference) = reference {
+            self.judge_without_reasons(run, reference, &mut judgement);
+        }
         for (start, deviation) in &run.deviations {
             let is_rest = matches!(deviation.at, Moment::Rest { .. });
             let what = match &deviation.fault {
                 Fault::Restart { past } if past.is_empty() => "restart",
                 Fault::Reload => "reload",
+                Fault::RequeueAll => "resync of all keys",
                 _ => continue,
             };
             if is_rest && is_content(run, *start) {
@@ -42,6 +50,36 @@ impl Oracle for Idempotence {
 }
 
 impl Idempotence {
+    /// Compares the writes with those of the reference if the plugin did not learn why it was called, and nothing else was different.
+    fn judge_without_reasons(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+        let is_withheld = |fault: &Fault| matches!(fault, Fault::WithholdReasons);
+        let come_to_rest = run.run.end == End::AtRest && reference.run().end == End::AtRest;
+        if run.deviations.is_empty()
+            || !run.has_only(is_withheld)
+            || !come_to_rest
+            || !reference.has_task_of(run)
+        {
+            return;
+        }
+        judgement.had_subject = true;
+        let informed = RunView::new(reference.run(), reference.random());
+        let start = run.deviations[0].0;
+        // What the plugin does before its first reconcile is the same in both.
+        let (without, with) = (writes_from(run, start), writes_from(&informed, 0));
+        for ((verb, id), index) in without.iter().filter(|(write, _)| !with.contains_key(*write)) {
+            let text = format!(
+                "without the reasons of its reconciles, the plugin sends {verb} {id}, which changes it; with them it does not"
+            );
+            judgement.violations.push(Violation::new(self, id, Some(*index), text));
+        }
+        for ((verb, id), _) in with.iter().filter(|(write, _)| !without.contains_key(*write)) {
+            let text = format!(
+                "with the reasons of its reconciles, the plugin sends {verb} {id}, which changes it; without them it does not"
+            );
+            judgement.violations.push(Violation::new(self, id, None, text));
+        }
+    }
+
     fn first_write_after(&self, run: &RunView<'_>, start: usize, what: &str) -> Option<Violation> {
         for (index, event) in run.run.events.iter().enumerate().skip(start + 1) {
             match &event.kind {
@@ -132,6 +170,64 @@ mod tests {
     fn a_key_that_had_failed_may_succeed_after_the_restart() {
         let failed = run(ReconcileResult::Error("later".to_owned()), &[], 2);
         assert!(!judge(&Idempotence, &failed, None).had_subject);
+    }
+
+    /// A run in which the keys are queued again at rest, and the plugin then writes, or does not.
+    fn resynced(writes: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.start("shop/a");
+        run.write("create", "deployments.apps", "shop/a", Some(json!({})));
+        run.end(ReconcileResult::Ok);
+        run.rest();
+        run.deviate(Moment::Rest { occurrence: 1 }, Fault::RequeueAll);
+        run.start_for("shop/a", "resync");
+        if writes {
+            run.write("update", "deployments.apps", "shop/a", Some(json!({"count": 2})));
+        }
+        run.end(ReconcileResult::Ok);
+        run.finish()
+    }
+
+    #[test]
+    fn a_write_when_all_keys_are_queued_again_at_rest_is_reported() {
+        let judgement = judge(&Idempotence, &resynced(true), None);
+        assert!(judgement.violations[0].explanation.contains("after a resync of all keys at rest"));
+        let judgement = judge(&Idempotence, &resynced(false), None);
+        assert!(judgement.had_subject && judgement.violations.is_empty());
+    }
+
+    /// A run that writes these objects, without reasons if `is_withheld`.
+    fn written(is_withheld: bool, names: &[&str]) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.rest();
+        if is_withheld {
+            run.deviate(Moment::Time(0), Fault::WithholdReasons);
+        }
+        run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+        run.start_for("shop/a", if is_withheld { "other" } else { "created" });
+        for name in names {
+            run.write("create", "configmaps", name, Some(json!({})));
+        }
+        run.end(ReconcileResult::Ok);
+        run.finish()
+    }
+
+    #[test]
+    fn other_writes_without_reasons_are_reported() {
+        let with = written(false, &["shop/one"]);
+        let reference = Reference::new(&with, &with);
+        let judged = |run: &crate::Run| judge(&Idempotence, run, Some(&reference));
+        let less = judged(&written(true, &[]));
+        assert_eq!((less.violations[0].object.as_str(), less.violations.len()), ("shop/one", 1));
+        assert!(less.violations[0].explanation.contains("without them it does not"), "{less:?}");
+        let more = judged(&written(true, &["shop/one", "shop/two"]));
+        assert_eq!((more.violations[0].object.as_str(), more.violations.len()), ("shop/two", 1));
+        let same = judged(&written(true, &["shop/one", "shop/one"]));
+        assert!(same.had_subject && same.violations.is_empty(), "how often does not count");
+        assert!(!judged(&with).had_subject);
+        let mut restless = written(true, &[]);
+        restless.end = End::NotAtRest;
+        assert!(!judged(&restless).had_subject);
     }
 
     #[test]

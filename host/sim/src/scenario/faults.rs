@@ -130,7 +130,7 @@ impl FaultBounds {
                 past.iter().all(|(_, changes)| *changes <= self.past) && one(&mut self.restart)
             }
             Fault::Reload => one(&mut self.reload),
-            Fault::TakeStep { .. } => true,
+            Fault::TakeStep { .. } | Fault::RequeueAll | Fault::WithholdReasons => true,
             Fault::HoldControllers(ms) => delay(&mut self.controllers, *ms),
         }
     }

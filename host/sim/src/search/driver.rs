@@ -7,20 +7,30 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::points::Points;
-use super::stages::{other_orders, stages};
+use super::stages::{other_orders, probes, stages};
 use super::{Budget, Executor, FaultSelection, Strategy};
 use crate::analysis::{RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, Reference, Violation};
 use crate::plan::{Deviation, Plan};
 use crate::run::End;
-use crate::shrink::{MAX_ATTEMPTS, shrink};
+use crate::shrink::{MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, shrink};
 use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
 const BATCH: usize = 32;
 /// What the master seed is combined with (exclusive or) in the two runs of the reference.
 pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
+
+/// Returns the two runs with which a run of `plan` is compared: the default schedule, of the steps that the plan does not leave out.
+#[must_use]
+pub fn reference_plans(master_seed: u64, plan: &Plan) -> [Plan; 2] {
+    REFERENCE_SEEDS.map(|seed| Plan {
+        seed: master_seed ^ seed,
+        deviations: Vec::new(),
+        left_out: plan.left_out.clone(),
+    })
+}
 
 /// How many runs of the budget a run uses up that does not come to rest. It ends at the limits of the world, after many times as many events as
 /// other runs.
@@ -83,7 +93,7 @@ pub fn search<S: Simulator + Send>(
     executor: &Executor<S>,
     observer: &mut dyn Observer,
 ) -> Result<Searched, WorldError> {
-    let plans = REFERENCE_SEEDS.map(|seed| Plan { seed: options.seed ^ seed, deviations: Vec::new() });
+    let plans = reference_plans(options.seed, &Plan::default());
     let runs = executor.run_all(&plans, &|run| run)?;
     let [first, second] = <[Run; 2]>::try_from(runs).expect("as many runs as plans");
     let points = Points::of(&first);
@@ -102,6 +112,7 @@ pub fn search<S: Simulator + Send>(
         let examined = Examined::of(&run, oracles, None, &RandomPrefixes::default());
         driver.accept(Strategy::Reference, examined)?;
     }
+    driver.run_probes(&points)?;
     driver.run_stages(&points)?;
     Ok(Searched { report: driver.report, reference: driver.reference })
 }
@@ -121,6 +132,7 @@ fn empty_report(seed: u64, oracles: &Oracles) -> Report {
         stopped: Stop::Exhausted,
         coverage,
         hash: 0xcbf2_9ce4_8422_2325,
+        draws: 0,
     }
 }
 
@@ -131,6 +143,7 @@ struct Examined {
     is_restless: bool,
     judgements: Vec<(String, Judgement)>,
     coverage: Coverage,
+    draws: u64,
 }
 
 impl Examined {
@@ -143,7 +156,7 @@ impl Examined {
             .collect();
         let coverage = Coverage::of(&view, &judgements);
         let is_restless = run.end == End::NotAtRest;
-        Self { plan: run.plan.clone(), hash: run.hash, is_restless, judgements, coverage }
+        Self { plan: run.plan.clone(), hash: run.hash, is_restless, judgements, coverage, draws: run.draws }
     }
 }
 
@@ -192,6 +205,17 @@ impl<S: Simulator + Send> Driver<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Judges what the plugin does at rest and without reasons.
+    fn run_probes(&mut self, points: &Points) -> Result<(), WorldError> {
+        let left = usize::try_from(self.options.budget.remaining_runs(self.used_runs)).unwrap_or(usize::MAX);
+        let mut plans = probes(self.options.seed, points);
+        plans.truncate(left);
+        if self.has_ended() {
+            return Ok(());
+        }
+        self.run_batch(Strategy::Reference, &plans)
     }
 
     /// Returns how many more runs a stage may make that began at `start`.
@@ -250,6 +274,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         for byte in examined.hash.to_le_bytes() {
             self.report.hash = (self.report.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
+        self.report.draws += examined.draws;
         self.report.coverage.merge(examined.coverage);
         if !self.seen.insert(examined.hash) {
             return Ok(());
@@ -279,13 +304,16 @@ impl<S: Simulator + Send> Driver<'_, S> {
         let original = self.executor.run(plan)?;
         let is_reference = plan.deviations.is_empty() && strategy == Strategy::Reference;
         let steps_before = self.tell(&original, &violation, is_reference).len();
-        let (plan, run, violation) = if self.options.shrinks && !plan.deviations.is_empty() {
-            let (plan, run, violation) = self.shrunk(plan, original, violation)?;
-            self.reported.insert(identity(&violation));
-            (plan, run, violation)
-        } else {
-            (plan.clone(), original, violation)
-        };
+        let mut smallest = (plan.clone(), original, violation);
+        if self.options.shrinks {
+            if !plan.deviations.is_empty() {
+                let (plan, run, violation) = smallest;
+                smallest = self.shrunk(&plan, run, violation)?;
+            }
+            smallest = self.without_steps(smallest)?;
+            self.reported.insert(identity(&smallest.2));
+        }
+        let (plan, run, violation) = smallest;
         let finding = Finding {
             number: self.report.findings.len() + 1,
             strategy,
@@ -296,6 +324,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             plan,
             violation,
             hash: run.hash,
+            draws: run.draws,
         };
         self.observer.found(&finding, &run);
         self.report.findings.push(finding);
@@ -322,7 +351,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         for seed in seeds {
             let mut try_plan = |deviations: &[Deviation]| {
                 attempts += 1;
-                match self.violation_of(&Plan { seed, deviations: deviations.to_vec() }, &violation) {
+                match self.violation_of(&Plan::new(seed, deviations.to_vec()), &violation) {
                     Ok(result) => result.is_some(),
                     Err(error) => {
                         failed = Err(error);
@@ -337,7 +366,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             let deviations = shrink(plan.deviations.clone(), MAX_ATTEMPTS, &mut try_plan);
             failed?;
             self.report.shrinking_runs += attempts;
-            let smaller = Plan { seed, deviations };
+            let smaller = Plan::new(seed, deviations);
             return Ok(match self.violation_of(&smaller, &violation)? {
                 Some((run, violation)) => (smaller, run, violation),
                 None => (plan.clone(), run, violation),
@@ -347,14 +376,53 @@ impl<S: Simulator + Send> Driver<'_, S> {
         Ok((plan.clone(), run, violation))
     }
 
+    /// Leaves out the steps of actors that the error does not need.
+    fn without_steps(
+        &mut self,
+        (plan, run, violation): (Plan, Run, Violation),
+    ) -> Result<(Plan, Run, Violation), WorldError> {
+        let steps: Vec<_> = run.steps.iter().filter(|step| !plan.left_out.contains(step)).cloned().collect();
+        let mut smallest = (plan.clone(), run, violation.clone());
+        let mut failed: Result<(), WorldError> = Ok(());
+        let mut attempts = 0;
+        leave_out(steps, MAX_STEP_ATTEMPTS, |left_out| {
+            let candidate = Plan { left_out: left_out.to_vec(), ..plan.clone() };
+            let result = self.violation_of(&candidate, &violation);
+            attempts += if candidate.left_out.is_empty() { 1 } else { 3 };
+            match result {
+                Ok(Some((run, violation))) if failed.is_ok() => {
+                    smallest = (candidate, run, violation);
+                    true
+                }
+                Ok(_) => false,
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        failed?;
+        self.report.shrinking_runs += attempts;
+        Ok(smallest)
+    }
+
     /// Runs a plan. Returns the run and its violation if it shows the same error.
+    ///
+    /// A plan that leaves steps out is compared with a default schedule that leaves them out, too: the plugin has another task.
     fn violation_of(
         &self,
         plan: &Plan,
         violation: &Violation,
     ) -> Result<Option<(Run, Violation)>, WorldError> {
         let run = self.executor.run(plan)?;
-        let judgements = self.examine(&run).judgements;
+        let judgements = if plan.left_out.is_empty() {
+            self.examine(&run).judgements
+        } else {
+            let [first, second] =
+                reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
+            let reference = Reference::new(&first?, &second?);
+            Examined::of(&run, self.oracles, Some(&reference), reference.random()).judgements
+        };
         let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
         Ok(violations.find(|found| found.is_same_error(violation)).map(|found| (run, found)))
     }

@@ -93,7 +93,7 @@ mod tests {
 
     fn run_all(threads: usize, seeds: std::ops::Range<u64>) -> Result<Vec<u64>, WorldError> {
         let executor = Executor::new((0..threads).map(|_| Numbered).collect());
-        let plans: Vec<_> = seeds.map(|seed| Plan { seed, deviations: Vec::new() }).collect();
+        let plans: Vec<_> = seeds.map(|seed| Plan::new(seed, Vec::new())).collect();
         executor.run_all(&plans, &|run| run.hash)
     }
 

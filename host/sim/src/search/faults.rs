@@ -63,10 +63,10 @@ impl FaultClass {
         }
     }
 
-    /// Returns the class of a fault.
+    /// Returns the class of a fault. `None` for what tests the plugin without a fault: it is always allowed.
     #[must_use]
-    pub fn of(fault: &Fault) -> Self {
-        match fault {
+    pub fn of(fault: &Fault) -> Option<Self> {
+        Some(match fault {
             Fault::Refuse(429) => Self::TooManyRequests,
             Fault::Refuse(_) => Self::ServerError,
             Fault::Interfere => Self::Conflict,
@@ -78,7 +78,8 @@ impl FaultClass {
             Fault::DropWatch(_) => Self::Relist,
             Fault::Reload => Self::Reload,
             Fault::TakeStep { .. } => Self::Order,
-        }
+            Fault::RequeueAll | Fault::WithholdReasons => return None,
+        })
     }
 }
 
@@ -137,7 +138,7 @@ impl FaultSelection {
     #[must_use]
     pub fn allows(&self, deviations: &[Deviation]) -> bool {
         deviations.iter().all(|deviation| {
-            self.has(FaultClass::of(&deviation.fault))
+            FaultClass::of(&deviation.fault).is_none_or(|class| self.has(class))
                 && delay_of(&deviation.fault).is_none_or(|delay| delay <= self.max_delay(&deviation.fault))
         }) && self.bounds.as_ref().is_none_or(|bounds| bounds.allow(deviations))
     }
@@ -168,7 +169,9 @@ impl FaultSelection {
     #[must_use]
     pub fn statuses(&self) -> Vec<u16> {
         let statuses = self.bounds.as_ref().map_or(DEFAULT_STATUSES.to_vec(), |bounds| bounds.codes.clone());
-        statuses.into_iter().filter(|status| self.has(FaultClass::of(&Fault::Refuse(*status)))).collect()
+        let is_selected =
+            |status: &u16| FaultClass::of(&Fault::Refuse(*status)).is_some_and(|class| self.has(class));
+        statuses.into_iter().filter(is_selected).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Searches for plans under which a plugin does something wrong.
 //!
-//! The order of work: *reference* runs the default schedule twice with different seeds; *plans* derives a plan for each
+//! The order of work: *reference* runs the default schedule twice with different seeds, and again with what tests *idempotence*; *plans* derives a plan for each
 //! fault at each point of the reference; *pairs* combines those that concern the same resource; *random* draws plans from seeds;
 //! *exhaustive* tries all pairs. Everything follows from the master seed.
 
@@ -13,6 +13,7 @@ pub mod plans;
 pub mod points;
 pub mod random;
 pub mod random_source;
+pub mod repetition;
 mod stages;
 
 use std::str::FromStr;

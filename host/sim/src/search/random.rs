@@ -46,7 +46,7 @@ impl<'a> RandomPlans<'a> {
                 deviations = longer;
             }
         }
-        Plan { seed, deviations }
+        Plan::new(seed, deviations)
     }
 
     fn draw(&mut self, class: FaultClass) -> Vec<Deviation> {

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::faults::FaultSelection;
 use super::pairs::{Pairs, known_pairs};
-use super::plans::{Candidate, plans};
+use super::plans::{Candidate, deviation, plans};
 use super::points::Points;
 use super::random::RandomPlans;
 use super::{FaultClass, Strategy};
-use crate::plan::Plan;
+use crate::plan::{Fault, Moment, Plan};
 
 /// A stage that yields its plans one by one.
 pub(super) struct Stage<'a> {
@@ -27,7 +27,7 @@ pub(super) fn stages<'a>(
     faults: &'a FaultSelection,
 ) -> Vec<Stage<'a>> {
     let singles = || plans(points, faults);
-    let with_seed = move |candidate: Candidate| Plan { seed, deviations: candidate.deviations };
+    let with_seed = move |candidate: Candidate| Plan::new(seed, candidate.deviations);
     let allowed = move |candidate: &Candidate| faults.allows(&candidate.deviations);
     let mut stages = Vec::new();
     for strategy in Strategy::ALL.into_iter().filter(|strategy| strategies.contains(strategy)) {
@@ -64,7 +64,7 @@ pub fn all_plans<'a>(
     points: &'a Points,
     faults: &'a FaultSelection,
 ) -> Box<dyn Iterator<Item = Plan> + 'a> {
-    let first = Plan { seed, deviations: Vec::new() };
+    let first = Plan::new(seed, Vec::new());
     let mut stages = VecDeque::from(stages(seed, strategies, points, faults));
     let others = std::iter::from_fn(move || {
         while let Some(mut stage) = stages.pop_front() {
@@ -78,6 +78,19 @@ pub fn all_plans<'a>(
     Box::new(std::iter::once(first).chain(others))
 }
 
+/// Returns the plans that show whether the plugin is at rest, and whether it does the same without the reasons of its reconciles. They have no
+/// fault.
+pub(super) fn probes(seed: u64, points: &Points) -> Vec<Plan> {
+    /// The number of rests at which the keys are queued again.
+    const MAX_RESTS: u32 = 16;
+    let rests = u32::try_from(points.rests.len()).unwrap_or(u32::MAX).min(MAX_RESTS);
+    // Each time, a further rest comes before the next step.
+    let rest = |number: u32| Moment::Rest { occurrence: 2 * number + 1 };
+    let again = (0..rests).map(|number| deviation(&rest(number), Fault::RequeueAll));
+    let withheld = deviation(&Moment::Time(0), Fault::WithholdReasons);
+    vec![Plan::new(seed, again.collect()), Plan::new(seed, vec![withheld])]
+}
+
 /// Returns the plans without faults in which the actors' steps come earlier: they show which ends other orders have.
 pub(super) fn other_orders(seed: u64, points: &Points, faults: &FaultSelection) -> Vec<Plan> {
     /// The number of orders that are tried.
@@ -88,5 +101,5 @@ pub(super) fn other_orders(seed: u64, points: &Points, faults: &FaultSelection) 
     let mut orders = plans(points, &FaultSelection::of([FaultClass::Order]));
     orders.retain(|candidate| faults.allows(&candidate.deviations));
     orders.truncate(MAX_ORDERS);
-    orders.into_iter().map(|candidate| Plan { seed, deviations: candidate.deviations }).collect()
+    orders.into_iter().map(|candidate| Plan::new(seed, candidate.deviations)).collect()
 }

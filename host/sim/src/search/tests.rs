@@ -256,7 +256,7 @@ fn plans_keep_to_the_selected_faults() {
     for class in FaultClass::ALL {
         let faults = FaultSelection::of([class]);
         let only = |deviations: &[Deviation]| {
-            deviations.iter().all(|deviation| FaultClass::of(&deviation.fault) == class)
+            deviations.iter().all(|deviation| FaultClass::of(&deviation.fault) == Some(class))
         };
         let plans = plans(&points, &faults);
         assert!(plans.iter().all(|plan| only(&plan.deviations)), "{}", class.name());

@@ -1,5 +1,7 @@
 //! Polls the actors and carries out their writes.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use http::Request;
 use http::header::CONTENT_TYPE;
@@ -10,6 +12,7 @@ use super::gate::{answer, attributed};
 use super::request::ObjectRequest;
 use super::state::{SentRequest, Shared};
 use crate::actor::{Actor, ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, WriteOutcome};
+use crate::plan::ActorStep;
 use crate::run::Author;
 
 /// The actors of a scenario. They outlive the hosts.
@@ -17,6 +20,10 @@ pub(super) struct Actors {
     all: Vec<ActorState>,
     /// The write of an actor that was decided but not carried out, because the host ended just before it.
     pending: Option<(usize, ActorWrite)>,
+    /// The steps that are not taken.
+    left_out: BTreeSet<ActorStep>,
+    /// The steps that were taken by actors that have a list of steps.
+    taken: Vec<ActorStep>,
 }
 
 struct ActorState {
@@ -31,9 +38,30 @@ struct ActorState {
 }
 
 impl Actors {
-    pub(super) fn new(actors: Vec<Box<dyn Actor>>) -> Self {
+    pub(super) fn new(actors: Vec<Box<dyn Actor>>, left_out: &[ActorStep]) -> Self {
         let state = |actor| ActorState { actor, is_done: false, seen: None, until: None, counted_step: 0 };
-        Self { all: actors.into_iter().map(state).collect(), pending: None }
+        let left_out = left_out.iter().cloned().collect();
+        Self { all: actors.into_iter().map(state).collect(), pending: None, left_out, taken: Vec::new() }
+    }
+
+    /// Returns the steps that were taken.
+    pub(super) fn into_taken(self) -> Vec<ActorStep> {
+        self.taken
+    }
+
+    /// Drops the pending write if the plan leaves its step out. The actor goes on as if the write had succeeded.
+    pub(super) fn leave_out(&mut self, index: usize, step: u32, now_ms: u64) -> bool {
+        if self.left_out.is_empty() {
+            return false;
+        }
+        let state = &mut self.all[index];
+        let is_left_out = self.left_out.contains(&ActorStep { actor: state.actor.name().to_owned(), step });
+        if is_left_out {
+            self.pending = None;
+            state.actor.written(&WriteOutcome { status: 200, message: String::new() }, now_ms);
+            state.seen = None;
+        }
+        is_left_out
     }
 
     /// Returns the next write that an actor wants now, with the actor's index. It stays the next one until [`perform`](Self::perform).
@@ -65,10 +93,16 @@ impl Actors {
     /// Returns the name of the actor whose step begins with the pending write; `None` if that step's moment was counted already.
     pub(super) fn begin_step(&mut self, index: usize, step: u32) -> Option<String> {
         let state = &mut self.all[index];
-        (state.counted_step < step).then(|| {
-            state.counted_step = step;
-            state.actor.name().to_owned()
-        })
+        if state.counted_step >= step {
+            return None;
+        }
+        state.counted_step = step;
+        let actor = state.actor.name().to_owned();
+        // A stand-in for another controller has no list of steps.
+        if state.actor.unfinished().is_some() {
+            self.taken.push(ActorStep { actor: actor.clone(), step });
+        }
+        Some(actor)
     }
 
     /// Tells an actor to take its next step now. Returns `false` if there is no such actor.

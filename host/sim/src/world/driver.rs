@@ -56,7 +56,8 @@ pub(super) async fn run(
     actors: &mut Actors,
 ) -> Result<Outcome, WorldError> {
     let host_number = shared.lock().host;
-    let plugins = in_memory(setup.plugins, 0)?;
+    // A reload has replaced the file for all later hosts, too.
+    let plugins = in_memory(setup.plugins, shared.lock().reloads)?;
     let (plugins, receiver) = watch::channel(plugins);
     let host = start_host(setup, shared, receiver, host_number);
     let mut driver = Driver {
@@ -65,7 +66,6 @@ pub(super) async fn run(
         actors,
         host,
         plugins,
-        reloads: 0,
         controllers: None,
         controllers_resume_at: None,
         rested_at: None,
@@ -99,10 +99,9 @@ fn start_host(
     number: u32,
 ) -> PluginHost {
     let seed = setup.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let environment = Environment {
-        clock: WallClock::starting_at(shared.clock().time_of_day()),
-        randomness: Randomness::from_seed(seed),
-    };
+    let randomness = Randomness::from_seed(seed);
+    shared.lock().randomness.push(randomness.clone());
+    let environment = Environment { clock: WallClock::starting_at(shared.clock().time_of_day()), randomness };
     let options = HostOptions {
         plugins: "simulation".into(),
         api_server: "simulation".to_owned(),
@@ -128,6 +127,9 @@ fn start_host(
     if !setup.guarantees {
         host.drop_write_guarantees();
     }
+    if shared.lock().withholds_reasons {
+        host.withhold_reasons();
+    }
     host.set_http_transport(Arc::new(setup.http.clone()));
     host.set_observer(Arc::new(WorldObserver(shared.clone())));
     let running = host.clone();
@@ -142,7 +144,6 @@ struct Driver<'a> {
     actors: &'a mut Actors,
     host: PluginHost,
     plugins: watch::Sender<Vec<InMemoryPlugin>>,
-    reloads: u32,
     controllers: Option<CancellationToken>,
     /// When the built-in controllers continue; `None` while they run.
     controllers_resume_at: Option<u64>,
@@ -219,9 +220,13 @@ impl Driver<'_> {
     fn carry_out(&mut self, command: Command) -> Result<(), WorldError> {
         match command {
             Command::Reload => {
-                self.reloads += 1;
-                self.shared.lock().record(EventKind::Reloaded);
-                self.plugins.send_replace(in_memory(self.setup.plugins, self.reloads)?);
+                let reloads = {
+                    let mut state = self.shared.lock();
+                    state.reloads += 1;
+                    state.record(EventKind::Reloaded);
+                    state.reloads
+                };
+                self.plugins.send_replace(in_memory(self.setup.plugins, reloads)?);
             }
             Command::TakeStep(actor) => {
                 self.actors.take_next_step(&actor);
@@ -232,6 +237,8 @@ impl Driver<'_> {
                 }
                 self.controllers_resume_at = Some(self.shared.clock().now_ms().saturating_add(ms));
             }
+            Command::RequeueAll => self.host.requeue_all(),
+            Command::WithholdReasons => self.host.withhold_reasons(),
         }
         Ok(())
     }
@@ -256,6 +263,11 @@ impl Driver<'_> {
             let mut state = self.shared.lock();
             let moment = PollMoment { now_ms: state.now(), at_rest };
             let Some((index, step)) = self.actors.next_write(&state.mirror, moment) else { return false };
+            if self.actors.leave_out(index, step, state.now()) {
+                // The next step waits for the next rest, as if this one had been taken.
+                state.touch();
+                return true;
+            }
             if let Some(actor) = self.actors.begin_step(index, step) {
                 let due = state.schedule.on_step(&actor, step);
                 apply_all(&mut state, &due);

@@ -31,6 +31,7 @@ use serde_json::Value;
 
 use crate::actor::{Actor, ActorWrite, Operation};
 use crate::call_log::CallLog;
+use crate::gaps;
 use crate::http::HttpServices;
 use crate::plan::Plan;
 use crate::run::{Author, End, Run};
@@ -52,6 +53,8 @@ const CALL_FUEL: u64 = 200_000_000;
 pub(crate) const SETUP: &str = "setup";
 /// The seed of the order of hash maps.
 const HASH_SEED: u64 = 33;
+/// Another one, with which the same runs must be the same.
+const OTHER_HASH_SEED: u64 = 0x5eed_0f0d_d0e5;
 /// The resource version before the first write of a run.
 const FIRST_REVISION: u64 = 1_000;
 
@@ -62,6 +65,14 @@ const FIRST_REVISION: u64 = 1_000;
 /// If a hash map was created before.
 pub fn fix_hash_order() -> Result<(), WorldError> {
     pilothouse_model::hash::set_seed(HASH_SEED).map_err(|error| WorldError(error.to_string()))
+}
+
+/// Gives hash maps another order than [`fix_hash_order`], in a process that makes the same runs again: they must not depend on it.
+///
+/// # Errors
+/// If a hash map was created before.
+pub fn fix_other_hash_order() -> Result<(), WorldError> {
+    pilothouse_model::hash::set_seed(OTHER_HASH_SEED).map_err(|error| WorldError(error.to_string()))
 }
 
 /// A plugin file that is to be simulated.
@@ -215,13 +226,15 @@ impl World {
         Ok(Self { plugins, options, controllers, metrics })
     }
 
-    /// Runs the plan to its end, like [`Simulator::run`], and returns the calls on which the hash depends.
+    /// Runs the plan to its end, like [`Simulator::run`], and adds the calls on which the hash depends to the log. Of a log that had calls
+    /// already, nothing is left if this fails.
     ///
     /// # Errors
     /// Like [`Simulator::run`].
-    pub fn run_with_calls(&mut self, plan: &Plan) -> Result<CallLog, WorldError> {
-        let (_, calls) = self.execute(plan, Some(CallLog::default()))?;
-        Ok(calls.unwrap_or_default())
+    pub fn run_with_calls(&mut self, plan: &Plan, calls: &mut CallLog) -> Result<Run, WorldError> {
+        let (run, logged) = self.execute(plan, Some(std::mem::take(calls)))?;
+        *calls = logged.unwrap_or_default();
+        Ok(run)
     }
 
     /// Runs the plan to its end, and adds its calls to the log, if there is one.
@@ -237,7 +250,7 @@ impl World {
             .build();
         let schedule = Schedule::new(plan.deviations.clone());
         let shared = Shared::new(server, clock, schedule, self.options.limits.events, calls);
-        let mut actors = Actors::new((self.options.actors)(plan.seed));
+        let mut actors = Actors::new((self.options.actors)(plan.seed), &plan.left_out);
         let http = Services::new(shared.clone(), (self.options.http)());
         let setup = Setup {
             http: &http,
@@ -271,8 +284,9 @@ impl World {
                 Outcome::Ended(end) => break end,
             }
         };
+        let run = finish(&shared, plan, end, actors, &self.controllers);
         let calls = shared.lock().calls.take();
-        Ok((finish(&shared, plan, end), calls))
+        Ok((run, calls))
     }
 }
 
@@ -323,9 +337,13 @@ async fn set_up(shared: &Shared, options: &WorldOptions) -> Result<(), WorldErro
     Ok(())
 }
 
-fn finish(shared: &Shared, plan: &Plan, end: End) -> Run {
+fn finish(shared: &Shared, plan: &Plan, end: End, actors: Actors, controllers: &Controllers) -> Run {
     let mut state = shared.lock();
+    let draws = state.record_draws(shared.server().random_draws());
     Run {
+        draws,
+        steps: actors.into_taken(),
+        not_simulated: gaps::touched(&state.events, |name| controllers.contains(name)),
         plan: plan.clone(),
         events: std::mem::take(&mut state.events),
         end,

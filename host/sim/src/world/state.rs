@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use pilothouse_apiserver::{ApiServer, Commit};
+use pilothouse_controller::Randomness;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -35,6 +36,8 @@ pub(super) enum Command {
     Reload,
     TakeStep(String),
     HoldControllers(u64),
+    RequeueAll,
+    WithholdReasons,
 }
 
 /// The mutable part.
@@ -54,6 +57,12 @@ pub(super) struct State {
     /// host gets from the past.
     pub(super) crash: Option<Vec<(String, u32)>>,
     pub(super) commands: Vec<Command>,
+    /// How often the plugins were reloaded.
+    pub(super) reloads: u32,
+    /// Whether plugins do not learn why a key is reconciled, in this host and in all later ones.
+    pub(super) withholds_reasons: bool,
+    /// The sources of randomness of all hosts so far.
+    pub(super) randomness: Vec<Randomness>,
     /// The resources whose first list is still to be answered from the past.
     pub(super) past: BTreeMap<String, u32>,
     /// Until when the watches of a resource deliver nothing, in virtual milliseconds.
@@ -91,6 +100,9 @@ impl Shared {
             host: 0,
             crash: None,
             commands: Vec::new(),
+            reloads: 0,
+            withholds_reasons: false,
+            randomness: Vec::new(),
             past: BTreeMap::new(),
             holds: BTreeMap::new(),
             relists: BTreeMap::new(),
@@ -160,6 +172,14 @@ impl State {
         self.hashes.push(self.hash.value());
     }
 
+    /// Ends the record with the number of random draws, which must be equal in equal runs. Returns it.
+    pub(super) fn record_draws(&mut self, of_server: u64) -> u64 {
+        let draws = of_server + self.randomness.iter().map(Randomness::draws).sum::<u64>();
+        self.hash.add_debug(&draws);
+        self.log_call(|| format!("the run ends after {draws} random draws"));
+        draws
+    }
+
     /// Adds what was just added to the hash to the log of calls, if there is one.
     pub(super) fn log_call(&mut self, text: impl FnOnce() -> String) {
         if let Some(calls) = &mut self.calls {
@@ -203,6 +223,11 @@ impl State {
             Fault::Reload => Command::Reload,
             Fault::TakeStep { actor } => Command::TakeStep(actor),
             Fault::HoldControllers(ms) => Command::HoldControllers(ms),
+            Fault::RequeueAll => Command::RequeueAll,
+            Fault::WithholdReasons => {
+                self.withholds_reasons = true;
+                Command::WithholdReasons
+            }
             Fault::Refuse(_)
             | Fault::Interfere
             | Fault::LoseAnswer

@@ -61,6 +61,9 @@ fn run(end: End, objects: Vec<Value>, events: Vec<EventKind>) -> Run {
         skipped: Vec::new(),
         hash: 0,
         hashes: Vec::new(),
+        draws: 0,
+        steps: Vec::new(),
+        not_simulated: std::collections::BTreeSet::new(),
     }
 }
 

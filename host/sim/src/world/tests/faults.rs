@@ -1,8 +1,10 @@
 //! Each kind of fault has an effect.
 
-use super::stage::{Stage, change_map, create_map, creates, deliveries, lease, requests};
+use super::stage::{
+    Stage, change_map, create_map, create_map_with, create_orphan, creates, deliveries, lease, requests,
+};
 use crate::plan::{Deviation, Fault, Moment};
-use crate::run::{End, EventKind, ReconcileResult, Run};
+use crate::run::{Author, End, EventKind, ReconcileResult, Run};
 use crate::world::WorldLimits;
 
 fn at_create(occurrence: u32, fault: Fault) -> Deviation {
@@ -181,6 +183,113 @@ fn a_step_is_taken_early_and_a_crash_can_precede_a_step() {
     let run = Stage::new(steps()).run(vec![Deviation { at, fault: Fault::CrashBefore }]);
     assert_eq!((run.end.clone(), hosts(&run), run.skipped.len()), (End::AtRest, 2, 0));
     assert_eq!(creates(&run).len(), 4);
+}
+
+#[test]
+fn another_client_writes_first_and_an_update_conflicts() {
+    let steps = || vec![create_map_with("a", &[("wish", "update")])];
+    let reference = Stage::new(steps()).run(vec![]);
+    assert_eq!(statuses(&reference), [(Some(200), true)]);
+    let at = Moment::Request { verb: "update".to_owned(), resource: "configmaps".to_owned(), occurrence: 1 };
+    let run = Stage::new(steps()).run(vec![Deviation { at, fault: Fault::Interfere }]);
+    assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0));
+    assert_eq!(statuses(&run)[0], (Some(409), true));
+    assert_eq!(statuses(&run).last(), Some(&(Some(200), true)), "the host repeats the reconcile");
+    let position = |kind: &dyn Fn(&EventKind) -> bool| run.events.iter().position(|event| kind(&event.kind));
+    let is_by = |kind: &EventKind, author: &Author| matches!(kind, EventKind::Request(request) if request.author == *author);
+    let other = Author::Actor(crate::world::OTHER_CLIENT.to_owned());
+    let plugin = Author::Plugin("guest".to_owned());
+    let (written, refused) = (position(&|kind| is_by(kind, &other)), position(&|kind| is_by(kind, &plugin)));
+    assert!(written.is_some() && written < refused, "{written:?} {refused:?}");
+    let object = run.objects.iter().find(|object| object.name == "a").expect("the ConfigMap");
+    assert!(object.object["metadata"]["annotations"]["simulation.pilothouse.dev/touched"].is_string());
+}
+
+#[test]
+fn another_client_cannot_write_what_does_not_exist() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, Fault::Interfere)]);
+    assert_eq!((run.skipped.as_slice(), creates(&run)), (&[0][..], BOTH.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn the_garbage_collector_waits_while_the_controllers_are_held() {
+    let deleted_after = |deviations: Vec<Deviation>| {
+        let run = Stage::new(vec![create_orphan("a")]).run(deviations);
+        assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0));
+        let time = |verb: &str| {
+            let of_map = |event: &&crate::run::Event| matches!(&event.kind, EventKind::Request(request) if request.verb == verb && request.name == "a");
+            run.events.iter().find(of_map).map(|event| event.time).expect("an event")
+        };
+        time("delete") - time("create")
+    };
+    assert!(deleted_after(vec![]) < 1_000);
+    let at = Moment::Step { actor: "user".to_owned(), step: 1 };
+    let held = deleted_after(vec![Deviation { at, fault: Fault::HoldControllers(60_000) }]);
+    assert!((60_000..61_000).contains(&held), "{held}");
+}
+
+#[test]
+fn a_reload_runs_the_newer_version_and_later_hosts_do_too() {
+    let map = |name: &str| {
+        let leases = ["first", "second", "latest"].map(|field| (field, lease(&format!("{field}-{name}"))));
+        create_map_with(name, &leases.each_ref().map(|(field, lease)| (*field, lease.as_str())))
+    };
+    let steps = || vec![map("a"), map("b")];
+    let names = |run: &Run| {
+        let created = creates(run).into_iter();
+        created.map(|id| id.rsplit('/').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let never = Stage::with_upgrade(steps()).run(vec![]);
+    assert_eq!(names(&never), ["first-a", "second-a", "first-b", "second-b"]);
+    let reload = || at_rest(2, Fault::Reload);
+    let run = Stage::with_upgrade(steps()).run(vec![reload()]);
+    assert_eq!(names(&run), ["first-a", "second-a", "latest-a", "first-b", "latest-b"]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 1));
+    let restarted =
+        Stage::with_upgrade(steps()).run(vec![reload(), at_rest(3, Fault::Restart { past: vec![] })]);
+    assert_eq!((restarted.end.clone(), hosts(&restarted)), (End::AtRest, 2));
+    assert_eq!(names(&restarted), names(&run), "the file on the disk is the newer one");
+}
+
+#[test]
+fn all_keys_are_reconciled_again_at_rest() {
+    let run = Stage::new(vec![create_map("a"), create_map("b")]).run(vec![at_rest(3, Fault::RequeueAll)]);
+    assert_eq!((run.end.clone(), hosts(&run), run.skipped.len()), (End::AtRest, 1, 0));
+    assert_eq!(reasons(&run), ["created", "created", "resync", "resync"]);
+}
+
+fn reasons(run: &Run) -> Vec<String> {
+    let started = run.events.iter().filter_map(|event| match &event.kind {
+        EventKind::ReconcileStarted { reasons, attempt: 0, .. } => Some(reasons.join(",")),
+        _ => None,
+    });
+    started.collect()
+}
+
+#[test]
+fn a_plugin_without_reasons_does_not_learn_them_from_later_hosts_either() {
+    let withheld = Deviation { at: Moment::Time(0), fault: Fault::WithholdReasons };
+    let refused = at_create(1, Fault::Refuse(500));
+    let restart = at_rest(2, Fault::Restart { past: vec![] });
+    let run = Stage::new(vec![create_map("a")]).run(vec![withheld, refused, restart]);
+    assert_eq!((run.end.clone(), hosts(&run), run.skipped.len()), (End::AtRest, 2, 0));
+    // The first attempt, the retry, and the reconcile after the restart.
+    assert_eq!(reasons(&run), ["other", "other", "other"]);
+    assert_eq!(creates(&run), BOTH);
+}
+
+#[test]
+fn a_step_that_is_left_out_is_not_taken_and_the_later_ones_are() {
+    let mut stage = Stage::new(vec![create_map("a"), change_map("a", "x", "1"), create_map("b")]);
+    let all = stage.run(vec![]);
+    let step = |step| crate::plan::ActorStep { actor: "user".to_owned(), step };
+    assert_eq!(all.steps, [1, 2, 3].map(step));
+    let plan = crate::Plan { seed: 1, deviations: vec![], left_out: vec![step(2)] };
+    let run = crate::Simulator::run(&mut stage.world, &plan).expect("a run");
+    assert_eq!((run.end.clone(), run.steps.clone()), (End::AtRest, vec![step(1), step(3)]));
+    let map = run.objects.iter().find(|object| object.name == "a").expect("the ConfigMap");
+    assert!(map.object["data"].get("x").is_none(), "{map:?}");
+    assert_eq!(creates(&run), creates(&all));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 ;; For each ConfigMap, creates the object in data.first, then the one in data.second. One that exists already is left as it is; any other
 ;; refusal fails the reconcile, which is retried. data.wish "live" first reads the ConfigMap from the server, "spin" never returns, "trap"
-;; traps. Its descriptor is its sidecar's config.
+;; traps, "update" only writes the ConfigMap back as it is in the cache, "informed" does nothing if the reason is unknown, "believe" does not
+;; create the second object if the first one exists. Its descriptor is its sidecar's config.
 (module
   (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.1" "get"
     (func $get-live (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.1" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.1" "update" (func $update (param i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.1" "[method]object.text" (func $text (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.1" "[resource-drop]object" (func $close (param i32)))
   (memory (export "memory") 4)
@@ -35,7 +37,7 @@
     (i32.store (i32.const 24) (local.get $length))
     (i32.const 16))
 
-  ;; Creates the object that the field at this path contains. Returns 0 if it was refused.
+  ;; Creates the object that the field at this path contains. Returns 0 if it was refused, 2 if it exists.
   (func $create-from (param $object i32) (param $path i32) (param $path-len i32) (result i32)
     (call $text (local.get $object) (local.get $path) (local.get $path-len) (i32.const 96))
     (if (i32.eqz (i32.load8_u (i32.const 96))) (then (return (i32.const 1))))
@@ -45,7 +47,15 @@
         (call $close (i32.load (i32.const 260)))
         (return (i32.const 1))))
     ;; 1 is already-exists.
-    (i32.eq (i32.load8_u (i32.const 260)) (i32.const 1)))
+    (i32.shl (i32.eq (i32.load8_u (i32.const 260)) (i32.const 1)) (i32.const 1)))
+
+  ;; Replaces the object by itself. Returns 0 if that was refused.
+  (func $write-back (param $object i32) (result i32)
+    (call $text (local.get $object) (i32.const 0) (i32.const 0) (i32.const 96))
+    (call $update (i32.load (i32.const 100)) (i32.load (i32.const 104)) (i32.const 0) (i32.const 0) (i32.const 256))
+    (if (i32.load8_u (i32.const 256)) (then (return (i32.const 0))))
+    (call $close (i32.load (i32.const 260)))
+    (i32.const 1))
 
   ;; reconcile(request) -> result<outcome, failure>
   (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
@@ -69,9 +79,20 @@
         (if (i32.eqz (i32.load8_u (i32.const 256))) (then (call $close (i32.load (i32.const 260)))))))
     (if (i32.eq (local.get $wish) (i32.const 115)) (then (loop $for-ever (br $for-ever))))
     (if (i32.eq (local.get $wish) (i32.const 116)) (then unreachable))
-    (local.set $ok (call $create-from (local.get $object) (i32.const 512) (i32.const 11)))
-    (if (local.get $ok)
-      (then (local.set $ok (call $create-from (local.get $object) (i32.const 528) (i32.const 12)))))
+    ;; 7 is other.
+    (if (i32.and (i32.eq (local.get $wish) (i32.const 105)) (i32.eq (i32.load8_u (local.get $reasons)) (i32.const 7)))
+      (then
+        (call $close (local.get $object))
+        (global.set $next (i32.const 8192))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $wish) (i32.const 117))
+      (then (local.set $ok (call $write-back (local.get $object))))
+      (else
+        (local.set $ok (call $create-from (local.get $object) (i32.const 512) (i32.const 11)))
+        (if (i32.eqz (i32.and (i32.eq (local.get $wish) (i32.const 98)) (i32.eq (local.get $ok) (i32.const 2))))
+          (then
+            (if (local.get $ok)
+              (then (local.set $ok (call $create-from (local.get $object) (i32.const 528) (i32.const 12)))))))))
     (call $close (local.get $object))
     (global.set $next (i32.const 8192))
     (if (local.get $ok) (then (return (i32.const 48))))

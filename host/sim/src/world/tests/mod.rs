@@ -1,12 +1,15 @@
 //! Runs plans with a small guest: a reference run, and each kind of fault.
 
 mod faults;
+mod repeatability;
 mod scenario;
 mod stage;
+mod twins;
 
 use stage::{Stage, create_map, create_map_with, creates, delete_map, lease, requests};
 
 use crate::Simulator;
+use crate::call_log::CallLog;
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::{Author, End, EventKind, ReconcileResult};
 
@@ -53,7 +56,7 @@ fn the_same_plan_gives_the_same_run_and_another_seed_another_one() {
         },
         fault: Fault::CrashBefore,
     };
-    let plan = Plan { seed: 7, deviations: vec![crash] };
+    let plan = Plan::new(7, vec![crash]);
     let first = stage.world.run(&plan).expect("a run");
     let second = stage.world.run(&plan).expect("a run");
     let third = Stage::new(vec![create_map("a"), create_map("b"), delete_map("a")]).world.run(&plan);
@@ -73,8 +76,12 @@ fn the_same_plan_gives_the_same_run_and_another_seed_another_one() {
 #[test]
 fn the_calls_of_a_run_can_be_compared_with_those_of_another() {
     let world = || Stage::new(vec![create_map("a")]).world;
-    let plan = |seed| Plan { seed, deviations: Vec::new() };
-    let calls = |seed| world().run_with_calls(&plan(seed)).expect("a run");
+    let plan = |seed| Plan::new(seed, Vec::new());
+    let calls = |seed| {
+        let mut calls = CallLog::default();
+        world().run_with_calls(&plan(seed), &mut calls).expect("a run");
+        calls
+    };
     let (first, run) = (calls(7), world().run(&plan(7)).expect("a run"));
     assert_eq!(first.difference(&calls(7)), None);
     assert_eq!(first.hash(), run.hash, "recording changes nothing");
@@ -98,29 +105,4 @@ fn a_guest_that_never_returns_is_stopped_by_its_fuel() {
     });
     assert!(faults.count() > 0);
     assert_ne!(run.end, End::AtRest);
-}
-
-/// Runs in the processes that the next test starts.
-#[test]
-#[ignore = "started by two_processes_give_the_same_run"]
-fn prints_the_hash_of_a_run() {
-    let plan = Plan { seed: 9, deviations: Vec::new() };
-    let run = Stage::new(vec![create_map("a"), create_map("b"), delete_map("a")]).world.run(&plan);
-    println!("hash={:016x}", run.expect("a run").hash);
-}
-
-#[test]
-fn two_processes_give_the_same_run() {
-    let hash = || {
-        let program = std::env::current_exe().expect("the test program");
-        let test = "world::tests::prints_the_hash_of_a_run";
-        let output = std::process::Command::new(program)
-            .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
-            .output()
-            .expect("a process");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let found = text.split("hash=").nth(1).map(|rest| rest[..16].to_owned());
-        found.unwrap_or_else(|| panic!("{text}"))
-    };
-    assert_eq!(hash(), hash());
 }

@@ -39,7 +39,7 @@ fn run(deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
     let scenario = Arc::new(scenario.expect("a scenario"));
     let options = WorldOptions::of_scenario(&scenario).expect("options");
     let mut world = World::new(plugins(super::stage::DESCRIPTOR), options).expect("a world");
-    let run = world.run(&Plan { seed: 3, deviations }).expect("a run");
+    let run = world.run(&Plan::new(3, deviations)).expect("a run");
     let verdicts = scenario.judge(&run).into_iter().map(|judgement| judgement.verdict).collect();
     (run, verdicts)
 }

@@ -15,7 +15,8 @@ use crate::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 pub(super) const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"guest","version":"1.0.0",
 "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"trigger":"self"}],
 "writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]},
-{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]}"#;
+{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","update"]},
+{"apiGroups":[""],"resources":["secrets"],"verbs":["create"]}]}"#;
 
 pub(super) struct Stage {
     pub(super) world: World,
@@ -27,6 +28,17 @@ impl Stage {
     }
 
     pub(super) fn with_descriptor(steps: Vec<ActorWrite>, descriptor: &str) -> Self {
+        Self::with_plugins(steps, plugins(descriptor))
+    }
+
+    /// A reload changes the guest to one that reads `latest` in place of `second`.
+    pub(super) fn with_upgrade(steps: Vec<ActorWrite>) -> Self {
+        let newer = include_str!("guest.wat").replace("/data/second", "/data/latest");
+        let newer = wat::parse_str(newer).expect("a guest");
+        Self::with_plugins(steps, compiled(DESCRIPTOR, Some(newer)))
+    }
+
+    pub(super) fn with_plugins(steps: Vec<ActorWrite>, plugins: CompiledPlugins) -> Self {
         let steps = Arc::new(steps);
         let options = WorldOptions {
             actors: Box::new(move |_| {
@@ -40,7 +52,7 @@ impl Stage {
             }),
             ..WorldOptions::default()
         };
-        Self { world: World::new(plugins(descriptor), options).expect("a world") }
+        Self { world: World::new(plugins, options).expect("a world") }
     }
 
     /// The host of this world gives no guarantees about writes.
@@ -50,17 +62,21 @@ impl Stage {
     }
 
     pub(super) fn run(&mut self, deviations: Vec<Deviation>) -> Run {
-        self.world.run(&Plan { seed: 1, deviations }).expect("a run")
+        self.world.run(&Plan::new(1, deviations)).expect("a run")
     }
 }
 
 /// Compiles the guest with this descriptor.
 pub(super) fn plugins(descriptor: &str) -> CompiledPlugins {
+    compiled(descriptor, None)
+}
+
+fn compiled(descriptor: &str, upgrade: Option<Vec<u8>>) -> CompiledPlugins {
     let wasm = wat::parse_str(include_str!("guest.wat")).expect("a guest");
     let name = PluginName::of_file("guest.wasm".as_ref()).expect("a name");
     let config: Value = serde_json::from_str(descriptor).expect("JSON");
     let sidecar = json!({"config": config}).to_string();
-    let file = PluginFile { name, wasm, upgrade: None, sidecar };
+    let file = PluginFile { name, wasm, upgrade, sidecar };
     CompiledPlugins::compile(vec![file]).expect("a plugin")
 }
 
@@ -100,7 +116,8 @@ impl Actor for Script {
     }
 
     fn unfinished(&self) -> Option<String> {
-        (self.next < self.steps.len()).then(|| format!("step {}", self.next + 1))
+        let taken = self.outcomes.len();
+        (taken < self.steps.len()).then(|| format!("step {}", taken + 1))
     }
 }
 
@@ -148,6 +165,24 @@ pub(super) fn create_map_with(name: &str, data: &[(&str, &str)]) -> ActorWrite {
         object["data"][*field] = json!(value);
     }
     write(name, Operation::Create(object))
+}
+
+/// Creates a ConfigMap whose owner does not exist, so that the garbage collector deletes it.
+pub(super) fn create_orphan(name: &str) -> ActorWrite {
+    let owner = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "11111111-2222-4333-8444-555555555555",
+    });
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": [owner]},
+    });
+    write(name, Operation::Create(object))
+}
+
+/// A Secret as text, with this name or a generated one.
+pub(super) fn secret(field: &str, name: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {field: name, "namespace": "default"}})
+        .to_string()
 }
 
 /// Changes the data of a ConfigMap.

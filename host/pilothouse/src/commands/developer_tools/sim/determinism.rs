@@ -1,31 +1,33 @@
-//! `pilothouse sim --check-determinism`: makes the default run in this process and in another one, and compares all calls.
+//! `pilothouse sim --check-determinism`: makes the default run and some with faults in this process and in another one, in which hash maps have
+//! another order, and compares all calls.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pilothouse_sim::call_log::{CallLog, MAX_SIZE};
-use pilothouse_sim::plan::Plan;
+use pilothouse_sim::search::repetition::{RepeatedRuns, repeated_runs};
 
 use super::inputs::PluginInput;
 use super::subject::Subject;
-use super::unusable;
+use super::{faults_of, unusable};
 use crate::cli::simulation::Sim;
 use crate::{CommandError, CommandResult, output};
 
 /// The variable of the flag `--print-calls`, with which the other process is started.
 const PRINT_CALLS: &str = "PILOTHOUSE_PRINT_CALLS";
 
-/// Compares the default run of this process with that of another one. `position` is that of the scenario. Returns 1 if they differ.
+/// Compares the runs of this process with those of another one. `position` is that of the scenario. Returns 1 if they differ.
 ///
 /// # Errors
 /// Returns an error if the run is not possible, or the other process fails.
 pub(super) fn check(flags: &Sim, scenario: Option<&Path>, position: usize) -> Result<usize, CommandError> {
-    let own = calls(flags, scenario)?;
+    let RepeatedRuns { calls: own, runs, deviations, draws } = make_runs(flags, scenario)?;
     let other = calls_of_another_process(position)?;
     let Some(difference) = own.difference(&other) else {
         output::print_line(format_args!(
-            "deterministic: seed {:#x} gave the hash {:016x} in two processes, after {} calls",
+            "deterministic: seed {:#x} gave the hash {:016x} in two processes, after {} calls and {draws} random draws in {runs} runs with {deviations} \
+             faults; their hash maps had different orders",
             flags.seed,
             own.hash(),
             own.count()
@@ -38,24 +40,25 @@ pub(super) fn check(flags: &Sim, scenario: Option<&Path>, position: usize) -> Re
     Ok(1)
 }
 
-/// Prints the calls of the default run, for the process that compares them.
+/// Prints the calls of the runs, for the process that compares them.
 ///
 /// # Errors
 /// Returns an error if the run is not possible, or nobody reads the calls.
 pub(super) fn print_calls(flags: &Sim, scenario: Option<&Path>) -> CommandResult {
-    let calls = calls(flags, scenario)?;
+    let calls = make_runs(flags, scenario)?.calls;
     let written = calls.write(&mut io::BufWriter::new(io::stdout().lock()));
     written.map_err(|error| CommandError::Failure(format!("cannot write the calls: {error}")))
 }
 
-/// Makes the default run.
-fn calls(flags: &Sim, scenario: Option<&Path>) -> Result<CallLog, CommandError> {
+/// Makes the runs that both processes make.
+fn make_runs(flags: &Sim, scenario: Option<&Path>) -> Result<RepeatedRuns, CommandError> {
     let subject = Subject::new(flags, scenario, &PluginInput::files_of(flags))?;
-    let plan = Plan { seed: flags.seed, deviations: Vec::new() };
-    subject.world()?.run_with_calls(&plan).map_err(|error| unusable(&error))
+    let (mut world, faults) = (subject.world()?, faults_of(flags, &subject));
+    let runs = repeated_runs(flags.seed, &faults, |plan, calls| world.run_with_calls(plan, calls));
+    runs.map_err(|error| unusable(&error))
 }
 
-/// Starts this program again with the same arguments, to make the run of one scenario there.
+/// Starts this program again with the same arguments, to make the runs of one scenario there.
 fn calls_of_another_process(position: usize) -> Result<CallLog, CommandError> {
     let failed = |problem: &dyn std::fmt::Display| {
         CommandError::Failure(format!("--check-determinism: the run in another process failed: {problem}"))

@@ -9,7 +9,7 @@ use pilothouse_sim::finding::story;
 use pilothouse_sim::finding::trace::{Input, Trace};
 use pilothouse_sim::oracle::Reference;
 use pilothouse_sim::plan::Plan;
-use pilothouse_sim::search::driver::REFERENCE_SEEDS;
+use pilothouse_sim::search::driver::reference_plans;
 
 use super::inputs::{PluginInput, read_text};
 use super::subject::Subject;
@@ -44,9 +44,8 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     }
     let mut world = subject.world()?;
     let mut run = |plan: &Plan| world.run(plan).map_err(|error| unusable(&error));
-    // The oracles compare with the default schedule.
-    let [first, second] =
-        REFERENCE_SEEDS.map(|seed| run(&Plan { seed: flags.seed ^ seed, deviations: Vec::new() }));
+    // The oracles compare with the default schedule of the steps that the trace has.
+    let [first, second] = reference_plans(flags.seed, &trace.plan).map(|plan| run(&plan));
     let reference = Reference::new(&first?, &second?);
     let replayed = run(&trace.plan)?;
     if let Some(difference) = trace.divergence(&replayed) {
