@@ -35,7 +35,8 @@ impl Answer {
     /// Checks what holds for every response.
     pub(crate) fn check(&self, request: &FuzzRequest) {
         let code = self.code;
-        let shown = || format!("{request:?}\nwas answered with {code}, {:?}: {}", self.content_type, self.text());
+        let shown =
+            || format!("{request:?}\nwas answered with {code}, {:?}: {}", self.content_type, self.text());
         assert!((200..600).contains(&code), "{}", shown());
         // No request makes the server fail. 504 answers a resourceVersion of the future, and 501 what needs a container.
         assert!(code < 500 || code == 504 || code == 501, "{}", shown());
@@ -53,7 +54,11 @@ impl Answer {
             }
             "application/yaml" => {
                 let text = self.text();
-                assert!(text.contains("kind: Status") && text.contains(&format!("code: {code}")), "{}", shown());
+                assert!(
+                    text.contains("kind: Status") && text.contains(&format!("code: {code}")),
+                    "{}",
+                    shown()
+                );
             }
             _ => panic!("an error without a Status: {}", shown()),
         }
@@ -83,5 +88,8 @@ pub(crate) fn incomplete(object: &Value, commit: &Commit, previous: Option<&Valu
         return Some(missing.into());
     }
     // Identity never changes.
-    required.into_iter().find(|name| previous.is_some_and(|previous| previous["metadata"][*name] != metadata[*name])).map(str::to_owned)
+    required
+        .into_iter()
+        .find(|name| previous.is_some_and(|previous| previous["metadata"][*name] != metadata[*name]))
+        .map(str::to_owned)
 }

@@ -70,7 +70,8 @@ async fn execute(script: &Script) {
     create_definition(&server).await;
     let shutdown = CancellationToken::new();
     let controllers = script.controllers.then(|| server.run_controllers(shutdown.clone()));
-    let mut run = Run { server, last_revision: 0, with_controllers: script.controllers, changed: BTreeSet::new() };
+    let mut run =
+        Run { server, last_revision: 0, with_controllers: script.controllers, changed: BTreeSet::new() };
     run.note_changes("setup");
     for request in &script.requests {
         run.send(request).await;
@@ -117,7 +118,10 @@ async fn send(server: &ApiServer, request: &FuzzRequest) -> Option<Answer> {
             Ok(Some(frame)) => {
                 let Ok(frame) = frame;
                 answer.body.extend_from_slice(&frame.into_data().unwrap_or_default());
-                assert!(answer.body.len() <= MAX_BODY, "a body of more than {MAX_BODY} bytes for {request:?}");
+                assert!(
+                    answer.body.len() <= MAX_BODY,
+                    "a body of more than {MAX_BODY} bytes for {request:?}"
+                );
             }
             Err(_) => {
                 assert!(may_watch, "the body does not end: {request:?}");
@@ -146,7 +150,10 @@ impl Run {
         let has_dry_run = request.uri.contains("dryRun=All");
         let may_change = answer.code < 300 && !request.is_read() && !has_dry_run;
         if !may_change && !self.with_controllers && !request.deletes_collection() {
-            assert!(commits.is_empty(), "{request:?}\nwas answered with {answer:?}\nand changed {commits:#?}");
+            assert!(
+                commits.is_empty(),
+                "{request:?}\nwas answered with {answer:?}\nand changed {commits:#?}"
+            );
         }
         if self.with_controllers {
             sleep(CONTROLLER_TIME).await;
@@ -158,7 +165,11 @@ impl Run {
     fn note_changes(&mut self, cause: impl std::fmt::Debug) -> Vec<Commit> {
         let commits = self.server.take_commits();
         for commit in &commits {
-            assert!(commit.revision > self.last_revision, "{commit:#?}\nafter {}: {cause:?}", self.last_revision);
+            assert!(
+                commit.revision > self.last_revision,
+                "{commit:#?}\nafter {}: {cause:?}",
+                self.last_revision
+            );
             self.last_revision = commit.revision;
             let previous = commit.before.as_ref();
             if let Some(object) = &commit.after {
@@ -218,6 +229,11 @@ impl Run {
             assert!(commits.is_empty(), "{}\nwas written back and changed {commits:#?}", read.text());
         }
         let known = json!({"code": written.code});
-        assert!(matches!(written.code, 200 | 422), "{}\nwas written back: {known}: {}", read.text(), written.text());
+        assert!(
+            matches!(written.code, 200 | 422),
+            "{}\nwas written back: {known}: {}",
+            read.text(),
+            written.text()
+        );
     }
 }

@@ -10,21 +10,121 @@ const NESTING: [usize; 5] = [1, 30, 63, 126, 200];
 
 /// Texts that some check of a field treats specially.
 const TEXTS: &[&str] = &[
-    "", "a", "b", "x", "-", "A", "ü", "\u{0}", "\u{202e}", "a/b", "example.com/f", "a.example.com", "0", "1", "-1", "100%", "-5%", "1Gi",
-    "1e1000", "0.0000000001", "99999999999999999999", "TCP", "None", "Always", "Never", "ClusterIP", "ExternalName", "Headless", "default",
-    "foregroundDeletion", "orphan", "kubernetes", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000Z", "9999-12-31T23:59:60+23:59",
-    "@yearly", "* * * * *", "0 0 31 2 *", "TZ=Mars/X * * * * *", "Europe/Berlin", "self.x > 1", "object.spec.a.b[0]", "[1].map(x, [1])",
-    "^(a+)+$", "(", "[", "192.0.2.1", "::1", "10.0.0.0/8", "::/129", "AAEC", "=", "$(A)", "app", "apps/v1", "v1", "*", "pods", "delete",
+    "",
+    "a",
+    "b",
+    "x",
+    "-",
+    "A",
+    "ü",
+    "\u{0}",
+    "\u{202e}",
+    "a/b",
+    "example.com/f",
+    "a.example.com",
+    "0",
+    "1",
+    "-1",
+    "100%",
+    "-5%",
+    "1Gi",
+    "1e1000",
+    "0.0000000001",
+    "99999999999999999999",
+    "TCP",
+    "None",
+    "Always",
+    "Never",
+    "ClusterIP",
+    "ExternalName",
+    "Headless",
+    "default",
+    "foregroundDeletion",
+    "orphan",
+    "kubernetes",
+    "2026-01-01T00:00:00Z",
+    "2026-01-01T00:00:00.000000Z",
+    "9999-12-31T23:59:60+23:59",
+    "@yearly",
+    "* * * * *",
+    "0 0 31 2 *",
+    "TZ=Mars/X * * * * *",
+    "Europe/Berlin",
+    "self.x > 1",
+    "object.spec.a.b[0]",
+    "[1].map(x, [1])",
+    "^(a+)+$",
+    "(",
+    "[",
+    "192.0.2.1",
+    "::1",
+    "10.0.0.0/8",
+    "::/129",
+    "AAEC",
+    "=",
+    "$(A)",
+    "app",
+    "apps/v1",
+    "v1",
+    "*",
+    "pods",
+    "delete",
 ];
 
 /// Names of members that some code treats specially.
 const MEMBERS: &[&str] = &[
-    "metadata", "spec", "status", "name", "namespace", "generateName", "labels", "annotations", "finalizers", "ownerReferences",
-    "resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "apiVersion", "kind", "data", "replicas",
-    "selector", "template", "containers", "ports", "clusterIP", "clusterIPs", "nodeName", "phase", "conditions", "items", "rules", "$patch", "$retainKeys",
-    "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$setElementOrder/ports", "", "a/b", "~1", "x", "type", "pattern",
-    "default", "enum", "properties", "additionalProperties", "x-kubernetes-validations", "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-embedded-resource", "oneOf", "not",
+    "metadata",
+    "spec",
+    "status",
+    "name",
+    "namespace",
+    "generateName",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "apiVersion",
+    "kind",
+    "data",
+    "replicas",
+    "selector",
+    "template",
+    "containers",
+    "ports",
+    "clusterIP",
+    "clusterIPs",
+    "nodeName",
+    "phase",
+    "conditions",
+    "items",
+    "rules",
+    "$patch",
+    "$retainKeys",
+    "$deleteFromPrimitiveList/finalizers",
+    "$setElementOrder/containers",
+    "$setElementOrder/ports",
+    "",
+    "a/b",
+    "~1",
+    "x",
+    "type",
+    "pattern",
+    "default",
+    "enum",
+    "properties",
+    "additionalProperties",
+    "x-kubernetes-validations",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "oneOf",
+    "not",
 ];
 
 /// Changes a value up to three times.
@@ -62,7 +162,9 @@ fn edit(value: &mut Value, bytes: &mut Unstructured<'_>) -> Result<()> {
     match value {
         Value::Object(members) if kind < 5 => edit_object(members, kind, bytes)?,
         Value::Array(items) if kind < 5 => edit_array(items, kind, bytes)?,
-        _ if kind == 6 => *value = nested(value.take(), NESTING[bytes.choose_index(NESTING.len())?], bytes.arbitrary()?),
+        _ if kind == 6 => {
+            *value = nested(value.take(), NESTING[bytes.choose_index(NESTING.len())?], bytes.arbitrary()?)
+        }
         _ => *value = special(bytes)?,
     }
     Ok(())
@@ -135,7 +237,8 @@ pub(crate) fn pointer(value: &Value, bytes: &mut Unstructured<'_>) -> Result<Str
         }
         let (token, next) = match current {
             Value::Object(members) if !members.is_empty() => {
-                let (name, next) = members.iter().nth(bytes.choose_index(members.len())?).expect("below the count");
+                let (name, next) =
+                    members.iter().nth(bytes.choose_index(members.len())?).expect("below the count");
                 (name.replace('~', "~0").replace('/', "~1"), next)
             }
             Value::Array(items) if !items.is_empty() => {
@@ -148,7 +251,16 @@ pub(crate) fn pointer(value: &Value, bytes: &mut Unstructured<'_>) -> Result<Str
         current = next;
     }
     if bytes.ratio(1, 6)? {
-        pointer.push_str(bytes.choose(&["/-", "/x", "/", "/01", "/-1", "/99999999999999999999", "/~2", "/$patch"])?);
+        pointer.push_str(bytes.choose(&[
+            "/-",
+            "/x",
+            "/",
+            "/01",
+            "/-1",
+            "/99999999999999999999",
+            "/~2",
+            "/$patch",
+        ])?);
     }
     Ok(pointer)
 }

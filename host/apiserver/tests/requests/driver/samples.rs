@@ -40,7 +40,10 @@ pub(crate) fn samples() -> &'static Samples {
     static SAMPLES: LazyLock<Samples> = LazyLock::new(|| {
         let document: Value = serde_json::from_str(include_str!("samples.json")).expect("JSON");
         let list = |name: &str| document[name].as_array().expect("a list").clone();
-        Samples { resources: list("samples").iter().map(sample).collect(), subresource_bodies: list("subresourceBodies") }
+        Samples {
+            resources: list("samples").iter().map(sample).collect(),
+            subresource_bodies: list("subresourceBodies"),
+        }
     });
     &SAMPLES
 }

@@ -53,29 +53,91 @@ impl FuzzRequest {
     }
 }
 
-const NAMES: &[&str] = &["a", "b", "gadgets.example.com", "widgets.example.com", "default", "system:x", "%00", "A", "a.b", "%2F", "kubernetes"];
+const NAMES: &[&str] = &[
+    "a",
+    "b",
+    "gadgets.example.com",
+    "widgets.example.com",
+    "default",
+    "system:x",
+    "%00",
+    "A",
+    "a.b",
+    "%2F",
+    "kubernetes",
+];
 const NAMESPACES: &[&str] = &["default", "default", "default", "a", "kube-system", "gone", ""];
-const SUBRESOURCES: &[&str] = &["status", "scale", "eviction", "binding", "token", "finalize", "approval", "log", "x"];
+const SUBRESOURCES: &[&str] =
+    &["status", "scale", "eviction", "binding", "token", "finalize", "approval", "log", "x"];
 const PATHS: &[&str] = &[
-    "/", "/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/apis/example.com", "/apis/example.com/v1", "/apis/none/v1", "/version",
-    "/healthz", "/readyz?verbose", "/livez/ping", "/metrics", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/example.com/v1",
-    "/openapi/v2", "/debug/faults", "/debug/snapshot", "/debug/x", "/api/v1/namespaces//pods", "/api/v1/namespaces/default/pods/a/b/c/d",
-    "/api/v1/watch/pods", "/api/v1/componentstatuses", "/%ff/%zz", "/apis/../api/v1", "//api//v1//pods", "/api/v1/pods/a",
-    "/api/v1/namespaces/default/nodes", "/api/v1/namespaces/default/services/a:http/proxy/x", "/.well-known/openid-configuration",
+    "/",
+    "/api",
+    "/apis",
+    "/api/v1",
+    "/apis/apps",
+    "/apis/apps/v1",
+    "/apis/example.com",
+    "/apis/example.com/v1",
+    "/apis/none/v1",
+    "/version",
+    "/healthz",
+    "/readyz?verbose",
+    "/livez/ping",
+    "/metrics",
+    "/openapi/v3",
+    "/openapi/v3/api/v1",
+    "/openapi/v3/apis/example.com/v1",
+    "/openapi/v2",
+    "/debug/faults",
+    "/debug/snapshot",
+    "/debug/x",
+    "/api/v1/namespaces//pods",
+    "/api/v1/namespaces/default/pods/a/b/c/d",
+    "/api/v1/watch/pods",
+    "/api/v1/componentstatuses",
+    "/%ff/%zz",
+    "/apis/../api/v1",
+    "//api//v1//pods",
+    "/api/v1/pods/a",
+    "/api/v1/namespaces/default/nodes",
+    "/api/v1/namespaces/default/services/a:http/proxy/x",
+    "/.well-known/openid-configuration",
 ];
 const ACCEPT: &[&str] = &[
-    "", "application/json", "application/yaml", "application/cbor", "application/vnd.kubernetes.protobuf", "*/*", "text/plain", ";;=,q",
-    "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json", "application/cbor-seq",
-    "application/cbor;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf;stream=watch,application/json;q=0.1",
-    "application/yaml;as=Table;v=v1;g=meta.k8s.io", "application/json;q=0",
+    "",
+    "application/json",
+    "application/yaml",
+    "application/cbor",
+    "application/vnd.kubernetes.protobuf",
+    "*/*",
+    "text/plain",
+    ";;=,q",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+    "application/cbor-seq",
+    "application/cbor;as=Table;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;stream=watch,application/json;q=0.1",
+    "application/yaml;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;q=0",
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 ];
 const CONTENT_TYPES: &[&str] = &[
-    "", "application/json", "application/yaml", "application/cbor", "application/vnd.kubernetes.protobuf", "application/json-patch+json",
-    "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor",
-    "text/plain", "application/json; charset=utf-8", ";",
+    "",
+    "application/json",
+    "application/yaml",
+    "application/cbor",
+    "application/vnd.kubernetes.protobuf",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/apply-patch+cbor",
+    "text/plain",
+    "application/json; charset=utf-8",
+    ";",
 ];
 const QUERY: &[(&str, &[&str])] = &[
     ("dryRun", &["All", "x", ""]),
@@ -87,7 +149,17 @@ const QUERY: &[(&str, &[&str])] = &[
     ("limit", &["0", "1", "2", "-1", "x", "9223372036854775807", "18446744073709551615"]),
     ("continue", &["TOKEN5", "TOKEN-1", "TOKENBIG", "x", "%3D", "e30"]),
     ("labelSelector", &["app%3Dx", "app%20in%20(x,y),!z", "a%3E1", "(((", "app!%3Dx", "%00"]),
-    ("fieldSelector", &["metadata.name%3Da", "status.phase!%3DRunning", "spec.mode%3Da", "x%3Dy", "a%3D%5C", "metadata.namespace%3Ddefault"]),
+    (
+        "fieldSelector",
+        &[
+            "metadata.name%3Da",
+            "status.phase!%3DRunning",
+            "spec.mode%3Da",
+            "x%3Dy",
+            "a%3D%5C",
+            "metadata.namespace%3Ddefault",
+        ],
+    ),
     ("watch", &["1", "true", "0", ""]),
     ("allowWatchBookmarks", &["true", "1"]),
     ("sendInitialEvents", &["true", "false", "x"]),
@@ -170,7 +242,12 @@ fn named(sample: &Sample, name: &str, bytes: &mut Unstructured<'_>) -> Result<Va
 }
 
 /// Returns a request with an object in one of the encodings of objects.
-fn with_object(method: Method, uri: String, object: Value, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
+fn with_object(
+    method: Method,
+    uri: String,
+    object: Value,
+    bytes: &mut Unstructured<'_>,
+) -> Result<FuzzRequest> {
     let json = object.to_string().into_bytes();
     let (content_type, mut body) = match bytes.int_in_range(0..=7)? {
         0 => ("application/yaml", json),
@@ -220,7 +297,12 @@ fn patch(uri: String, sample: &Sample, name: &str, bytes: &mut Unstructured<'_>)
     };
     let mut body = patch.to_string().into_bytes();
     damage(&mut body, bytes)?;
-    Ok(FuzzRequest { method: Method::PATCH, uri, headers: vec![("content-type", content_type.to_owned())], body })
+    Ok(FuzzRequest {
+        method: Method::PATCH,
+        uri,
+        headers: vec![("content-type", content_type.to_owned())],
+        body,
+    })
 }
 
 /// Keeps one member of the object, mostly.
@@ -259,7 +341,12 @@ fn apply(uri: String, sample: &Sample, name: &str, bytes: &mut Unstructured<'_>)
         ("application/apply-patch+yaml", object.to_string().into_bytes())
     };
     damage(&mut body, bytes)?;
-    let manager = bytes.choose(&["?fieldManager=one", "?fieldManager=two&force=true", "?fieldManager=three&force=1", ""])?;
+    let manager = bytes.choose(&[
+        "?fieldManager=one",
+        "?fieldManager=two&force=true",
+        "?fieldManager=three&force=1",
+        "",
+    ])?;
     let headers = vec![("content-type", content_type.to_owned())];
     Ok(FuzzRequest { method: Method::PATCH, uri: format!("{uri}{manager}"), headers, body })
 }
@@ -279,9 +366,18 @@ fn deletion(uri: String, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     with_object(Method::DELETE, uri, options, bytes)
 }
 
-fn subresource(object: &str, sample: &Sample, name: &str, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
+fn subresource(
+    object: &str,
+    sample: &Sample,
+    name: &str,
+    bytes: &mut Unstructured<'_>,
+) -> Result<FuzzRequest> {
     let known: Vec<&str> = sample.subresources.iter().map(String::as_str).collect();
-    let subresource = if known.is_empty() || bytes.ratio(1, 6)? { *bytes.choose(SUBRESOURCES)? } else { *bytes.choose(&known)? };
+    let subresource = if known.is_empty() || bytes.ratio(1, 6)? {
+        *bytes.choose(SUBRESOURCES)?
+    } else {
+        *bytes.choose(&known)?
+    };
     let uri = format!("{object}/{subresource}");
     let mut body = match subresource {
         "status" | "approval" | "finalize" | "resize" | "ephemeralcontainers" => sample.object.clone(),
@@ -295,7 +391,12 @@ fn subresource(object: &str, sample: &Sample, name: &str, bytes: &mut Unstructur
         4 => {
             let patch = part(body, bytes)?.to_string().into_bytes();
             let content_type = (*bytes.choose(&CONTENT_TYPES[5..9])?).to_owned();
-            Ok(FuzzRequest { method: Method::PATCH, uri, headers: vec![("content-type", content_type)], body: patch })
+            Ok(FuzzRequest {
+                method: Method::PATCH,
+                uri,
+                headers: vec![("content-type", content_type)],
+                body: patch,
+            })
         }
         _ => Ok(FuzzRequest { uri, ..FuzzRequest::default() }),
     }
@@ -309,7 +410,9 @@ fn anything(bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     let uri = match bytes.int_in_range(0..=3)? {
         0 => (*bytes.choose(PATHS)?).to_owned(),
         1 => format!("/{}", percent_encoded(bytes.bytes(bytes.len().min(24))?)),
-        2 => format!("{}/{}", sample.collection("default"), percent_encoded(bytes.bytes(bytes.len().min(8))?)),
+        2 => {
+            format!("{}/{}", sample.collection("default"), percent_encoded(bytes.bytes(bytes.len().min(8))?))
+        }
         _ => format!("{}/{}", sample.collection("default"), bytes.choose(NAMES)?),
     };
     let content_type = (*bytes.choose(CONTENT_TYPES)?).to_owned();
@@ -341,8 +444,12 @@ fn add_query(uri: &mut String, bytes: &mut Unstructured<'_>) -> Result<()> {
         let (name, values) = bytes.choose(QUERY)?;
         let value = match *bytes.choose(values)? {
             "TOKEN5" => "eyJ2IjogInBpbG90aG91c2UuZGV2L3YxIiwgInJ2IjogNSwgInN0YXJ0IjogWyJkZWZhdWx0IiwgImEiXX0",
-            "TOKEN-1" => "eyJ2IjogInBpbG90aG91c2UuZGV2L3YxIiwgInJ2IjogLTEsICJzdGFydCI6IFsiZGVmYXVsdCIsICJhIl19",
-            "TOKENBIG" => "eyJ2IjogInBpbG90aG91c2UuZGV2L3YxIiwgInJ2IjogMTAwMDAwMDAwMDAwMDAwMCwgInN0YXJ0IjogWyJkZWZhdWx0IiwgImEiXX0",
+            "TOKEN-1" => {
+                "eyJ2IjogInBpbG90aG91c2UuZGV2L3YxIiwgInJ2IjogLTEsICJzdGFydCI6IFsiZGVmYXVsdCIsICJhIl19"
+            }
+            "TOKENBIG" => {
+                "eyJ2IjogInBpbG90aG91c2UuZGV2L3YxIiwgInJ2IjogMTAwMDAwMDAwMDAwMDAwMCwgInN0YXJ0IjogWyJkZWZhdWx0IiwgImEiXX0"
+            }
             value => value,
         };
         let separator = if uri.contains('?') { '&' } else { '?' };
