@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -168,9 +167,7 @@ fn outcome(answer: &Answer, expected: Outcome) -> Outcome {
 /// Writes to another resource.
 pub(crate) async fn write_other(api: &Api) {
     let body = json!({"metadata": {"generateName": "other-"}});
-    let answer =
-        api.send(Method::POST, &crate::api::core("configmaps"), "application/json", body.to_string().into());
-    answer.await.ok();
+    api.post(&crate::api::core("configmaps"), &body).await.ok();
 }
 
 /// Returns what the model knows of an object.

@@ -1,5 +1,7 @@
 //! Converts any bytes to requests.
 
+use std::fmt;
+
 use arbitrary::{Result, Unstructured};
 use http::Method;
 use pilothouse_apiserver::schema::encode_protobuf;
@@ -22,12 +24,18 @@ pub(crate) struct Script {
 }
 
 /// A request. Its parts may not be valid HTTP; then it is left out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct FuzzRequest {
     pub method: Method,
     pub uri: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
+}
+
+impl fmt::Debug for FuzzRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {:?} {}", self.method, self.uri, self.headers, self.body.escape_ascii())
+    }
 }
 
 impl FuzzRequest {
