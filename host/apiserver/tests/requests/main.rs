@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const MAX_INPUT: usize = 1500;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_of_any_bytes_are_answered_and_leave_whole_objects(input in prop::collection::vec(any::<u8>(), 0..MAX_INPUT)) {
