@@ -85,6 +85,15 @@ async fn execute(script: &Script) {
     }
 }
 
+/// Encodes all bytes but letters and digits.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let encode = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encode).collect()
+}
+
 /// Creates the custom resource of the samples.
 async fn create_definition(server: &ApiServer) {
     let definition = samples().resources.iter().find(|sample| sample.name() == "widgets.example.com");
@@ -223,7 +232,8 @@ impl Run {
         if managed.into_iter().any(|entry| entry["apiVersion"] != sample.api_version.as_str()) {
             return;
         }
-        let uri = format!("{}/{}", sample.collection(&text(&metadata["namespace"])), text(&metadata["name"]));
+        let name = percent_encoded(text(&metadata["name"]).as_bytes());
+        let uri = format!("{}/{name}", sample.collection(&text(&metadata["namespace"])));
         let get = FuzzRequest { uri: uri.clone(), ..FuzzRequest::default() };
         let read = send(&self.server, &get).await.expect("a valid request");
         assert_eq!(read.code, 200, "{uri}: {read:?}");
