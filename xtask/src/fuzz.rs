@@ -12,8 +12,17 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{cargo, guests, host};
 
 /// The names of the targets in `host/fuzz`.
-const TARGETS: [&str; 8] =
-    ["loader", "sidecar", "descriptor", "selector", "predicate", "json_path", "object", "imports"];
+const TARGETS: [&str; 9] = [
+    "loader",
+    "sidecar",
+    "descriptor",
+    "selector",
+    "predicate",
+    "json_path",
+    "object",
+    "imports",
+    "requests",
+];
 /// Memory limit of a run in MiB, including the compiler that the target `loader` runs.
 const MEMORY_LIMIT_MIB: u32 = 2048;
 /// Time limit for one input in seconds.

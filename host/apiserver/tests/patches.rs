@@ -180,3 +180,14 @@ async fn apply_to_scale_sets_and_owns_the_replicas() {
     other["metadata"]["name"] = json!("none");
     api.apply(&missing, &other).await.fails(404, "NotFound");
 }
+
+#[tokio::test]
+async fn every_update_of_a_namespace_keeps_the_label_with_its_name() {
+    let api = Api::new();
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    for path in ["/api/v1/namespaces/n", "/api/v1/namespaces/n/status", "/api/v1/namespaces/n/finalize"] {
+        let update = json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}});
+        let updated = api.put(path, &update).await.ok();
+        assert_eq!(updated["metadata"]["labels"]["kubernetes.io/metadata.name"], "n", "{path}");
+    }
+}

@@ -193,6 +193,18 @@ async fn watch_ends_after_its_timeout() {
     assert_eq!(watch.next().await, None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn watch_with_the_largest_timeout_starts() {
+    let api = Api::new();
+    for seconds in [u64::MAX, i64::MAX.unsigned_abs()] {
+        let mut watch = api.watch(&core(&format!("configmaps?timeoutSeconds={seconds}"))).await;
+        let name = format!("c{seconds}");
+        api.post(&core("configmaps"), &config_map(&name)).await.ok();
+        assert_eq!(watch.next_summary().await, format!("ADDED {name}"));
+        api.delete(&core(&format!("configmaps/{name}")), &json!(null)).await.ok();
+    }
+}
+
 #[tokio::test]
 async fn initial_events_end_with_an_annotated_bookmark() {
     let api = Api::new();

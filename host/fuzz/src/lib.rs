@@ -9,6 +9,8 @@ mod edits;
 mod imports;
 mod loader;
 mod predicate;
+#[path = "../../apiserver/tests/requests/driver/mod.rs"]
+mod requests;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
@@ -38,11 +40,13 @@ pub enum Target {
     Object,
     /// The arguments of every import: bytes that are converted to a script for the plugin `hostile`.
     Imports,
+    /// Requests to the embedded API server: bytes that are converted to a sequence of them.
+    Requests,
 }
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Loader,
         Self::Sidecar,
         Self::Descriptor,
@@ -51,6 +55,7 @@ impl Target {
         Self::JsonPath,
         Self::Object,
         Self::Imports,
+        Self::Requests,
     ];
 
     /// Returns the name on the command line and of the corpus folder.
@@ -65,6 +70,7 @@ impl Target {
             Self::JsonPath => "json_path",
             Self::Object => "object",
             Self::Imports => "imports",
+            Self::Requests => "requests",
         }
     }
 
@@ -92,6 +98,7 @@ impl Target {
             Self::JsonPath => with_text(input, json_path),
             Self::Object => object(input),
             Self::Imports => imports::run(input),
+            Self::Requests => requests::run(input),
         }
     }
 }

@@ -9,6 +9,8 @@ fn mutations(target: Target) -> usize {
     match target {
         // A plugin in a whole host executes each script.
         Target::Imports => 100,
+        // Each is a server of its own.
+        Target::Requests => 20,
         // The loader compiles valid input.
         Target::Loader => 40,
         _ => 400,
@@ -121,4 +123,9 @@ fn selectors_json_paths_and_objects_are_parsed_or_refused_in_one_line() {
 #[test]
 fn every_import_accepts_any_arguments_within_its_limits() {
     replay(Target::Imports);
+}
+
+#[test]
+fn requests_of_any_bytes_are_answered_and_leave_whole_objects() {
+    replay(Target::Requests);
 }

@@ -91,8 +91,11 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) -> Vec<Cause> {
     match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-        ("", "namespaces") if target == UpdateTarget::Object => {
-            new["spec"] = old["spec"].clone();
+        ("", "namespaces") => {
+            if target == UpdateTarget::Object {
+                new["spec"] = old["spec"].clone();
+            }
+            // A default in Kubernetes, which every write sets.
             label_with_name(new);
         }
         ("", "pods") if target == UpdateTarget::Object => {

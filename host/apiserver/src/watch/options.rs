@@ -10,6 +10,9 @@ use crate::request::options::{invalid_options, parse_resource_version};
 use crate::schema::field;
 use crate::status::Status;
 
+/// The longest timeout of a watch: more than any server lives. A clock cannot be as late as the largest number of seconds.
+const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365 * 100);
+
 /// The first events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchStart {
@@ -35,7 +38,7 @@ pub(crate) struct WatchOptions {
 impl WatchOptions {
     pub(crate) fn parse(query: &Query, identifiers: &Identifiers) -> Result<Self, Status> {
         let timeout = match query.number("timeoutSeconds")? {
-            Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(MAX_TIMEOUT),
             // As in kube-apiserver: --min-request-timeout (30 minutes) plus a random part of the same length.
             _ => Duration::from_secs(1800 + u64::from(identifiers.number() % 1800)),
         };
@@ -76,6 +79,15 @@ mod tests {
 
     fn start(query: &str) -> Result<WatchStart, u16> {
         parse_start(&Query::parse(query).expect("a query")).map_err(|status| status.code)
+    }
+
+    #[test]
+    fn timeout_of_any_length_is_a_time_that_a_clock_can_have() {
+        for seconds in [1, u64::from(u32::MAX), u64::MAX] {
+            let query = Query::parse(&format!("timeoutSeconds={seconds}")).expect("a query");
+            let options = WatchOptions::parse(&query, &Identifiers::from_seed(1)).expect("options");
+            assert!(tokio::time::Instant::now().checked_add(options.timeout).is_some(), "{seconds}");
+        }
     }
 
     #[test]

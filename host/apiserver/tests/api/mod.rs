@@ -121,7 +121,7 @@ impl Api {
         let request = Request::get(uri).body(Full::<Bytes>::default()).expect("a request");
         let Ok(response) = self.server.service().oneshot(request).await;
         assert_eq!(response.status(), 200, "{path}");
-        Watch { body: response.into_body(), buffer: Vec::new() }
+        Watch::new(response.into_body())
     }
 
     /// Gets an object repeatedly until it satisfies `done`, in tokio's (paused) time.
@@ -145,6 +145,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Reads the events of a response.
+    pub(crate) fn new(body: ResponseBody) -> Self {
+        Self { body, buffer: Vec::new() }
+    }
+
     /// Returns the next event, or `None` when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
