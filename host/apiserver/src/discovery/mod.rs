@@ -34,7 +34,8 @@ pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, S
         },
         Target::Group(group) => groups::group(registry, group),
         Target::GroupVersion(group, version) => {
-            let document = groups::resources(registry, group, version).ok_or_else(Status::no_such_resource)?;
+            let document =
+                groups::resources(registry, group, version).ok_or_else(Status::no_such_resource)?;
             return Ok(respond::json_text(StatusCode::OK, document));
         }
         Target::Object(_) | Target::Other(_) => None,

@@ -71,7 +71,9 @@ impl Registry {
                 .iter()
                 .flat_map(|(name, group)| group.versions.iter().map(move |version| (name, version)));
             versions
-                .map(|(name, version)| ((name.clone(), version.version.clone()), Arc::clone(&version.document)))
+                .map(|(name, version)| {
+                    ((name.clone(), version.version.clone()), Arc::clone(&version.document))
+                })
                 .collect()
         });
         for (name, group) in &mut registry.groups {
