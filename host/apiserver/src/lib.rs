@@ -15,7 +15,7 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
-//! clock identifiers status user meta cbor
+//! clock identifiers status user meta cbor go
 //! schema storage table
 //! persistence webhooks
 //! patch conversion
@@ -43,6 +43,7 @@ mod controllers;
 mod conversion;
 mod crd;
 mod discovery;
+mod go;
 mod identifiers;
 mod meta;
 pub mod openapi;

@@ -17,7 +17,7 @@ use crate::status::Status;
 /// Handles a request for `/api`, `/apis`, a group or a group version.
 pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, Status> {
     if request.method != http::Method::GET {
-        return Err(Status::method_not_allowed(request.method.as_str()));
+        return Err(Status::method_not_allowed());
     }
     let aggregated = |core: bool| {
         let version = aggregated_version(request.header("accept"))?;

@@ -33,8 +33,12 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
         )));
     }
+    if !patch.as_array().is_some_and(|operations| operations.iter().all(Value::is_object)) {
+        return Err(PatchError::Malformed("a JSON patch must be a list of operations".to_owned()));
+    }
+    // kube-apiserver decodes an operation when it applies it, so an unknown operation fails like one that does not fit the object.
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| PatchError::Malformed(format!("the JSON patch cannot be decoded: {error}")))?;
+        .map_err(|error| PatchError::Unprocessable(format!("the JSON patch cannot be decoded: {error}")))?;
     let mut result = target.clone();
     let mut effort = Effort::default();
     for operation in &operations.0 {

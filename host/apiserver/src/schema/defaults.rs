@@ -180,6 +180,10 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         }
         "io.k8s.api.core.v1.Pod" => default_pod(object),
         "io.k8s.api.core.v1.PodSpec" => default_pod_spec(object),
+        "io.k8s.api.apps.v1.DeploymentSpec"
+        | "io.k8s.api.apps.v1.DaemonSetSpec"
+        | "io.k8s.api.apps.v1.StatefulSetSpec"
+        | "io.k8s.api.batch.v1.JobSpec" => set_if_absent(object, "template", || json!({})),
         "io.k8s.api.core.v1.PodTemplateSpec" => set_if_absent(object, "spec", || json!({})),
         "io.k8s.api.core.v1.Volume" if object.keys().all(|name| name == "name") => {
             object.insert("emptyDir".into(), json!({}));
