@@ -15,7 +15,8 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
-//! clock identifiers status user meta cbor go
+//! go
+//! clock identifiers status user meta cbor
 //! schema storage table
 //! persistence webhooks
 //! patch conversion

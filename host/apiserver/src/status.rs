@@ -264,6 +264,11 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// 415: the media type is none of the patches that the resource has.
+    pub fn unsupported_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(Details::default())
+    }
+
     /// 410: the history no longer reaches back to the requested resourceVersion.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)

@@ -16,7 +16,8 @@ use crate::status::Status;
 
 /// Handles a request for `/api`, `/apis`, a group or a group version.
 pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, Status> {
-    if request.method != http::Method::GET {
+    // kube-apiserver answers any method with the versions of a group.
+    if request.method != http::Method::GET && !matches!(request.target, Target::Group(_)) {
         return Err(Status::method_not_allowed());
     }
     let aggregated = |core: bool| {

@@ -402,7 +402,10 @@ mod tests {
                 .to_string()
         };
         let missing_key = error_of(json!({"containers": [{"image": "x"}]}));
-        assert!(missing_key.contains("does not contain the declared merge key name"), "{missing_key}");
+        assert!(
+            missing_key.contains("map: map[image:x] does not contain declared merge key: name"),
+            "{missing_key}"
+        );
         assert!(error_of(json!({"$patch": "explode"})).contains("explode"));
         assert!(error_of(json!({"$retainKeys": ["a"], "b": 1})).contains("\"b\""));
     }

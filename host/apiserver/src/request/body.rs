@@ -172,7 +172,7 @@ pub(crate) fn unregistered(kind: &str, api_version: &str) -> String {
     )
 }
 
-fn json_type(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -17,14 +17,6 @@ use crate::schema::{Schema, field};
 use crate::state::State;
 use crate::status::Status;
 
-/// The accepted media types; custom resources have no strategic merge patch.
-const ACCEPTED: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
-
 /// A patch, by its media type.
 enum Patch {
     Json(Value),
@@ -37,18 +29,13 @@ impl Patch {
     fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
         match body::content_type(request) {
             "application/json-patch+json" => body::json(&request.body).map(Self::Json),
-            "application/merge-patch+json" => body::json(&request.body).map(Self::Merge),
+            "application/merge-patch+json" => object(body::json(&request.body)?).map(Self::Merge),
             "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
-                body::json(&request.body).map(Self::Strategic)
+                object(body::json(&request.body)?).map(Self::Strategic)
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
-            _ => {
-                let custom = endpoint.resource.custom.is_some();
-                let accepted: Vec<&str> =
-                    ACCEPTED.iter().copied().filter(|kind| !(custom && kind.contains("strategic"))).collect();
-                Err(Status::unsupported_media_type(&accepted))
-            }
+            _ => Err(Status::unsupported_patch()),
         }
     }
 
@@ -121,6 +108,17 @@ impl Patch {
     }
 }
 
+/// Errors if a merge patch is no object.
+fn object(patch: Value) -> Result<Value, Status> {
+    if patch.is_object() {
+        return Ok(patch);
+    }
+    Err(Status::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+        body::json_type(&patch)
+    )))
+}
+
 /// Returns the decoder's error about a patched object, whose kind may be another one than before.
 fn decoding_error(endpoint: &Endpoint, schema: &Schema, patched: &Value) -> Option<String> {
     let kind = patched["kind"].as_str().unwrap_or_default();
@@ -183,6 +181,11 @@ fn check_identity(endpoint: &Endpoint, old: &Value, new: &Value) -> Result<(), S
     }
     for field in ["name", "namespace"] {
         let (before, after) = (meta::text(old, field), meta::text(new, field));
+        if field == "name" && after.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({before} based on URL) was undeterminable: name must be provided"
+            )));
+        }
         if before != after {
             return Err(Status::bad_request(match field {
                 "name" => {

@@ -152,6 +152,9 @@ pub(crate) async fn update_admitted(
         if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
+        if target == UpdateTarget::Scale {
+            remove_times_of_scale(&mut new);
+        }
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
         }
@@ -172,6 +175,15 @@ pub(crate) async fn update_admitted(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Removes the times of the managers of `/scale`. As in kube-apiserver, their entries have none.
+fn remove_times_of_scale(new: &mut Value) {
+    for entry in new["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
+        if entry["subresource"] == "scale" {
+            entry.as_object_mut().map(|entry| entry.remove("time"));
+        }
+    }
 }
 
 /// Lets admission change the new state. If it does, returns the state as the client sent it.
