@@ -17,6 +17,10 @@ use crate::schema::{Schema, field};
 use crate::state::State;
 use crate::status::Status;
 
+/// The media types of patches of custom resources, which have no strategic merge patch.
+const ACCEPTED_FOR_CUSTOM: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 /// A patch, by its media type.
 enum Patch {
     Json(Value),
@@ -35,6 +39,9 @@ impl Patch {
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
+            _ if endpoint.resource.custom.is_some() => {
+                Err(Status::unsupported_media_type(ACCEPTED_FOR_CUSTOM))
+            }
             _ => Err(Status::unsupported_patch()),
         }
     }

@@ -86,7 +86,12 @@ fn replicas(endpoint: &Endpoint, name: &str, scale: &Value) -> Result<i64, Statu
     if number < 0 {
         let detail = "must be greater than or equal to 0";
         let cause = field::invalid("spec.replicas", replicas, detail);
-        let about = ResourceRef { group: "autoscaling", plural: &endpoint.resource.names.plural, kind: KIND };
+        let about = endpoint.resource_ref();
+        // For a custom resource, kube-apiserver names the object instead of its Scale.
+        let about = match endpoint.resource.custom {
+            Some(_) => about,
+            None => ResourceRef { group: "autoscaling", kind: KIND, ..about },
+        };
         return Err(Status::invalid(about, name, vec![cause]));
     }
     Ok(number)

@@ -51,16 +51,14 @@ fn validate_port(port: &Value, is_name_required: bool, at: &str, causes: &mut Ve
     validate_one_of(port, "protocol", at, &PROTOCOLS, causes);
 }
 
-/// Checks that an address can be that of a Pod (`ValidateEndpointIP`).
+/// Checks that an address can be that of a Pod (`ValidateEndpointIP`). In contrast to Kubernetes, it can be a loopback address, because the
+/// servers behind a Service usually run on the machine of the tests.
 fn validate_endpoint_ip(text: &str, path: &str, causes: &mut Vec<Cause>) {
     let value = Value::from(text);
     let mut refuse = |detail: &str| causes.push(field::invalid(path, &value, detail));
     let Ok(ip) = text.parse::<IpAddr>() else { return refuse("must be a valid IP address") };
     if ip.is_unspecified() {
         refuse(&format!("may not be unspecified ({text})"));
-    }
-    if ip.is_loopback() {
-        refuse("may not be in the loopback range (127.0.0.0/8, ::1/128)");
     }
     let (is_link_local, is_link_local_multicast) = match ip {
         IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
