@@ -1,7 +1,5 @@
 //! Values as Go's `fmt` and `encoding/json` print them, which messages of kube-apiserver contain.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value};
 
 /// The members of `metadata` in the order of `metav1.ObjectMeta`, in which Go writes them.
@@ -43,11 +41,12 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_ascii_control() => drop(write!(out, "\\x{:02x}", u32::from(c))),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
             // Rust escapes what cannot be printed as `\u{200b}`, Go as `\u200b`.
             c if c != '\'' && c.escape_debug().len() > 1 => {
                 let code = u32::from(c);
-                drop(if code > 0xffff { write!(out, "\\U{code:08x}") } else { write!(out, "\\u{code:04x}") });
+                let escaped = if code > 0xffff { format!("\\U{code:08x}") } else { format!("\\u{code:04x}") };
+                out.push_str(&escaped);
             }
             c => out.push(c),
         }

@@ -119,7 +119,8 @@ fn validate_one_of(object: &Value, name: &str, at: &str, supported: &[&str], cau
 fn validate_amount(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
     match object.get(name) {
         Some(Value::String(text)) if percentage(text).is_none() => {
-            let detail = "must be an integer or percentage (e.g '5%%')";
+            let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+                          '93%', regex used for validation is '[0-9]+%')";
             causes.push(field::invalid(&field::child(at, name), &Value::from(&**text), detail));
         }
         _ => validate_non_negative(object, name, at, causes),
