@@ -15,6 +15,7 @@
 //! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
 //!
 //! ```text
+//! go
 //! clock identifiers status user meta cbor
 //! schema storage table
 //! persistence webhooks
@@ -43,6 +44,7 @@ mod controllers;
 mod conversion;
 mod crd;
 mod discovery;
+mod go;
 mod identifiers;
 mod meta;
 pub mod openapi;

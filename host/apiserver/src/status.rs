@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use pilothouse_model::hash::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::go;
 
 /// One problem of an object or a request: an entry of a Status' `details.causes` (`metav1.StatusCause`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,10 +119,17 @@ impl Status {
             .with_details(Details::default())
     }
 
-    /// 405: the resource does not support the verb.
-    pub fn method_not_allowed(verb: &str) -> Self {
-        let message = format!("the server does not allow this method on the requested resource: {verb}");
+    /// 405: the resource does not have the method.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with_details(Details::default())
+    }
+
+    /// 405: the resource does not support the action, such as `create`, at the moment.
+    pub fn method_not_supported(resource: ResourceRef<'_>, action: &str) -> Self {
+        let message =
+            format!("{action} is not supported on resources of kind {:?}", resource.group_resource());
+        Self::new(405, "MethodNotAllowed", message).with_details(resource.details(""))
     }
 
     /// 409: an object of this name exists.
@@ -166,9 +176,14 @@ impl Status {
 
     /// 422: the object is invalid, with every cause.
     pub fn invalid(resource: ResourceRef<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        let mut problems: Vec<String> =
-            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        problems.dedup();
+        // kube-apiserver lists equal causes, but mentions each only once.
+        let mut mentioned = HashSet::default();
+        let mut problems = Vec::new();
+        for cause in &causes {
+            if mentioned.insert((&*cause.field, &*cause.message)) {
+                problems.push(format!("{}: {}", cause.field, cause.message));
+            }
+        }
         let problems = match problems.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -176,6 +191,16 @@ impl Status {
         let message = format!("{} {name:?} is invalid: {problems}", resource.group_kind());
         let details = Details { kind: resource.kind.to_owned(), causes, ..resource.details(name) };
         Self::new(422, "Invalid", message).with_details(details)
+    }
+
+    /// 422 without a name: the result of a patch cannot be decoded. `value` is the result or the patch, as Go prints it.
+    pub fn undecodable_patch(value: &str, problem: &str) -> Self {
+        let cause = Cause {
+            field: "patch".into(),
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {}: {problem}", go::quoted(value)),
+        };
+        Self::invalid(ResourceRef { group: "", plural: "", kind: "" }, "", vec![cause])
     }
 
     /// 422 without causes: a patch cannot be applied.
@@ -237,6 +262,11 @@ impl Status {
             accepted.join(", ")
         );
         Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 415: the media type is none of the patches that the resource has.
+    pub fn unsupported_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(Details::default())
     }
 
     /// 410: the history no longer reaches back to the requested resourceVersion.

@@ -50,7 +50,7 @@ async fn patch_cannot_change_name_uid_or_kind() {
     let api = Api::new();
     let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
     api.merge(&core("configmaps/a"), &json!({"metadata": {"name": "b"}})).await.fails(400, "BadRequest");
-    api.merge(&core("configmaps/a"), &json!({"metadata": {"uid": "x"}})).await.fails(409, "Conflict");
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"uid": "x"}})).await.fails(422, "Invalid");
     api.merge(&core("configmaps/a"), &json!({"kind": "Secret"})).await.fails(400, "BadRequest");
     let same = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}});
     let kept = api.merge(&core("configmaps/a"), &same).await.ok();

@@ -88,8 +88,9 @@ async fn binding_assigns_a_pod_to_a_node_once() {
         again["message"],
         "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
     );
-    let nowhere = json!({"target": {}});
+    let nowhere = json!({"metadata": {"name": "p"}, "target": {}});
     api.post(&core("pods/p/binding"), &nowhere).await.fails(422, "Invalid");
+    api.post(&core("pods/p/binding"), &json!({"target": {}})).await.fails(400, "BadRequest");
 }
 
 #[tokio::test]

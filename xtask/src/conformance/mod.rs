@@ -72,10 +72,16 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     if arguments.record {
         variables.push(("PILOTHOUSE_CONFORMANCE_RECORD", "1"));
     }
+    // Both run and report, whatever the first one finds.
+    let mut problems = Vec::new();
     for name in [SCRIPTS, CASES] {
         println!("conformance: {name}");
-        test(root, arguments, &["--ignored", "--exact", "--nocapture", name], &variables)?;
+        let flags = ["--ignored", "--exact", "--nocapture", name];
+        if let Err(error) = test(root, arguments, &flags, &variables) {
+            problems.push(format!("{name}: {error:#}"));
+        }
     }
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }
 

@@ -136,7 +136,12 @@ impl Executor<'_> {
 
     fn patch(&self, kind: Kind, (namespace, name): &Key, patch: &Value) -> Result<(), Status> {
         let Some(endpoint) = self.cluster.endpoint(kind) else { return Ok(()) };
-        update(self.cluster.state, endpoint, (namespace, name), UpdateTarget::Object, &self.options, |old| {
+        // As in Kubernetes, the controller writes the annotations of a Deployment with its status, so that its generation stays.
+        let is_metadata =
+            patch.as_object().is_some_and(|members| members.keys().all(|name| name == "metadata"));
+        let target =
+            if kind == Kind::Deployment && is_metadata { UpdateTarget::Status } else { UpdateTarget::Object };
+        update(self.cluster.state, endpoint, (namespace, name), target, &self.options, |old| {
             Ok(ProposedUpdate { value: merge_patch(old, patch), applied: false, retry: true })
         })
         .map(drop)

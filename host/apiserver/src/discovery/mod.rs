@@ -16,8 +16,9 @@ use crate::status::Status;
 
 /// Handles a request for `/api`, `/apis`, a group or a group version.
 pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, Status> {
-    if request.method != http::Method::GET {
-        return Err(Status::method_not_allowed(request.method.as_str()));
+    // kube-apiserver answers any method with the versions of a group.
+    if request.method != http::Method::GET && !matches!(request.target, Target::Group(_)) {
+        return Err(Status::method_not_allowed());
     }
     let aggregated = |core: bool| {
         let version = aggregated_version(request.header("accept"))?;

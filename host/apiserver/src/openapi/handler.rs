@@ -29,7 +29,7 @@ pub(crate) fn handle(
     request: &Request,
 ) -> Result<Answer, Status> {
     if request.method != Method::GET {
-        return Err(Status::method_not_allowed(request.method.as_str()));
+        return Err(Status::method_not_allowed());
     }
     let accepted = ranges(request.header("accept"));
     let path = path.trim_end_matches('/');

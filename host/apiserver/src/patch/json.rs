@@ -33,8 +33,15 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
         )));
     }
+    if !patch.as_array().is_some_and(|operations| operations.iter().all(Value::is_object)) {
+        let found = if patch.is_array() { "a list with other items" } else { type_name(patch) };
+        return Err(PatchError::Malformed(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
+        )));
+    }
+    // kube-apiserver decodes an operation when it applies it, so an unknown operation fails like one that does not fit the object.
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| PatchError::Malformed(format!("the JSON patch cannot be decoded: {error}")))?;
+        .map_err(|error| PatchError::Unprocessable(format!("the JSON patch cannot be decoded: {error}")))?;
     let mut result = target.clone();
     let mut effort = Effort::default();
     for operation in &operations.0 {
@@ -50,6 +57,17 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             .map_err(|error| failed(error.kind.to_string()))?;
     }
     Ok(result)
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// Returns the operation that adds the member which `operation` replaces, if the object around it exists and lacks it.

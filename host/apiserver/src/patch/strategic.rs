@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::go;
 use crate::schema::{PatchStrategy, Schema, SchemaRef};
 
 const DIRECTIVE: &str = "$patch";
@@ -19,7 +20,8 @@ type Result<T> = std::result::Result<T, PatchError>;
 /// Returns `target`, an object of a built-in kind, with `patch` applied.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] for unknown directives and for list items without their merge key.
+/// [`PatchError::Malformed`] if the patch or a directive is of the wrong type; [`PatchError::Unclassified`] for unknown directives and for list
+/// items without their merge key.
 pub fn strategic_merge_patch(schema: &Schema, target: &Value, patch: &Value) -> Result<Value> {
     let (Some(target), Some(patch)) = (target.as_object(), patch.as_object()) else {
         return Err(PatchError::Malformed("a strategic merge patch must be a JSON object".into()));
@@ -87,8 +89,12 @@ fn directive(patch: &Object) -> Result<Option<Directive>> {
         Some(Value::String(name)) if name == "replace" => Ok(Some(Directive::Replace)),
         Some(Value::String(name)) if name == "delete" => Ok(Some(Directive::Delete)),
         Some(Value::String(name)) if name == "merge" => Ok(Some(Directive::Merge)),
+        Some(Value::String(name)) => Err(PatchError::Unclassified(format!(
+            "unknown patch type: {name} in map: {}",
+            go::printed(&Value::Object(patch.clone()))
+        ))),
         Some(other) => Err(PatchError::Malformed(format!(
-            "unknown value {other} of the directive $patch: use replace, merge or delete"
+            "the directive $patch must be a text, not {other}: use replace, merge or delete"
         ))),
     }
 }
@@ -129,11 +135,13 @@ fn merge_lists(
     schema: Option<SchemaRef<'_>>,
 ) -> Result<Vec<Value>> {
     let Some(key) = &strategy.merge_key else {
+        let order = ElementOrder { name, client: new, server: old.clone() };
         for item in new {
             if !old.contains(item) {
                 old.push(item.clone());
             }
         }
+        order.restore(&mut old, None);
         return Ok(old);
     };
     let item_schema = schema.and_then(SchemaRef::items);
@@ -152,7 +160,7 @@ fn merge_lists(
                 }
             }
             Some(Directive::Delete) => {
-                let key_value = merge_key(name, object, key)?;
+                let key_value = merge_key(object, key)?;
                 old.retain(|candidate| candidate.get(key) != Some(key_value));
             }
             Some(Directive::Merge) | None => additions.push(object),
@@ -162,8 +170,11 @@ fn merge_lists(
         let items = additions.into_iter().map(|object| without_directives(&Value::Object(object.clone())));
         return items.collect();
     }
+    // As in Kubernetes, the items of the patch keep their order, and the other items stay before those that followed them.
+    let client: Vec<Value> = additions.iter().map(|object| Value::Object((*object).clone())).collect();
+    let order = ElementOrder { name, client: &client, server: old.clone() };
     for object in additions {
-        let key_value = merge_key(name, object, key)?;
+        let key_value = merge_key(object, key)?;
         match old.iter_mut().find(|candidate| candidate.get(key) == Some(key_value)) {
             Some(existing) => {
                 let current = existing.as_object_mut().map(std::mem::take).unwrap_or_default();
@@ -172,15 +183,14 @@ fn merge_lists(
             None => old.push(without_directives(&Value::Object(object.clone()))?),
         }
     }
+    order.restore(&mut old, Some(key));
     Ok(old)
 }
 
-fn merge_key<'a>(name: &str, item: &'a Object, key: &str) -> Result<&'a Value> {
+fn merge_key<'a>(item: &'a Object, key: &str) -> Result<&'a Value> {
     item.get(key).ok_or_else(|| {
-        let item = Value::Object(item.clone());
-        PatchError::Malformed(format!(
-            "an item of {name} does not contain the declared merge key {key}: {item}"
-        ))
+        let item = go::printed(&Value::Object(item.clone()));
+        PatchError::Unclassified(format!("map: {item} does not contain declared merge key: {key}"))
     })
 }
 
@@ -392,7 +402,10 @@ mod tests {
                 .to_string()
         };
         let missing_key = error_of(json!({"containers": [{"image": "x"}]}));
-        assert!(missing_key.contains("does not contain the declared merge key name"), "{missing_key}");
+        assert!(
+            missing_key.contains("map: map[image:x] does not contain declared merge key: name"),
+            "{missing_key}"
+        );
         assert!(error_of(json!({"$patch": "explode"})).contains("explode"));
         assert!(error_of(json!({"$retainKeys": ["a"], "b": 1})).contains("\"b\""));
     }

@@ -213,7 +213,7 @@ const ROWS: &[Row] = &[
         .short(&["pc"])
         .flags(&[Generation]),
     cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]).flags(&[ReturnsDeleted]),
-    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[ReturnsDeleted, ConditionalUpdate]),
     cluster(STORAGE, "CSINode", "csinodes").flags(&[ReturnsDeleted]),
     cluster(STORAGE, "VolumeAttachment", "volumeattachments").status().flags(&[ReturnsDeleted]),
     cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")

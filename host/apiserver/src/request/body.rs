@@ -1,7 +1,7 @@
 //! Request bodies.
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Request, duplicates};
 use crate::registry::Endpoint;
@@ -10,6 +10,9 @@ use crate::status::Status;
 
 /// The largest accepted body in bytes, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+/// How many bytes of an unrecognized body the answer shows, as in kube-apiserver.
+const MAX_SHOWN: usize = 1024;
 
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
@@ -97,11 +100,23 @@ pub(crate) fn check_type(
     api_version: &str,
     kind: &str,
 ) -> Result<(), Status> {
-    let Value::Object(object) = value else {
-        let problem = format!("cannot unmarshal {} into Go value of type {kind}", json_type(value));
-        return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}")));
-    };
     let built_in = endpoint.resource.custom.is_none();
+    if built_in && value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(object) = value else {
+        return Err(Status::bad_request(unrecognized(value, kind)));
+    };
+    if built_in
+        && let Some(metadata) = object.get("metadata").filter(|found| !found.is_object() && !found.is_null())
+    {
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {} into Go struct field \
+             {kind}.metadata of type v1.ObjectMeta",
+            endpoint.version,
+            json_type(metadata)
+        )));
+    }
     for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
         let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
@@ -117,6 +132,11 @@ pub(crate) fn check_type(
                     "{found} in version {:?} cannot be handled as a {kind}: unknown conversion",
                     endpoint.version
                 ),
+                _ if built_in => format!(
+                    "{kind} in version {:?} cannot be handled as a {kind}: {}",
+                    found.rsplit('/').next().unwrap_or_default(),
+                    unregistered(kind, &found)
+                ),
                 _ => format!(
                     "the API version in the data ({found}) does not match the expected API version ({expected})"
                 ),
@@ -126,7 +146,33 @@ pub(crate) fn check_type(
     Ok(())
 }
 
-fn json_type(value: &Value) -> &'static str {
+/// Returns the message about a body that is no object: Go cannot read its type.
+pub(crate) fn untyped(value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+         APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        json_type(value)
+    )
+}
+
+/// Returns the message about a body that is no object of `kind`, with its first bytes in hexadecimal digits.
+fn unrecognized(value: &Value, kind: &str) -> String {
+    let bytes: String = value
+        .to_string()
+        .bytes()
+        .take(MAX_SHOWN)
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    format!("the object provided is unrecognized (must be of type {kind}): {} ({bytes})", untyped(value))
+}
+
+/// Returns the message about a kind that a version of the API does not have.
+pub(crate) fn unregistered(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )
+}
+
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

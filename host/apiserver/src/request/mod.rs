@@ -95,14 +95,17 @@ impl Request {
     pub(crate) fn verb(&self, path: &ObjectPath) -> Result<Verb, Status> {
         let has_name = path.name.is_some();
         match self.method {
-            Method::GET | Method::HEAD if path.subresource.is_some() => Ok(Verb::Get),
-            Method::GET | Method::HEAD if self.query.flag("watch")? => Ok(Verb::Watch),
-            Method::GET | Method::HEAD => Ok(if has_name { Verb::Get } else { Verb::List }),
+            // As in kube-apiserver, nothing answers HEAD.
+            Method::GET if path.is_watch => Ok(Verb::Watch),
+            _ if path.is_watch => Err(Status::method_not_allowed()),
+            Method::GET if path.subresource.is_some() => Ok(Verb::Get),
+            Method::GET if !has_name && self.query.flag("watch")? => Ok(Verb::Watch),
+            Method::GET => Ok(if has_name { Verb::Get } else { Verb::List }),
             Method::POST => Ok(Verb::Create),
             Method::PUT if has_name => Ok(Verb::Update),
             Method::PATCH if has_name => Ok(Verb::Patch),
             Method::DELETE => Ok(if has_name { Verb::Delete } else { Verb::DeleteCollection }),
-            _ => Err(Status::method_not_allowed(self.method.as_str())),
+            _ => Err(Status::method_not_allowed()),
         }
     }
 

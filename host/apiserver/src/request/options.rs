@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::go;
 use crate::schema::field;
 use crate::status::{Cause, ResourceRef, Status};
 use crate::user::User;
@@ -79,6 +80,15 @@ impl Query {
         number.map(Some).map_err(|_| Status::bad_request(format!("{name}: {text:?} is not a whole number")))
     }
 
+    /// Parses `limit`, the most items of a list. `None` if it is absent or not positive, which means no limit.
+    pub(crate) fn limit(&self) -> Result<Option<u64>, Status> {
+        let Some(text) = self.get("limit") else { return Ok(None) };
+        let limit: i64 = text.parse().map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", go::quoted(text)))
+        })?;
+        Ok(u64::try_from(limit).ok().filter(|limit| *limit > 0))
+    }
+
     /// Returns the values of a parameter, empty ones included.
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -111,7 +121,16 @@ impl Query {
             Some(manager) if manager.chars().count() > 128 => {
                 return Err(invalid_options(kind, field::too_long("fieldManager", 128)));
             }
-            Some(manager) => manager.to_owned(),
+            Some(manager) => {
+                if let Some((position, c)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+                    let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+                    return Err(invalid_options(
+                        kind,
+                        field::invalid("fieldManager", &manager.into(), &detail),
+                    ));
+                }
+                manager.to_owned()
+            }
             None => manager_from_user_agent(user_agent),
         };
         let validation = match self.get("fieldValidation") {
@@ -157,11 +176,14 @@ pub(crate) fn invalid_options(kind: &str, cause: Cause) -> Status {
     Status::invalid(ResourceRef { group: "meta.k8s.io", plural: kind, kind }, "", vec![cause])
 }
 
-/// Parses a resourceVersion of this server; 400 if it is not a number.
-pub(crate) fn parse_resource_version(text: &str) -> Result<u64, Status> {
+/// Parses a resourceVersion of this server.
+///
+/// # Errors
+/// The message of `k8s.io/apiserver/pkg/storage` if it is not a number.
+pub(crate) fn parse_resource_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
-        let problem = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Status::bad_request(format!("invalid resource version: {problem}"))
+        let shown = go::quoted(text);
+        format!("resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax")
     })
 }
 

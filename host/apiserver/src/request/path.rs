@@ -26,6 +26,8 @@ pub(crate) struct ObjectPath {
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
+    /// Whether this is a path of the deprecated form `/api/v1/watch/...`, which watches.
+    pub is_watch: bool,
 }
 
 /// Parses a path.
@@ -46,7 +48,12 @@ pub(crate) fn parse(path: &str) -> Target {
 
 /// Parses the segments `rest` after the group and version of `path`.
 fn parse_object_path(group: &str, version: &str, rest: &[&str], path: &str) -> Target {
-    let mut object = ObjectPath { group: group.into(), version: version.into(), ..ObjectPath::default() };
+    let (is_watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, rest),
+    };
+    let mut object =
+        ObjectPath { group: group.into(), version: version.into(), is_watch, ..ObjectPath::default() };
     let rest = match rest {
         // Subresources of a Namespace look like resources in the namespace.
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,

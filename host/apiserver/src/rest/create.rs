@@ -48,10 +48,12 @@ pub(crate) async fn create_applied(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
-    value: Value,
+    mut value: Value,
     options: &WriteOptions,
     admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
+    // As in Kubernetes, the resourceVersion of a configuration does not matter as long as the object does not exist.
+    meta::metadata_mut(&mut value).remove("resourceVersion");
     create_tracked(state, endpoint, namespace, (value, true), options, admission).await
 }
 
@@ -68,8 +70,10 @@ async fn create_tracked(
     check_scope(endpoint, namespace, &mut value)?;
     let version = meta::text(&value, "resourceVersion").to_owned();
     if endpoint.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
-        let problem = "create not allowed while custom resource definition is terminating";
-        return Err(Status::method_not_allowed(problem));
+        return Err(Status::method_not_supported(
+            about,
+            "create not allowed while custom resource definition is terminating",
+        ));
     }
     let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
     let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;

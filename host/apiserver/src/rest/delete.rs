@@ -12,7 +12,9 @@ use crate::clock;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::Query;
-use crate::request::options::check_dry_run;
+use crate::request::body;
+use crate::request::options::{check_dry_run, invalid_options};
+use crate::schema::field;
 use crate::state::State;
 use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
@@ -57,6 +59,7 @@ impl DeleteOptions {
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let nothing = Value::Null;
         let body = body.unwrap_or(&nothing);
+        check_options_type(body)?;
         let bad = |what: &str, value: &Value| {
             Status::bad_request(format!("DeleteOptions: {what}: {value} is not valid"))
         };
@@ -65,13 +68,22 @@ impl DeleteOptions {
         let dry_run = check_dry_run(&in_body, "DeleteOptions")? || query.dry_run("DeleteOptions")?;
         let policy = body["propagationPolicy"].as_str().or_else(|| query.get("propagationPolicy"));
         let orphan = body["orphanDependents"].as_bool().or(query.optional_flag("orphanDependents")?);
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = field::invalid("propagationPolicy", &policy.into(), detail);
+            return Err(invalid_options("DeleteOptions", cause));
+        }
         let propagation = match (policy, orphan) {
             (Some("Background"), _) => Some(Propagation::Background),
             (Some("Foreground"), _) => Some(Propagation::Foreground),
             (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
-            (Some(other), _) => return Err(bad("propagationPolicy", &Value::from(other))),
+            (Some(other), _) => {
+                let known = ["Foreground", "Background", "Orphan", "nil"];
+                let cause = field::not_supported("propagationPolicy", &other.into(), &known);
+                return Err(invalid_options("DeleteOptions", cause));
+            }
         };
         let grace_period = match &body["gracePeriodSeconds"] {
             Value::Null => {
@@ -92,6 +104,20 @@ impl DeleteOptions {
     /// Returns the options to delete the object with this UID, for controllers.
     pub(crate) fn for_uid(uid: &str, propagation: Propagation) -> Self {
         Self { uid: Some(uid.to_owned()), propagation: Some(propagation), ..Self::default() }
+    }
+}
+
+/// Errors unless the body of a deletion is an object of the kind `DeleteOptions`, which it need not name.
+fn check_options_type(body: &Value) -> Result<(), Status> {
+    if !body.is_null() && !body.is_object() {
+        return Err(Status::bad_request(body::untyped(body)));
+    }
+    match body["kind"].as_str() {
+        None | Some("" | "DeleteOptions") => Ok(()),
+        Some(kind) => Err(Status::bad_request(body::unregistered(
+            kind,
+            body["apiVersion"].as_str().unwrap_or_default(),
+        ))),
     }
 }
 
@@ -143,8 +169,7 @@ pub(crate) async fn delete_admitted(
         if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
-        // As in Kubernetes, the last state of an object that is removed at once does not say that it is being deleted.
-        let last = if is_pending || old["metadata"]["deletionTimestamp"].is_string() {
+        let last = if is_pending || ends_grace_period(endpoint, &old) {
             new
         } else {
             removed_at_once(endpoint, old)
@@ -215,7 +240,13 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the last state of an object that is removed at once. That of a Pod has a new generation.
+/// Whether a deletion without anything pending ends the grace period of a Pod, whose last state says so.
+fn ends_grace_period(endpoint: &Endpoint, old: &Value) -> bool {
+    endpoint.is_core("pods") && old["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Returns the last state of an object that is removed at once: as in Kubernetes, the stored one, which does not say that it is being deleted and
+/// keeps the finalizers that the deletion removes. That of a Pod has a new generation.
 fn removed_at_once(endpoint: &Endpoint, mut value: Value) -> Value {
     let generation = meta::generation(&value);
     if endpoint.is_core("pods") && generation > 0 {

@@ -12,7 +12,7 @@ use super::{WriteResult, admit, certificates, create, patch, pod_actions, pods, 
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::options::WriteOptions;
+use crate::request::options::{WriteOptions, parse_resource_version};
 use crate::request::{ObjectPath, Offer, Request, Selection, Verb, View, body};
 use crate::respond::{self, Answer};
 use crate::state::State;
@@ -46,6 +46,9 @@ pub(crate) async fn resource(
         pods::reject_container_subresource(endpoint, key, subresource)?;
         endpoint.require_subresource(subresource)?;
     }
+    if path.namespace.is_none() && endpoint.resource.namespaced && verb == Verb::Create {
+        return Err(Status::method_not_allowed());
+    }
     if path.namespace.is_some() && !endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
@@ -60,7 +63,7 @@ pub(crate) async fn resource(
         return call.review(verb);
     }
     if endpoint.resource.strategy.is_read_only && !matches!(verb, Verb::Get | Verb::List) {
-        return Err(Status::method_not_allowed(request.method.as_str()));
+        return Err(Status::method_not_allowed());
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
@@ -76,7 +79,7 @@ pub(crate) async fn resource(
         Verb::Patch => call.patch().await,
         Verb::Delete if path.subresource.is_none() => call.delete().await,
         Verb::DeleteCollection => call.delete_collection().await,
-        Verb::Create | Verb::Delete => Err(Status::method_not_allowed(request.method.as_str())),
+        Verb::Create | Verb::Delete => Err(Status::method_not_allowed()),
     };
     // Those of a write that succeeded are in its response already.
     let mut warnings = call.admission.take_warnings();
@@ -139,6 +142,7 @@ impl Call<'_> {
 
     async fn get(&self) -> Result<Answer, Status> {
         let (namespace, name) = self.key();
+        self.check_version_of_get()?;
         let found = self.endpoint.resource.table.get(namespace, name);
         let object = found.ok_or_else(|| Status::not_found(self.endpoint.resource_ref(), name))?;
         let object = self.endpoint.present(object).await?;
@@ -149,6 +153,12 @@ impl Call<'_> {
             return Ok(respond::json_value(StatusCode::OK, &scale));
         }
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
+    }
+
+    /// Errors if the query of a GET has a resourceVersion that is not a number.
+    fn check_version_of_get(&self) -> Result<(), Status> {
+        let version = self.request.query.get("resourceVersion").map(parse_resource_version);
+        version.transpose().map(drop).map_err(Status::unclassified)
     }
 
     async fn list(&self) -> Result<Answer, Status> {
@@ -194,7 +204,7 @@ impl Call<'_> {
         }
         let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
         let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
-        self.check_identity(&mut value)?;
+        self.check_identity(&value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
@@ -222,13 +232,16 @@ impl Call<'_> {
         update_admitted(self.state, endpoint, self.key(), target, options, admission, change).await
     }
 
-    /// Checks that the object of a PUT has the name and namespace of the path; sets the name if it is absent.
-    fn check_identity(&self, value: &mut Value) -> Result<(), Status> {
+    /// Checks that the object of a PUT has the name and namespace of the path.
+    fn check_identity(&self, value: &Value) -> Result<(), Status> {
         let (namespace, name) = self.key();
         let given = meta::text(value, "name");
         if given.is_empty() {
-            meta::metadata_mut(value).insert("name".into(), name.into());
-        } else if given != name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        if given != name {
             return Err(Status::bad_request(format!(
                 "the name of the object ({given}) does not match the name on the URL ({name})"
             )));
@@ -288,7 +301,7 @@ impl Call<'_> {
 
     fn review(&self, verb: Verb) -> Result<Answer, Status> {
         if verb != Verb::Create || self.request.method != Method::POST {
-            return Err(Status::method_not_allowed(self.request.method.as_str()));
+            return Err(Status::method_not_allowed());
         }
         if self.endpoint.resource.namespaced != self.namespace().is_some() {
             return Err(Status::no_such_resource());
@@ -303,7 +316,7 @@ impl Call<'_> {
 
     async fn token(&self) -> Result<Answer, Status> {
         if self.request.method != Method::POST {
-            return Err(Status::method_not_allowed(self.request.method.as_str()));
+            return Err(Status::method_not_allowed());
         }
         let token_request = self.admit_posted(body::decode(self.request)?).await?;
         let token = token::create(self.state, self.endpoint, self.key(), token_request)?;
@@ -313,7 +326,7 @@ impl Call<'_> {
     /// Binds the Pod that a Binding names, through the collection `bindings`.
     async fn bind(&self, verb: Verb) -> Result<Answer, Status> {
         if verb != Verb::Create || self.path.name.is_some() {
-            return Err(Status::method_not_allowed(self.request.method.as_str()));
+            return Err(Status::method_not_allowed());
         }
         let namespace = self.namespace().ok_or_else(Status::no_such_resource)?;
         let options = self.write_options("CreateOptions")?;
@@ -328,7 +341,7 @@ impl Call<'_> {
     /// Binds a Pod to a Node, or evicts it.
     async fn pod_action(&self) -> Result<Answer, Status> {
         if self.request.method != Method::POST {
-            return Err(Status::method_not_allowed(self.request.method.as_str()));
+            return Err(Status::method_not_allowed());
         }
         let options = self.write_options("CreateOptions")?;
         let body = self.admit_posted(body::decode(self.request)?).await?;

@@ -53,7 +53,7 @@ pub(crate) fn list(
     }
     let token = query.get("continue").map(ContinueToken::decode).transpose()?;
     let version = parse_list_version(query, token.as_ref())?;
-    let limit = query.number("limit")?.filter(|limit| *limit > 0);
+    let limit = query.limit()?;
     // As with Kubernetes' watch cache, a list with resourceVersion "0" is not paged.
     let limit = limit.filter(|_| token.is_some() || query.get("resourceVersion") != Some("0"));
     let (objects, revision) = snapshot(state, endpoint, selection, version, token.as_ref())?;
@@ -122,7 +122,8 @@ fn parse_list_version(query: &Query, token: Option<&ContinueToken>) -> Result<Li
             None => Ok(ListVersion::Latest),
         };
     };
-    let revision = parse_resource_version(version)?;
+    let revision = parse_resource_version(version)
+        .map_err(|problem| Status::bad_request(format!("invalid resource version: {problem}")))?;
     match version_match {
         Some("Exact") if revision == 0 => {
             forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
@@ -135,9 +136,7 @@ fn parse_list_version(query: &Query, token: Option<&ContinueToken>) -> Result<Li
             Err(invalid_options("ListOptions", cause))
         }
         // As in Kubernetes for old clients: a page of a given resourceVersion is of exactly that version.
-        None if revision > 0 && query.number("limit")?.is_some_and(|limit| limit > 0) => {
-            Ok(ListVersion::Exact(revision))
-        }
+        None if revision > 0 && query.limit()?.is_some() => Ok(ListVersion::Exact(revision)),
         None => Ok(ListVersion::NotOlderThan(revision)),
     }
 }

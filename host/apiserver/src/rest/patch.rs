@@ -5,24 +5,21 @@ use serde_json::Value;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{WriteResult, admit, create, scale};
 use crate::admission::Admission;
+use crate::go;
 use crate::meta;
 use crate::patch::apply::{ApplyError, apply, check_config};
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use crate::registry::Endpoint;
 use crate::request::body;
-use crate::request::options::{WriteOptions, invalid_options};
+use crate::request::options::{FieldValidation, WriteOptions, invalid_options};
 use crate::request::{ObjectPath, Request};
 use crate::schema::{Schema, field};
 use crate::state::State;
 use crate::status::Status;
 
-/// The accepted media types; custom resources have no strategic merge patch.
-const ACCEPTED: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
+/// The media types of patches of custom resources, which have no strategic merge patch.
+const ACCEPTED_FOR_CUSTOM: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// A patch, by its media type.
 enum Patch {
@@ -36,18 +33,16 @@ impl Patch {
     fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
         match body::content_type(request) {
             "application/json-patch+json" => body::json(&request.body).map(Self::Json),
-            "application/merge-patch+json" => body::json(&request.body).map(Self::Merge),
+            "application/merge-patch+json" => object(body::json(&request.body)?).map(Self::Merge),
             "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
-                body::json(&request.body).map(Self::Strategic)
+                object(body::json(&request.body)?).map(Self::Strategic)
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
-            _ => {
-                let custom = endpoint.resource.custom.is_some();
-                let accepted: Vec<&str> =
-                    ACCEPTED.iter().copied().filter(|kind| !(custom && kind.contains("strategic"))).collect();
-                Err(Status::unsupported_media_type(&accepted))
+            _ if endpoint.resource.custom.is_some() => {
+                Err(Status::unsupported_media_type(ACCEPTED_FOR_CUSTOM))
             }
+            _ => Err(Status::unsupported_patch()),
         }
     }
 
@@ -63,12 +58,46 @@ impl Patch {
         patched.map_err(|error| match error {
             PatchError::Malformed(problem) => Status::bad_request(problem),
             PatchError::TooLarge(problem) => Status::request_entity_too_large(&problem),
+            PatchError::Unclassified(problem) => Status::unclassified(problem),
             // kube-apiserver does not say which operation failed, either.
             PatchError::Unprocessable(problem) => {
                 tracing::debug!(problem, "a patch failed");
                 Status::unprocessable("the server rejected our request due to an error in our request")
             }
         })
+    }
+
+    /// Checks that the result of the patch can be decoded, and with strict validation that it has no unknown fields.
+    fn check_result(
+        &self,
+        endpoint: &Endpoint,
+        patched: &Value,
+        validation: FieldValidation,
+    ) -> Result<(), Status> {
+        let Some(schema) = &endpoint.schema else { return Ok(()) };
+        let problem = match self {
+            Self::Strategic(_) => schema.conversion_error(patched),
+            _ => decoding_error(endpoint, schema, patched),
+        };
+        let unknown_fields = || {
+            let unknown = if validation == FieldValidation::Strict {
+                schema.unknown_fields(patched)
+            } else {
+                Vec::new()
+            };
+            (!unknown.is_empty()).then(|| format!("strict decoding error: {}", unknown.join(", ")))
+        };
+        let Some(problem) = problem.or_else(unknown_fields) else { return Ok(()) };
+        Err(Status::undecodable_patch(&self.shown(patched, schema), &problem))
+    }
+
+    /// Returns what the answer to a patch with an undecodable result shows: the result, or a strategic merge patch itself.
+    fn shown(&self, patched: &Value, schema: &Schema) -> String {
+        match self {
+            Self::Strategic(patch) => go::printed(patch),
+            _ if schema.is_built_in() => go::patched_json(patched),
+            _ => patched.to_string(),
+        }
     }
 
     /// Whether the patch contains a resourceVersion.
@@ -84,6 +113,26 @@ impl Patch {
             }
         }
     }
+}
+
+/// Errors if a merge patch is no object.
+fn object(patch: Value) -> Result<Value, Status> {
+    if patch.is_object() {
+        return Ok(patch);
+    }
+    Err(Status::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+        body::json_type(&patch)
+    )))
+}
+
+/// Returns the decoder's error about a patched object, whose kind may be another one than before.
+fn decoding_error(endpoint: &Endpoint, schema: &Schema, patched: &Value) -> Option<String> {
+    let kind = patched["kind"].as_str().unwrap_or_default();
+    let other = (schema.is_built_in() && kind != endpoint.kind())
+        .then(|| Schema::builtin(&endpoint.group, &endpoint.version, kind))
+        .flatten();
+    other.as_deref().unwrap_or(schema).json_error(patched)
 }
 
 /// Patches an object or one of its subresources; an apply may create the object.
@@ -113,9 +162,11 @@ pub(crate) async fn patch(
                     let scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
                     scale::set_replicas(endpoint, paths, old, &scaled)?
                 } else {
-                    patch.apply_to(endpoint.schema.as_deref(), old)?
+                    let value = patch.apply_to(endpoint.schema.as_deref(), old)?;
+                    patch.check_result(endpoint, &value, options.validation)?;
+                    value
                 };
-                check_identity(old, &value)?;
+                check_identity(endpoint, old, &value)?;
                 Ok(ProposedUpdate { value, applied: false, retry: !patch.has_resource_version() })
             };
             update_admitted(state, endpoint, (namespace, name), target, options, admission, change).await
@@ -124,9 +175,24 @@ pub(crate) async fn patch(
 }
 
 /// Rejects a patch that changes the identity or the type of the object.
-fn check_identity(old: &Value, new: &Value) -> Result<(), Status> {
+fn check_identity(endpoint: &Endpoint, old: &Value, new: &Value) -> Result<(), Status> {
+    let (before, after) = (meta::text(old, "uid"), meta::text(new, "uid"));
+    if !after.is_empty() && before != after {
+        // In contrast to that of a PUT, the UID of a patch is no precondition. kube-apiserver validates the metadata twice.
+        let cause = field::invalid("metadata.uid", &new["metadata"]["uid"], "field is immutable");
+        return Err(Status::invalid(
+            endpoint.resource_ref(),
+            meta::text(old, "name"),
+            vec![cause.clone(), cause],
+        ));
+    }
     for field in ["name", "namespace"] {
         let (before, after) = (meta::text(old, field), meta::text(new, field));
+        if field == "name" && after.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({before} based on URL) was undeterminable: name must be provided"
+            )));
+        }
         if before != after {
             return Err(Status::bad_request(match field {
                 "name" => {
@@ -167,6 +233,20 @@ fn group_version(api_version: &str) -> String {
     if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
 }
 
+/// Errors unless an applied configuration has the API version and the kind.
+fn check_applied_type(config: &Value, api_version: &str, kind: &str) -> Result<(), Status> {
+    if !config.is_object() {
+        return Ok(());
+    }
+    let [found_version, found_kind] =
+        ["apiVersion", "kind"].map(|name| config[name].as_str().unwrap_or_default());
+    if (found_version, found_kind) == (api_version, kind) {
+        return Ok(());
+    }
+    let version = if found_version.is_empty() { "/".to_owned() } else { group_version(found_version) };
+    Err(Status::bad_request(format!("invalid object type: {version}, Kind={found_kind}")))
+}
+
 /// Server-side apply.
 async fn apply_patch(
     state: &State,
@@ -180,9 +260,11 @@ async fn apply_patch(
     let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
     if target == UpdateTarget::Scale {
         let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+        check_applied_type(&config, scale::API_VERSION, scale::KIND)?;
         body::check_type(&mut config, endpoint, scale::API_VERSION, scale::KIND)?;
         config = scale::applied_object(endpoint, paths, &config)?;
     }
+    check_applied_type(&config, &endpoint.api_version, endpoint.kind())?;
     body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
     let given = meta::text(&config, "name").to_owned();
     if !given.is_empty() && given != name {

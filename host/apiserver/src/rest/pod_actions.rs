@@ -78,10 +78,10 @@ pub(super) fn evict(
     Ok(())
 }
 
-/// Checks that an object in the body of a request has the name of the path, if it has one.
+/// Checks that an object in the body of a request has the name of the path.
 fn check_name(value: &Value, name: &str, kind: &str) -> Result<(), Status> {
     match meta::text(value, "name") {
-        found if found.is_empty() || found == name => Ok(()),
+        found if found == name => Ok(()),
         _ => Err(Status::bad_request(format!("name in URL does not match name in {kind} object"))),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::meta;
 use crate::registry::{Endpoint, ScalePaths};
 use crate::schema::field;
-use crate::status::Status;
+use crate::status::{ResourceRef, Status};
 
 /// `apiVersion` of the subresource.
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
@@ -86,7 +86,13 @@ fn replicas(endpoint: &Endpoint, name: &str, scale: &Value) -> Result<i64, Statu
     if number < 0 {
         let detail = "must be greater than or equal to 0";
         let cause = field::invalid("spec.replicas", replicas, detail);
-        return Err(Status::invalid(endpoint.resource_ref(), name, vec![cause]));
+        let about = endpoint.resource_ref();
+        // For a custom resource, kube-apiserver names the object instead of its Scale.
+        let about = match endpoint.resource.custom {
+            Some(_) => about,
+            None => ResourceRef { group: "autoscaling", kind: KIND, ..about },
+        };
+        return Err(Status::invalid(about, name, vec![cause]));
     }
     Ok(number)
 }

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use super::internal::{ControllerAdmission, complete};
 use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
+use crate::go;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::schema::field;
 use crate::state::State;
-use crate::status::{Cause, Status};
-use crate::storage::{StoredObject, WriteError};
+use crate::status::{Cause, ResourceRef, Status};
+use crate::storage::{StoredObject, UnstoredObject, WriteError};
 
 /// How often an update without a resourceVersion is attempted when other writes conflict with it.
 const MAX_CONFLICT_ATTEMPTS: usize = 16;
@@ -151,6 +152,9 @@ pub(crate) async fn update_admitted(
         if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
+        if target == UpdateTarget::Scale {
+            remove_times_of_scale(&mut new);
+        }
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
         }
@@ -171,6 +175,15 @@ pub(crate) async fn update_admitted(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Removes the times of the managers of `/scale`. As in kube-apiserver, their entries have none.
+fn remove_times_of_scale(new: &mut Value) {
+    for entry in new["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
+        if entry["subresource"] == "scale" {
+            entry.as_object_mut().map(|entry| entry.remove("time"));
+        }
+    }
 }
 
 /// Lets admission change the new state. If it does, returns the state as the client sent it.
@@ -240,16 +253,19 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     let about = endpoint.resource_ref();
     let (before, after) = (meta::text(old, "resourceVersion"), meta::text(new, "resourceVersion"));
-    if after.is_empty() {
+    // As in Kubernetes, version 0 is no condition.
+    if matches!(after, "" | "0") {
         let conditional = endpoint.resource.strategy.conditional_update || endpoint.resource.custom.is_some();
         if conditional && target != UpdateTarget::Scale {
-            let cause = Cause {
-                field: "metadata.resourceVersion".into(),
-                reason: "FieldValueInvalid".into(),
-                message: "Invalid value: 0x0: must be specified for an update".into(),
-            };
+            let detail = "must be specified for an update";
+            let cause = field::invalid("metadata.resourceVersion", &json!(0), detail);
+            // kube-apiserver has the resource in the place of the kind here.
+            let about = ResourceRef { kind: about.plural, ..about };
             return Err(Status::invalid(about, name, vec![cause]));
         }
+    } else if after.parse::<u64>().is_err() {
+        let shown = go::quoted(after);
+        return Err(Status::unclassified(format!("strconv.ParseUint: parsing {shown}: invalid syntax")));
     } else if before != after {
         return Err(Status::modified(about, name));
     }
@@ -271,6 +287,9 @@ fn prepare(
     new: &mut Value,
 ) -> Vec<Cause> {
     let mut causes = check_added_finalizers(old, new);
+    causes.extend(changed_metadata(old, new));
+    // kube-apiserver validates the metadata of every update twice, and lists each cause twice.
+    causes.extend(causes.clone());
     meta::keep_server_fields(old, new);
     keep_fields_outside_target(endpoint, target, old, new);
     if !matches!(target, UpdateTarget::Finalize | UpdateTarget::Scale) {
@@ -361,7 +380,32 @@ fn increments_generation(endpoint: &Endpoint, old: &Value, new: &Value) -> bool 
     let differs = |a: &Value, b: &Value| {
         a.as_object().into_iter().flatten().any(|(name, value)| !ignored(name) && b.get(name) != Some(value))
     };
-    differs(old, new) || differs(new, old)
+    differs(old, new) || differs(new, old) || metadata_increments_generation(endpoint, old, new)
+}
+
+/// Whether a change of the metadata increments the generation: that of a Deployment's annotations, which it passes on to its `ReplicaSets`, and that
+/// of an `EndpointSlice`'s labels.
+fn metadata_increments_generation(endpoint: &Endpoint, old: &Value, new: &Value) -> bool {
+    let field = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        ("apps", "deployments") => "annotations",
+        ("discovery.k8s.io", "endpointslices") => "labels",
+        _ => return false,
+    };
+    let entries =
+        |object: &Value| object["metadata"][field].as_object().filter(|map| !map.is_empty()).cloned();
+    entries(old) != entries(new)
+}
+
+/// Rejects an update that makes an object one that is being deleted. Other metadata that a client cannot change is ignored.
+fn changed_metadata(old: &Value, new: &Value) -> Vec<Cause> {
+    let changed = |field: &&str| old["metadata"][*field].is_null() && !new["metadata"][*field].is_null();
+    let fields = ["deletionTimestamp", "deletionGracePeriodSeconds"].into_iter().filter(changed);
+    fields
+        .map(|name| {
+            let path = field::child("metadata", name);
+            field::invalid(&path, &new["metadata"][name], "field is immutable")
+        })
+        .collect()
 }
 
 /// Rejects new finalizers on an object that is being deleted.
@@ -410,8 +454,10 @@ fn store(
     }
     if deletion_complete {
         // As in kube-apiserver, the response has the resourceVersion before the deletion.
-        let last = Arc::new(StoredObject::unwritten(draft.clone()));
-        table.delete(current, draft)?;
+        let last = Arc::new(StoredObject::unwritten(draft));
+        // The event of the deletion has the state before this update.
+        let removed = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(current.value()) };
+        table.delete(current, removed)?;
         crd_sync::after_delete(state, endpoint);
         return Ok(last);
     }

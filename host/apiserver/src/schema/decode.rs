@@ -16,8 +16,60 @@ impl Schema {
     /// The server responds to such an object with 400 BadRequest.
     pub fn decode_error(&self, object: &Value) -> Option<String> {
         let kind = self.built_in?;
-        let error = find_error(object, self.root(), kind.kind, "")?;
+        let error = self.json_error(object)?;
         Some(format!("{0} in version \"{1}\" cannot be handled as a {0}: {error}", kind.kind, kind.version))
+    }
+
+    /// Returns the error of Go's JSON decoder as [`Schema::decode_error`] does, without the kind.
+    pub(crate) fn json_error(&self, object: &Value) -> Option<String> {
+        find_error(object, self.root(), self.built_in?.kind, "")
+    }
+
+    /// Returns the error of `runtime.DefaultUnstructuredConverter` if `object` cannot be converted to this built-in kind, which happens to the
+    /// result of a strategic merge patch.
+    pub(crate) fn conversion_error(&self, object: &Value) -> Option<String> {
+        self.built_in?;
+        conversion_error(object, self.root()).or_else(|| self.json_error(object))
+    }
+}
+
+/// Returns the first value that has another type than its field.
+fn conversion_error(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
+    let node = schema.node();
+    let found = match value {
+        Value::Null => return None,
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    };
+    let is_scalar_of_go = node.int_or_string || node.definition.as_deref() == Some(QUANTITY);
+    let problem = match node.ty {
+        _ if is_scalar_of_go => return None,
+        Type::Object if !value.is_object() && schema.field("*").is_none() => {
+            Some(format!("cannot restore struct from: {found}"))
+        }
+        Type::Object if !value.is_object() => Some(format!("cannot restore map from {found}")),
+        Type::Array if !value.is_array() => Some(format!("cannot restore slice from {found}")),
+        Type::String if !value.is_string() => Some("unrecognized type: string".to_owned()),
+        Type::Boolean if !value.is_boolean() => Some("unrecognized type: bool".to_owned()),
+        Type::Integer if !value.is_number() => Some(format!("unrecognized type: {}", go_type(schema))),
+        _ => None,
+    };
+    if problem.is_some() {
+        return problem;
+    }
+    match value {
+        Value::Object(object) => {
+            object.iter().find_map(|(name, child)| conversion_error(child, schema.field(name)?))
+        }
+        Value::Array(items) => {
+            let item_schema = schema.items()?;
+            items.iter().find_map(|item| conversion_error(item, item_schema))
+        }
+        _ => None,
     }
 }
 
@@ -58,8 +110,11 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
     match value {
         Value::Object(object) => {
             let owner = node.definition.as_deref().map_or(owner, short_name);
+            let is_struct = node.definition.is_some();
             object.iter().find_map(|(name, child)| {
-                find_error(child, schema.field(name)?, owner, &field::child(path, name))
+                // As in Go, the keys of a map are no part of the path.
+                let at = if is_struct { field::child(path, name) } else { path.to_owned() };
+                find_error(child, schema.field(name)?, owner, &at)
             })
         }
         Value::Array(items) => {

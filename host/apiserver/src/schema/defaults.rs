@@ -180,6 +180,10 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         }
         "io.k8s.api.core.v1.Pod" => default_pod(object),
         "io.k8s.api.core.v1.PodSpec" => default_pod_spec(object),
+        "io.k8s.api.apps.v1.DeploymentSpec"
+        | "io.k8s.api.apps.v1.DaemonSetSpec"
+        | "io.k8s.api.apps.v1.StatefulSetSpec"
+        | "io.k8s.api.batch.v1.JobSpec" => set_if_absent(object, "template", || json!({})),
         "io.k8s.api.core.v1.PodTemplateSpec" => set_if_absent(object, "spec", || json!({})),
         "io.k8s.api.core.v1.Volume" if object.keys().all(|name| name == "name") => {
             object.insert("emptyDir".into(), json!({}));
@@ -190,6 +194,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
                 set_if_absent(object, "targetPort", || port);
             }
         }
+        "io.k8s.api.core.v1.LimitRangeItem" => default_limits(object),
         "io.k8s.api.core.v1.Secret" => move_string_data(object),
         "io.k8s.api.apps.v1.DeploymentStrategy" => {
             default_rolling_update(object, || json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
@@ -294,6 +299,25 @@ fn default_pod(pod: &mut Map<String, Value>) {
                 for (name, limit) in limits {
                     requests.entry(name).or_insert(limit);
                 }
+            }
+        }
+    }
+}
+
+/// Copies the greatest amounts of a container to the absent default limits, and those and the least amounts to the absent default requests.
+fn default_limits(item: &mut Map<String, Value>) {
+    if item.get("type").and_then(Value::as_str) != Some("Container") {
+        return;
+    }
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let Some(amounts) = item.get(from).and_then(Value::as_object).filter(|all| !all.is_empty()).cloned()
+        else {
+            continue;
+        };
+        set_if_absent(item, to, || json!({}));
+        if let Some(defaults) = item.get_mut(to).and_then(Value::as_object_mut) {
+            for (name, amount) in amounts {
+                defaults.entry(name).or_insert(amount);
             }
         }
     }

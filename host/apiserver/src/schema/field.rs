@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::go;
 use crate::status::Cause;
 
 /// Reports a required field that is absent or empty.
@@ -17,6 +18,11 @@ pub fn required(path: &str, detail: &str) -> Cause {
 pub fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
     let body = format!("Invalid value: {}", display(value));
     cause(path, "FieldValueInvalid", &body, detail)
+}
+
+/// Reports a malformed value that Go prints as `shown`.
+pub fn invalid_shown(path: &str, shown: &str, detail: &str) -> Cause {
+    cause(path, "FieldValueInvalid", &format!("Invalid value: {shown}"), detail)
 }
 
 /// Reports a value of the JSON type `actual` instead of `expected`.
@@ -90,7 +96,7 @@ fn cause(path: &str, reason: &str, body: &str, detail: &str) -> Cause {
 /// Formats a value: scalars like Go's `%q` and `%v`, others as JSON.
 fn display(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => go::quoted(text),
         other => other.to_string(),
     }
 }

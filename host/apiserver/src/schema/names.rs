@@ -27,6 +27,12 @@ const SUBDOMAIN: Syntax = Syntax {
     regex: r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
     examples: &["example.com"],
 };
+const WILDCARD: Syntax = Syntax {
+    description: "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist \
+            of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    regex: r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    examples: &["*.example.com"],
+};
 const SERVICE: Syntax = Syntax {
     description: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
             character, and end with an alphanumeric character",
@@ -146,7 +152,7 @@ pub(super) fn qualified_name_errors(text: &str) -> Vec<String> {
     let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     if third.is_some() {
         let hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-        return vec![format!("a qualified name {}{hint}", QUALIFIED.message())];
+        return vec![format!("a valid label key {}{hint}", QUALIFIED.message())];
     }
     let name = second.unwrap_or(first);
     if second.is_some() {
@@ -165,6 +171,33 @@ pub(super) fn qualified_name_errors(text: &str) -> Vec<String> {
         errors.push(format!("name part {}", QUALIFIED.message()));
     }
     errors
+}
+
+/// Returns the errors of the name of a container port: at most 15 lower case letters, digits and hyphens.
+pub(super) fn port_name_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > 15 {
+        errors.push(too_long(15));
+    }
+    if !text.bytes().all(|byte| is_lower_alphanumeric(byte) || byte == b'-') {
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        errors.push("must contain at least one letter (a-z)".into());
+    }
+    if text.contains("--") {
+        errors.push("must not contain consecutive hyphens".into());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        errors.push("must not begin or end with a hyphen".into());
+    }
+    errors
+}
+
+/// Returns the errors of a name as [`subdomain_errors`] does; its first label may be `*`.
+pub(super) fn host_errors(text: &str) -> Vec<String> {
+    let Some(parent) = text.strip_prefix("*.") else { return subdomain_errors(text) };
+    if is_subdomain(parent) && text.len() <= 253 { Vec::new() } else { vec![WILDCARD.message()] }
 }
 
 /// Returns the errors of a label's value.

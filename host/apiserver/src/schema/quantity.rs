@@ -23,6 +23,21 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
     }
 }
 
+/// Returns a quantity in units of 10⁻⁹, to compare it; the closest number that fits if it is too large. `None` if the value is not a quantity.
+pub(super) fn nanos(value: &Value) -> Option<i128> {
+    let text = canonical(value)?;
+    let (negative, unsigned) = text.strip_prefix('-').map_or((false, &*text), |rest| (true, rest));
+    let end = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
+    let number: i128 = unsigned[..end].parse().ok()?;
+    let (format, power) = suffix_of(&unsigned[end..])?;
+    let scale = match format {
+        Format::Binary => 1024_i128.checked_pow(power.cast_unsigned())?.checked_mul(1_000_000_000)?,
+        Format::Decimal | Format::Exponent => 10_i128.checked_pow(u32::try_from(power + 9).ok()?)?,
+    };
+    let nanos = number.saturating_mul(scale);
+    Some(if negative { -nanos } else { nanos })
+}
+
 fn parse(text: &str) -> Option<String> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -132,6 +147,16 @@ mod tests {
         }
         assert_eq!(canonical(&json!(2)).as_deref(), Some("2"));
         assert_eq!(canonical(&json!(0.25)).as_deref(), Some("250m"));
+    }
+
+    #[test]
+    fn quantities_are_compared_across_suffixes() {
+        let order = ["-1", "0", "1n", "500m", "1", "1k", "1Ki", "1e6", "1Gi", "8E"];
+        for pair in order.windows(2) {
+            assert!(nanos(&json!(pair[0])) < nanos(&json!(pair[1])), "{pair:?}");
+        }
+        assert_eq!(nanos(&json!("1000m")), nanos(&json!(1)));
+        assert_eq!(nanos(&json!("x")), None);
     }
 
     #[test]

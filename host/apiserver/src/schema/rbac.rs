@@ -60,17 +60,21 @@ fn validate_rule(rule: &Value, cluster: bool, at: &str, causes: &mut Vec<Cause>)
 pub(super) fn validate_binding(new: &Value, old: Option<&Value>, cluster: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let reference = &new["roleRef"];
-    if old.is_some_and(|old| old["roleRef"] != *reference) {
-        causes.push(field::invalid("roleRef", reference, "cannot change roleRef"));
-    }
     validate_one_of(reference, "apiGroup", "roleRef", &[GROUP], &mut causes);
-    let kinds: &[&str] = if cluster { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
+    let kinds: &[&str] = if cluster { &["ClusterRole"] } else { &["Role", "ClusterRole"] };
     validate_one_of(reference, "kind", "roleRef", kinds, &mut causes);
     if text(reference, "name").is_empty() {
         causes.push(field::required("roleRef.name", ""));
     }
     for (index, subject) in items(&new["subjects"]).enumerate() {
         validate_subject(subject, cluster, &field::index("subjects", index), &mut causes);
+    }
+    if old.is_some_and(|old| old["roleRef"] != *reference) {
+        let shown = format!(
+            r#"{{"APIGroup":{},"Kind":{},"Name":{}}}"#,
+            reference["apiGroup"], reference["kind"], reference["name"]
+        );
+        causes.push(field::invalid_shown("roleRef", &shown, "cannot change roleRef"));
     }
     causes
 }
@@ -87,7 +91,7 @@ fn validate_subject(subject: &Value, cluster: bool, at: &str, causes: &mut Vec<C
             }
         }
         "User" | "Group" => validate_one_of(subject, "apiGroup", at, &[GROUP], causes),
-        _ => validate_one_of(subject, "kind", at, &["Group", "ServiceAccount", "User"], causes),
+        _ => validate_one_of(subject, "kind", at, &["ServiceAccount", "User", "Group"], causes),
     }
 }
 

@@ -15,19 +15,17 @@ impl Schema {
     ///
     /// CEL rules are evaluated only if the object has the types that they rely on.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = semantic::validate_metadata(new);
+        let mut causes = semantic::validate_metadata(new, old, self.is_built_in());
         let mut validator = Validator::new(self.is_built_in());
         validator.root(new, old, self.root());
-        causes.append(&mut validator.causes);
         if let Some(kind) = self.built_in {
-            for cause in semantic::validate(kind, new, old) {
-                // Schema validation may have reported the same problem.
-                if !causes.contains(&cause) {
-                    causes.push(cause);
-                }
-            }
+            let found = semantic::validate(kind, new, old);
+            validator.causes.retain(|cause| !is_covered(cause, &found));
+            causes.extend(found);
+            causes.append(&mut validator.causes);
             return causes;
         }
+        causes.append(&mut validator.causes);
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
             return causes;
         }
@@ -47,6 +45,14 @@ impl Schema {
         cel::evaluate(self.root(), new, old, &mut causes);
         causes
     }
+}
+
+/// Whether the validation of a built-in kind has found something about the same field as that of its schema, or about a part of it.
+fn is_covered(cause: &Cause, found: &[Cause]) -> bool {
+    found.iter().any(|other| match other.field.strip_prefix(&cause.field) {
+        Some(rest) => rest.is_empty() || rest.starts_with(['.', '[']),
+        None => false,
+    })
 }
 
 struct Validator {

@@ -90,7 +90,7 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
             }
             done()
         }
-        ("/debug/requests" | "/debug/faults", method) => Err(Status::method_not_allowed(method.as_str())),
+        ("/debug/requests" | "/debug/faults", _) => Err(Status::method_not_allowed()),
         _ => Err(Status::no_such_resource()),
     }
 }

@@ -143,6 +143,7 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
     }
     match path {
         "" => Ok(respond::json_value(StatusCode::OK, &discovery::root_paths(&state.registry()))),
+        "/version" if request.method != Method::GET => Err(Status::method_not_allowed()),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version(server.kubernetes_minor))),
         "/metrics" => metrics(server, request),
         _ if path.starts_with("/openapi/") => {
@@ -154,7 +155,7 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
 
 fn metrics(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
     if request.method != Method::GET {
-        return Err(Status::method_not_allowed(request.method.as_str()));
+        return Err(Status::method_not_allowed());
     }
     server.metrics.answer(&server.state)
 }

@@ -132,7 +132,7 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
             server.flush().await?;
             Ok(respond::json_value(StatusCode::OK, &snapshot.describe(name)))
         }
-        ([] | [_] | [_, "restore"], method) => Err(Status::method_not_allowed(method.as_str())),
+        ([] | [_] | [_, "restore"], _) => Err(Status::method_not_allowed()),
         _ => Err(Status::no_such_resource()),
     }
 }

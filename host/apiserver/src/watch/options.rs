@@ -50,7 +50,8 @@ impl WatchOptions {
 fn parse_start(query: &Query) -> Result<WatchStart, Status> {
     let version = query.get("resourceVersion");
     let version_match = query.get("resourceVersionMatch");
-    let revision = version.map(parse_resource_version).transpose()?.unwrap_or(0);
+    let revision =
+        version.map(parse_resource_version).transpose().map_err(Status::unclassified)?.unwrap_or(0);
     let forbidden =
         |path: &str, detail: &str| Err(invalid_options("ListOptions", field::forbidden(path, detail)));
     match (query.optional_flag("sendInitialEvents")?, version_match) {

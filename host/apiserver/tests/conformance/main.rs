@@ -29,7 +29,7 @@ use crate::target::Target;
 /// The group whose cases run kubectl.
 const KUBECTL: &str = "kubectl";
 /// How many expected differences there may be. Lower it with every difference that is removed.
-const MOST_DIFFERENCES: usize = 691;
+const MOST_DIFFERENCES: usize = 463;
 /// How many unexpected differences are printed.
 const PRINTED: usize = 20;
 
@@ -147,7 +147,18 @@ async fn answers_are_those_of_a_running_kube_apiserver() {
     check(&cases, &expected, &actual);
 }
 
-/// Runs random scripts on the server of a kubeconfig and on embedded servers. A script with a difference is shrunk and printed.
+#[tokio::test(start_paused = true)]
+async fn live_scripts_run_on_the_embedded_server_without_internal_errors() {
+    let scripts: Vec<Case> = (0..12).map(random::live::script).collect();
+    for (script, answers) in scripts.iter().zip(run::run_all(&scripts, &Target::Embedded).await) {
+        for (index, answer) in answers.iter().enumerate() {
+            assert_ne!(answer["body"]["reason"], "InternalError", "{} {}: {answer}", script.name, index + 1);
+        }
+    }
+}
+
+/// Runs random scripts on the server of a kubeconfig and on embedded servers: those of the kind that is recorded, then those with more
+/// operations. A script with a difference is shrunk and printed.
 #[tokio::test]
 #[ignore = "needs a kube-apiserver: cargo xtask conformance"]
 async fn random_scripts_have_the_answers_of_a_running_kube_apiserver() {
@@ -165,11 +176,14 @@ async fn random_scripts_have_the_answers_of_a_running_kube_apiserver() {
         recording::write(&folder("recorded"), &scripts, &answers);
         return;
     }
+    let live: Vec<Case> = (first..first + count).map(random::live::script).collect();
     let mut failures = Vec::new();
-    for script in &scripts {
+    for script in scripts.iter().chain(&live) {
         if let Some(failure) = shrink::smallest_failure(script, &real).await {
             failures.push(failure);
         }
     }
+    let count = scripts.len() + live.len();
+    println!("conformance: {count} random scripts, {} differ", failures.len());
     assert!(failures.is_empty(), "{} of {count} scripts differ:\n{}", failures.len(), failures.join("\n"));
 }

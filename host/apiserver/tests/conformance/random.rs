@@ -1,5 +1,7 @@
 //! Random scripts: writes, deletions and reads of a few objects, in an order that a seed decides.
 
+pub(crate) mod live;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -20,9 +22,12 @@ enum Kind {
     ConfigMap,
     Deployment,
     Service,
+    /// A custom resource, in live scripts only.
+    Custom,
 }
 
 impl Kind {
+    /// The kinds of the recorded scripts, whose order decides which kind a seed has.
     const ALL: [Self; 3] = [Self::ConfigMap, Self::Deployment, Self::Service];
 
     fn path(self) -> &'static str {
@@ -30,6 +35,7 @@ impl Kind {
             Self::ConfigMap => "${core}/configmaps",
             Self::Deployment => "${apps}/deployments",
             Self::Service => "${core}/services",
+            Self::Custom => "${custom}/things",
         }
     }
 
@@ -38,6 +44,7 @@ impl Kind {
             Self::ConfigMap => ("v1", "ConfigMap"),
             Self::Deployment => ("apps/v1", "Deployment"),
             Self::Service => ("v1", "Service"),
+            Self::Custom => ("${ns}.example.com/v1", "Thing"),
         }
     }
 
@@ -57,6 +64,10 @@ impl Kind {
             Self::Service => {
                 let port = json!({"name": key(random), "port": 80 + number});
                 ("spec", json!({"ports": [port], "selector": {"app": key(random)}}))
+            }
+            Self::Custom => {
+                let item = json!({"name": key(random), "value": number});
+                ("spec", json!({"replicas": number, "list": [item]}))
             }
         }
     }

@@ -81,9 +81,11 @@ async fn request(case: &Case, client: &Client, step: &Step, variables: &mut Vari
     }
     let body = response.value();
     for (name, pointer) in &step.save {
-        // A missing value is a difference of the answers, which is reported.
-        let value = body.pointer(pointer).cloned().unwrap_or_else(|| "missing".into());
-        variables.insert(name.clone(), value);
+        match body.pointer(pointer) {
+            Some(value) => drop(variables.insert(name.clone(), value.clone())),
+            // A missing value is a difference of the answers, which is reported. Random scripts have a value to begin with.
+            None => drop(variables.entry(name.clone()).or_insert_with(|| "missing".into())),
+        }
     }
     response
 }

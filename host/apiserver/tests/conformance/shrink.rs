@@ -42,7 +42,12 @@ fn without(script: &Case, position: usize, attempt: usize) -> Case {
     steps.remove(position);
     let name = script.name.rsplit('/').next().unwrap_or_default();
     let base = name.split("-s").next().unwrap_or_default();
-    Case::new(&script.group, &format!("{base}-s{attempt}"), steps)
+    let mut shrunk = Case::new(&script.group, &format!("{base}-s{attempt}"), steps);
+    shrunk.setup.clone_from(&script.setup);
+    for (name, value) in &script.variables {
+        shrunk.variables.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    shrunk
 }
 
 async fn first_difference(script: &Case, real: &Target) -> Option<Difference> {

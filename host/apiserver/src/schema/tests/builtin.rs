@@ -114,7 +114,13 @@ fn deployment_selector_must_match_the_template_and_is_immutable() {
         ]
     );
     value["spec"].as_object_mut().expect("object").remove("selector");
-    assert_eq!(errors(&schema, &value, None), ["spec.selector: Required value"]);
+    assert_eq!(
+        errors(&schema, &value, None),
+        [
+            "spec.selector: Required value",
+            r#"spec.template.metadata.labels: Invalid value: {"app":"other"}: `selector` does not match template `labels`"#
+        ]
+    );
     let mut changed = deployment();
     changed["spec"]["selector"]["matchLabels"] = json!({"app": "web", "x": "y"});
     changed["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "x": "y"});

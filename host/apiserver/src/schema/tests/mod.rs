@@ -3,6 +3,7 @@
 mod builtin;
 mod custom;
 mod rules;
+mod semantic;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,162 @@
+//! Values as Go's `fmt` and `encoding/json` print them, which messages of kube-apiserver contain.
+
+use serde_json::{Map, Value};
+
+/// The members of `metadata` in the order of `metav1.ObjectMeta`, in which Go writes them.
+const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "selfLink",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+/// The members of an entry of `managedFields` in the order of `metav1.ManagedFieldsEntry`.
+const MANAGED_FIELDS: [&str; 7] =
+    ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+/// The members of an entry of `ownerReferences` in the order of `metav1.OwnerReference`.
+const OWNER_REFERENCE: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+
+/// Returns a text as Go's verb `%q` prints it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            // Rust escapes what cannot be printed as `\u{200b}`, Go as `\u200b`.
+            c if c != '\'' && c.escape_debug().len() > 1 => {
+                let code = u32::from(c);
+                let escaped = if code > 0xffff { format!("\\U{code:08x}") } else { format!("\\u{code:04x}") };
+                out.push_str(&escaped);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Returns a decoded JSON value as Go's verb `%v` prints it: `map[a:1 b:[x y]]`.
+pub(crate) fn printed(value: &Value) -> String {
+    let joined = |texts: Vec<String>| texts.join(" ");
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", joined(items.iter().map(printed).collect())),
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            let members = members.into_iter().map(|(name, value)| format!("{name}:{}", printed(value)));
+            format!("map[{}]", joined(members.collect()))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+/// Returns an object as JSON with sorted members, and its metadata in the order of Go's types, as the result of a patch of it is written.
+pub(crate) fn patched_json(object: &Value) -> String {
+    let Value::Object(members) = object else { return object.to_string() };
+    let mut names: Vec<&String> = members.keys().collect();
+    names.sort_unstable();
+    let members = names.into_iter().map(|name| {
+        let value = &members[name];
+        let text = if name == "metadata" { metadata_json(value) } else { value.to_string() };
+        format!("{}:{text}", Value::from(name.as_str()))
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn metadata_json(metadata: &Value) -> String {
+    let Value::Object(members) = metadata else { return metadata.to_string() };
+    ordered(members, &METADATA, |name, value| match name {
+        "managedFields" => list(value, &MANAGED_FIELDS),
+        "ownerReferences" => list(value, &OWNER_REFERENCE),
+        _ => value.to_string(),
+    })
+}
+
+/// Returns a list of objects as JSON, with their members in the given order.
+fn list(value: &Value, order: &[&str]) -> String {
+    let Value::Array(items) = value else { return value.to_string() };
+    let items = items.iter().map(|item| match item {
+        Value::Object(members) => ordered(members, order, |_, value| value.to_string()),
+        other => other.to_string(),
+    });
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+/// Returns the owner references of an object as JSON in the order of Go's types.
+pub(crate) fn owner_references(references: &Value) -> String {
+    list(references, &OWNER_REFERENCE)
+}
+
+/// Returns an owner reference as JSON in the order of Go's type.
+pub(crate) fn owner_reference(reference: &Value) -> String {
+    match reference {
+        Value::Object(members) => ordered(members, &OWNER_REFERENCE, |_, value| value.to_string()),
+        other => other.to_string(),
+    }
+}
+
+/// Returns an object as JSON. The members in `order` come first.
+fn ordered(members: &Map<String, Value>, order: &[&str], text: impl Fn(&str, &Value) -> String) -> String {
+    let known = order.iter().filter_map(|name| members.get_key_value(*name));
+    let others = members.iter().filter(|(name, _)| !order.contains(&name.as_str()));
+    let members = known
+        .chain(others)
+        .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), text(name, value)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_in_go() {
+        assert_eq!(quoted("a \"b\" \\ 'c' ä"), r#""a \"b\" \\ 'c' ä""#);
+        assert_eq!(quoted("\u{7}\u{1}\n\u{200b}"), r#""\a\x01\n\u200b""#);
+    }
+
+    #[test]
+    fn maps_are_printed_as_in_go() {
+        let value = json!({"b": ["x", 1, null], "a": {"c": true}});
+        assert_eq!(printed(&value), "map[a:map[c:true] b:[x 1 <nil>]]");
+    }
+
+    #[test]
+    fn metadata_has_the_order_of_the_go_type() {
+        let object = json!({
+            "metadata": {"uid": "u", "name": "a", "managedFields": [{"time": "t", "manager": "m"}], "other": 1},
+            "data": 7,
+        });
+        assert_eq!(
+            patched_json(&object),
+            r#"{"data":7,"metadata":{"name":"a","uid":"u","managedFields":[{"manager":"m","time":"t"}],"other":1}}"#
+        );
+        let reference = json!({"uid": "u", "kind": "K", "apiVersion": "v1"});
+        assert_eq!(owner_reference(&reference), r#"{"apiVersion":"v1","kind":"K","uid":"u"}"#);
+        assert_eq!(owner_references(&json!([reference])), r#"[{"apiVersion":"v1","kind":"K","uid":"u"}]"#);
+    }
+}

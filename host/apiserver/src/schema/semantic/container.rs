@@ -1,0 +1,192 @@
+//! The containers of Pods.
+
+use serde_json::Value;
+
+use super::{
+    NOT_NEGATIVE, PROTOCOLS, entries, has, items, names, probe, push_invalid, quantity, text,
+    validate_one_of, validate_port_number,
+};
+use crate::schema::field;
+use crate::status::Cause;
+
+/// The fields of a Pod that an environment variable can refer to.
+const FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// Checks the containers of the specification at `path`, whose volumes have the given names.
+pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+    if items(&spec["containers"]).is_empty() {
+        causes.push(field::required(&field::child(path, "containers"), ""));
+    }
+    let mut container_names: Vec<&str> = Vec::new();
+    for list in ["containers", "initContainers"] {
+        let at = field::child(path, list);
+        for (index, container) in items(&spec[list]).iter().enumerate() {
+            let at = field::index(&at, index);
+            validate(container, &at, volumes, causes);
+            let name = text(container, "name");
+            if container_names.contains(&name) {
+                causes.push(field::duplicate(&field::child(&at, "name"), &Value::from(name)));
+            }
+            if !name.is_empty() {
+                container_names.push(name);
+            }
+            let is_sidecar = text(container, "restartPolicy") == "Always";
+            if list == "containers" || is_sidecar {
+                probe::validate_all(container, &at, causes);
+            }
+        }
+    }
+}
+
+fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+    let (path, name) = (field::child(at, "name"), text(container, "name"));
+    if name.is_empty() {
+        causes.push(field::required(&path, ""));
+    } else {
+        push_invalid(causes, &path, name, names::label_errors(name));
+    }
+    if text(container, "image").is_empty() {
+        causes.push(field::required(&field::child(at, "image"), ""));
+    }
+    let policies = ["FallbackToLogsOnError", "File"];
+    validate_one_of(container, "terminationMessagePolicy", at, &policies, causes);
+    validate_ports(&container["ports"], &field::child(at, "ports"), causes);
+    validate_environment(&container["env"], &field::child(at, "env"), causes);
+    validate_mounts(&container["volumeMounts"], &field::child(at, "volumeMounts"), volumes, causes);
+    validate_one_of(container, "imagePullPolicy", at, &["Always", "IfNotPresent", "Never"], causes);
+    validate_resources(&container["resources"], &field::child(at, "resources"), causes);
+}
+
+fn validate_ports(ports: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let mut port_names: Vec<&str> = Vec::new();
+    for (index, port) in items(ports).iter().enumerate() {
+        let at = field::index(path, index);
+        let (at_name, name) = (field::child(&at, "name"), text(port, "name"));
+        if !name.is_empty() {
+            let errors = names::port_name_errors(name);
+            if errors.is_empty() && port_names.contains(&name) {
+                causes.push(field::duplicate(&at_name, &Value::from(name)));
+            }
+            push_invalid(causes, &at_name, name, errors);
+            port_names.push(name);
+        }
+        if port["containerPort"].as_i64().unwrap_or(0) == 0 {
+            causes.push(field::required(&field::child(&at, "containerPort"), ""));
+        } else {
+            validate_port_number(port, "containerPort", &at, causes);
+        }
+        if port["hostPort"].as_i64().unwrap_or(0) != 0 {
+            validate_port_number(port, "hostPort", &at, causes);
+        }
+        validate_one_of(port, "protocol", &at, &PROTOCOLS, causes);
+    }
+}
+
+fn validate_environment(variables: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, variable) in items(variables).iter().enumerate() {
+        let at = field::index(path, index);
+        let (at_name, name) = (field::child(&at, "name"), text(variable, "name"));
+        if name.is_empty() {
+            causes.push(field::required(&at_name, ""));
+        } else if !name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
+            let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+            causes.push(field::invalid(&at_name, &Value::from(name), detail));
+        }
+        if has(variable, "valueFrom") {
+            validate_source(variable, &field::child(&at, "valueFrom"), causes);
+        }
+    }
+}
+
+fn validate_source(variable: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let source = &variable["valueFrom"];
+    let kinds = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    let count = kinds.iter().filter(|kind| has(source, kind)).count();
+    if has(source, "fieldRef") {
+        validate_field(&source["fieldRef"], &field::child(at, "fieldRef"), causes);
+    }
+    for kind in ["configMapKeyRef", "secretKeyRef"] {
+        let (path, key) = (field::child(&field::child(at, kind), "key"), text(&source[kind], "key"));
+        if has(source, kind) && key.is_empty() {
+            causes.push(field::required(&path, ""));
+        } else if has(source, kind) {
+            push_invalid(causes, &path, key, names::data_key_errors(key));
+        }
+    }
+    let detail = if count == 0 {
+        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+    } else if !text(variable, "value").is_empty() {
+        "may not be specified when `value` is not empty"
+    } else if count > 1 {
+        "may not have more than one field specified at a time"
+    } else {
+        return;
+    };
+    causes.push(field::invalid(at, &Value::from(""), detail));
+}
+
+fn validate_field(reference: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let (path, value) = (field::child(at, "fieldPath"), text(reference, "fieldPath"));
+    if value.is_empty() {
+        causes.push(field::required(&path, ""));
+        return;
+    }
+    let has_subscript = ["metadata.annotations['", "metadata.labels['"]
+        .iter()
+        .any(|start| value.starts_with(start) && value.ends_with("']"));
+    if !has_subscript && !FIELDS.contains(&value) {
+        causes.push(field::not_supported(&path, &Value::from(value), &FIELDS));
+    }
+}
+
+fn validate_mounts(mounts: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+    let mut mount_paths: Vec<&str> = Vec::new();
+    for (index, mount) in items(mounts).iter().enumerate() {
+        let at = field::index(path, index);
+        let (at_name, name) = (field::child(&at, "name"), text(mount, "name"));
+        if name.is_empty() {
+            causes.push(field::required(&at_name, ""));
+        } else if !volumes.contains(&name) {
+            causes.push(field::not_found(&at_name, &Value::from(name)));
+        }
+        let (at_path, mount_path) = (field::child(&at, "mountPath"), text(mount, "mountPath"));
+        if mount_path.is_empty() {
+            causes.push(field::required(&at_path, ""));
+        }
+        if mount_paths.contains(&mount_path) {
+            causes.push(field::invalid(&at_path, &Value::from(mount_path), "must be unique"));
+        }
+        mount_paths.push(mount_path);
+    }
+}
+
+fn validate_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let limits = &resources["limits"];
+    for list in ["limits", "requests"] {
+        let at = field::child(path, list);
+        for (name, amount) in entries(resources.get(list)) {
+            let nanos = quantity::nanos(amount);
+            if nanos.is_some_and(|nanos| nanos < 0) {
+                causes.push(field::invalid(&field::key(&at, name), amount, NOT_NEGATIVE));
+            }
+            let limit = limits.get(name).filter(|_| list == "requests");
+            if let Some(limit) = limit
+                && nanos > quantity::nanos(limit)
+            {
+                let limit = quantity::canonical(limit).unwrap_or_default();
+                let detail = format!("must be less than or equal to {name} limit of {limit}");
+                causes.push(field::invalid(&at, amount, &detail));
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The metadata of objects of all kinds, custom resources included.
+
+use serde_json::{Map, Value};
+
+use super::{entries, items, push_invalid, text};
+use crate::go;
+use crate::schema::{field, names};
+use crate::status::Cause;
+
+const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
+/// The finalizers without a domain that built-in kinds may have.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// Returns what is wrong with the metadata of an object, whose `generateName` must have been resolved. `old` is the stored object on updates.
+pub(in crate::schema) fn validate_metadata(
+    object: &Value,
+    old: Option<&Value>,
+    is_built_in: bool,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let Some(meta) = object.get("metadata").and_then(Value::as_object) else {
+        return vec![field::required("metadata.name", "name or generateName is required")];
+    };
+    let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
+    if let Some(Value::String(base)) = meta.get("generateName").filter(|_| old.is_none())
+        && !base.is_empty()
+    {
+        // A hyphen or dot at its end is followed by the generated part.
+        let masked = format!("{}a", base.strip_suffix(['-', '.']).unwrap_or(base));
+        push_invalid(&mut causes, "metadata.generateName", base, name_errors(object, &masked));
+    }
+    if name.is_empty() {
+        causes.push(field::required("metadata.name", "name or generateName is required"));
+    } else {
+        push_invalid(&mut causes, "metadata.name", name, name_errors(object, name));
+    }
+    validate_labels_and_annotations(meta, "metadata", &mut causes);
+    validate_owners(meta.get("ownerReferences").unwrap_or(&Value::Null), &mut causes);
+    let finalizers = meta.get("finalizers").unwrap_or(&Value::Null);
+    let before = old.map_or(&Value::Null, |old| &old["metadata"]["finalizers"]);
+    validate_finalizers(finalizers, before, is_built_in, &mut causes);
+    causes
+}
+
+/// Returns what is wrong with a name of an object of its kind.
+fn name_errors(object: &Value, name: &str) -> Vec<String> {
+    let (kind, version) = (text(object, "kind"), text(object, "apiVersion"));
+    match (version.split_once('/').map_or("", |(group, _)| group), kind) {
+        ("rbac.authorization.k8s.io" | "certificates.k8s.io" | "apiregistration.k8s.io", _) => {
+            names::path_segment_errors(name)
+        }
+        ("", "Service" | "Namespace") => names::label_errors(name),
+        _ => names::subdomain_errors(name),
+    }
+}
+
+fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
+    const PATH: &str = "metadata.ownerReferences";
+    let mut first_controller = None;
+    for owner in items(owners) {
+        for (name, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if text(owner, name).is_empty() {
+                causes.push(field::invalid(&field::child(PATH, name), &Value::from(""), detail));
+            }
+        }
+        if (text(owner, "apiVersion"), text(owner, "kind")) == ("v1", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(field::invalid_shown(PATH, &go::owner_reference(owner), detail));
+        }
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        let controller = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+        match &first_controller {
+            None => first_controller = Some(controller),
+            Some(first) => {
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
+                     {controller}"
+                );
+                causes.push(field::invalid_shown(PATH, &go::owner_references(owners), &detail));
+            }
+        }
+    }
+}
+
+fn validate_finalizers(finalizers: &Value, before: &Value, is_built_in: bool, causes: &mut Vec<Cause>) {
+    const PATH: &str = "metadata.finalizers";
+    let all = || items(finalizers).iter().filter_map(Value::as_str);
+    for finalizer in all() {
+        push_invalid(causes, PATH, finalizer, names::qualified_name_errors(finalizer));
+    }
+    if ["orphan", "foregroundDeletion"].iter().all(|name| all().any(|finalizer| finalizer == *name)) {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(field::invalid(PATH, finalizers, detail));
+    }
+    let is_old = |finalizer: &str| items(before).iter().any(|old| old == finalizer);
+    for (index, finalizer) in all().enumerate().filter(|(_, finalizer)| is_built_in && !is_old(finalizer)) {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(field::invalid(&field::index(PATH, index), &Value::from(finalizer), detail));
+        }
+    }
+}
+
+/// Returns what is wrong with the labels and annotations of an object's metadata.
+pub(crate) fn labels_and_annotations_causes(meta: &Map<String, Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    validate_labels_and_annotations(meta, "metadata", &mut causes);
+    causes
+}
+
+pub(super) fn validate_labels(labels: Option<&Value>, at: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in entries(labels) {
+        push_invalid(causes, at, key, names::qualified_name_errors(key));
+        let value = value.as_str().unwrap_or_default();
+        push_invalid(causes, at, value, names::label_value_errors(value));
+    }
+}
+
+pub(super) fn validate_labels_and_annotations(
+    meta: &Map<String, Value>,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    validate_labels(meta.get("labels"), &field::child(path, "labels"), causes);
+    let at = field::child(path, "annotations");
+    let mut size = 0;
+    for (key, value) in entries(meta.get("annotations")) {
+        push_invalid(causes, &at, key, names::qualified_name_errors(&key.to_lowercase()));
+        size += key.len() as u64 + value.as_str().unwrap_or_default().len() as u64;
+    }
+    if size > TOTAL_ANNOTATION_BYTES {
+        causes.push(field::too_long(&at, TOTAL_ANNOTATION_BYTES));
+    }
+}

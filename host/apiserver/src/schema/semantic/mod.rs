@@ -1,0 +1,202 @@
+//! Validation that schemas cannot express (rules between fields, the syntax of names) of the built-in kinds.
+//!
+//! It follows `k8s.io/apimachinery/pkg/api/validation` and `k8s.io/kubernetes/pkg/apis/*/validation`, in the order of the causes, too.
+
+mod autoscaling;
+mod config;
+mod container;
+mod endpoints;
+mod events;
+mod limits;
+mod metadata;
+mod network;
+mod pod;
+mod probe;
+mod service;
+mod status;
+mod volume;
+mod workload;
+
+use serde_json::Value;
+
+use super::builtin::BuiltinKind;
+use super::{field, names, quantity, rbac};
+use crate::status::Cause;
+
+pub(crate) use metadata::labels_and_annotations_causes;
+pub(super) use metadata::validate_metadata;
+
+/// Returns what is wrong with an object of a built-in kind beyond its schema and metadata. `old` is the stored object on
+/// updates.
+pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let out = &mut causes;
+    let spec = new.get("spec").unwrap_or(&Value::Null);
+    match (kind.group, kind.kind) {
+        ("", "ConfigMap") => config::validate_config_map(new, old, out),
+        ("", "Secret") => config::validate_secret(new, old, out),
+        ("", "Pod") => pod::validate_spec(spec, "spec", out),
+        ("", "Service") => service::validate_spec(spec, out),
+        ("", "ReplicationController") => workload::validate_replication_controller(spec, out),
+        ("", "Endpoints") => endpoints::validate_endpoints(new, out),
+        ("", "Event") => events::validate_event(new, out),
+        ("", "Node") => pod::validate_taints(spec, out),
+        ("", "LimitRange") => limits::validate_limit_range(spec, out),
+        ("", "ResourceQuota") => limits::validate_quota(spec, out),
+        ("", "PersistentVolume") => volume::validate_persistent_volume(spec, out),
+        ("", "PersistentVolumeClaim") => volume::validate_claim(spec, old, out),
+        ("apps", "Deployment") => workload::validate_deployment(spec, old, out),
+        ("apps", "ReplicaSet") => workload::validate_replica_set(spec, old, out),
+        ("apps", "StatefulSet") => workload::validate_stateful_set(spec, old, out),
+        ("apps", "DaemonSet") => workload::validate_daemon_set(spec, old, out),
+        ("batch", "Job") => workload::validate_job(spec, old, out),
+        ("batch", "CronJob") => workload::validate_cron_job(spec, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::validate_autoscaler(spec, old, out),
+        ("policy", "PodDisruptionBudget") => autoscaling::validate_budget(spec, out),
+        ("scheduling.k8s.io", "PriorityClass") => autoscaling::validate_priority_class(new, old, out),
+        ("networking.k8s.io", "Ingress") => network::validate_ingress(spec, out),
+        ("networking.k8s.io", "IngressClass") => network::validate_ingress_class(spec, old, out),
+        ("networking.k8s.io", "NetworkPolicy") => network::validate_policy(spec, out),
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::validate_slice(new, old, out),
+        ("coordination.k8s.io", "Lease") => events::validate_lease(spec, out),
+        ("storage.k8s.io", "StorageClass") => volume::validate_storage_class(new, old, out),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            causes.extend(rbac::validate_role(new, kind.kind == "ClusterRole"));
+        }
+        ("rbac.authorization.k8s.io", name) => {
+            causes.extend(rbac::validate_binding(new, old, name == "ClusterRoleBinding"));
+        }
+        _ => {}
+    }
+    if let Some(old) = old.filter(|old| old.get("status") != new.get("status")) {
+        status::validate(kind, new, old, &mut causes);
+    }
+    causes
+}
+
+/// Checks that the number `port` of the object at `at` is one that a port can have.
+fn validate_port_number(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+    if let Some(number) = object.get(name).filter(|number| number.is_i64())
+        && !(1..=65535).contains(&number.as_i64().unwrap_or_default())
+    {
+        causes.push(field::invalid(&field::child(at, name), number, PORT_RANGE));
+    }
+}
+
+const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+const IP_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// Checks a port that is a number or the name of one.
+fn validate_port_number_or_name(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+    match object.get(name) {
+        Some(Value::String(text)) => {
+            push_invalid(causes, &field::child(at, name), text, names::port_name_errors(text));
+        }
+        _ => validate_port_number(object, name, at, causes),
+    }
+}
+
+fn validate_non_negative(spec: &Value, name: &str, path: &str, causes: &mut Vec<Cause>) {
+    if let Some(value) = spec.get(name).filter(|value| value.as_i64().is_some_and(|number| number < 0)) {
+        causes.push(field::invalid(&field::child(path, name), value, NOT_NEGATIVE));
+    }
+}
+
+/// Checks that a text is one of the supported values. An empty one is reported as missing, an absent one is not checked.
+fn validate_one_of(object: &Value, name: &str, at: &str, supported: &[&str], causes: &mut Vec<Cause>) {
+    let Some(value) = object.get(name).filter(|value| !value.is_null()) else { return };
+    let path = field::child(at, name);
+    match value.as_str() {
+        Some("") => causes.push(field::required(&path, "")),
+        Some(text) if supported.contains(&text) => {}
+        _ => causes.push(field::not_supported(&path, value, supported)),
+    }
+}
+
+/// Checks a whole number of at least 0 or a percentage.
+fn validate_amount(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+    match object.get(name) {
+        Some(Value::String(text)) if percentage(text).is_none() => {
+            let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+                          '93%', regex used for validation is '[0-9]+%')";
+            causes.push(field::invalid(&field::child(at, name), &Value::from(&**text), detail));
+        }
+        _ => validate_non_negative(object, name, at, causes),
+    }
+}
+
+/// Checks that a percentage is at most 100%.
+fn validate_at_most_all(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+    let value = &object[name];
+    if value.as_str().and_then(percentage).is_some_and(|percent| percent > 100) {
+        causes.push(field::invalid(&field::child(at, name), value, "must not be greater than 100%"));
+    }
+}
+
+/// Returns the number of a percentage such as `25%`.
+fn percentage(text: &str) -> Option<u64> {
+    let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty())?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // A number that does not fit is more than 100, too.
+    Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+/// Checks the labels and requirements of a label selector.
+fn validate_label_selector(selector: &Value, at: &str, causes: &mut Vec<Cause>) {
+    metadata::validate_labels(selector.get("matchLabels"), &field::child(at, "matchLabels"), causes);
+    let at = field::child(at, "matchExpressions");
+    for (index, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
+        let at = field::index(&at, index);
+        let values = items(&requirement["values"]);
+        match text(requirement, "operator") {
+            "In" | "NotIn" if values.is_empty() => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.push(field::required(&field::child(&at, "values"), detail));
+            }
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.push(field::forbidden(&field::child(&at, "values"), detail));
+            }
+            "Exists" | "DoesNotExist" => {}
+            other => {
+                let detail = "not a valid selector operator";
+                causes.push(field::invalid(&field::child(&at, "operator"), &Value::from(other), detail));
+            }
+        }
+        let key = text(requirement, "key");
+        push_invalid(causes, &field::child(&at, "key"), key, names::qualified_name_errors(key));
+        for (index, value) in values.iter().enumerate() {
+            let value = value.as_str().unwrap_or_default();
+            let at = field::index(&field::child(&at, "values"), index);
+            push_invalid(causes, &at, value, names::label_value_errors(value));
+        }
+    }
+}
+
+fn push_invalid(causes: &mut Vec<Cause>, path: &str, value: &str, errors: Vec<String>) {
+    causes.extend(errors.into_iter().map(|detail| field::invalid(path, &Value::from(value), &detail)));
+}
+
+fn entries(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    value.and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Returns the items of a list, none if the value is none.
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Returns a text member, "" if it is absent.
+fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a member is present.
+fn has(object: &Value, name: &str) -> bool {
+    object.get(name).is_some_and(|value| !value.is_null())
+}

@@ -1,0 +1,54 @@
+//! The probes of containers.
+
+use serde_json::Value;
+
+use super::{has, items, text, validate_non_negative, validate_port_number_or_name};
+use crate::schema::field;
+use crate::status::Cause;
+
+/// Checks the probes of the container at `at`.
+pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Vec<Cause>) {
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let (probe, at) = (&container[name], field::child(at, name));
+        if !probe.is_object() {
+            continue;
+        }
+        validate_handler(probe, &at, causes);
+        for number in
+            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        {
+            validate_non_negative(probe, number, &at, causes);
+        }
+        let threshold = &probe["successThreshold"];
+        if name != "readinessProbe" && threshold.as_i64().is_some_and(|number| number != 1) {
+            causes.push(field::invalid(&field::child(&at, "successThreshold"), threshold, "must be 1"));
+        }
+    }
+}
+
+fn validate_handler(probe: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let mut found = false;
+    for handler in ["exec", "httpGet", "tcpSocket", "grpc"].into_iter().filter(|name| has(probe, name)) {
+        let (value, at) = (&probe[handler], field::child(at, handler));
+        if found {
+            causes.push(field::forbidden(&at, "may not specify more than 1 handler type"));
+            continue;
+        }
+        found = true;
+        match handler {
+            "exec" if items(&value["command"]).is_empty() => {
+                causes.push(field::required(&field::child(&at, "command"), ""));
+            }
+            "exec" => {}
+            _ => {
+                if handler == "httpGet" && value.get("path").is_some() && text(value, "path").is_empty() {
+                    causes.push(field::required(&field::child(&at, "path"), ""));
+                }
+                validate_port_number_or_name(value, "port", &at, causes);
+            }
+        }
+    }
+    if !found {
+        causes.push(field::required(at, "must specify a handler type"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Services. The allocation of addresses and node ports is checked where it happens.
+
+use serde_json::Value;
+
+use super::{
+    PROTOCOLS, items, names, push_invalid, text, validate_one_of, validate_port_number,
+    validate_port_number_or_name,
+};
+use crate::schema::field;
+use crate::status::Cause;
+
+pub(super) fn validate_spec(spec: &Value, causes: &mut Vec<Cause>) {
+    let kind = text(spec, "type");
+    let ports = items(&spec["ports"]);
+    let is_headless = text(spec, "clusterIP") == "None";
+    if ports.is_empty() && !is_headless && kind != "ExternalName" {
+        causes.push(field::required("spec.ports", ""));
+    }
+    if kind == "ExternalName" {
+        let name = text(spec, "externalName");
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if name.is_empty() {
+            causes.push(field::required("spec.externalName", ""));
+        } else {
+            push_invalid(causes, "spec.externalName", name, names::subdomain_errors(name));
+        }
+    }
+    let mut port_names: Vec<&str> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        validate_port(port, ports.len() > 1, &field::index("spec.ports", index), &mut port_names, causes);
+    }
+    super::metadata::validate_labels(spec.get("selector"), "spec.selector", causes);
+    validate_one_of(spec, "sessionAffinity", "spec", &["ClientIP", "None"], causes);
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !kinds.contains(&kind) {
+        causes.push(field::not_supported("spec.type", &Value::from(kind), &kinds));
+    }
+    if kind == "ClusterIP" {
+        for (index, _) in ports.iter().enumerate().filter(|(_, port)| number(port, "nodePort") != 0) {
+            let at = field::child(&field::index("spec.ports", index), "nodePort");
+            causes.push(field::forbidden(&at, "may not be used when `type` is 'ClusterIP'"));
+        }
+    }
+    validate_unique_ports(ports, causes);
+}
+
+fn validate_port<'a>(
+    port: &'a Value,
+    is_name_required: bool,
+    at: &str,
+    port_names: &mut Vec<&'a str>,
+    causes: &mut Vec<Cause>,
+) {
+    let (path, name) = (field::child(at, "name"), text(port, "name"));
+    if !name.is_empty() {
+        push_invalid(causes, &path, name, names::label_errors(name));
+        if port_names.contains(&name) {
+            causes.push(field::duplicate(&path, &Value::from(name)));
+        }
+        port_names.push(name);
+    } else if is_name_required {
+        causes.push(field::required(&path, ""));
+    }
+    validate_port_number(port, "port", at, causes);
+    validate_one_of(port, "protocol", at, &PROTOCOLS, causes);
+    validate_port_number_or_name(port, "targetPort", at, causes);
+}
+
+/// Checks that no two ports have the same protocol and number, or the same protocol and node port.
+fn validate_unique_ports(ports: &[Value], causes: &mut Vec<Cause>) {
+    let mut found: Vec<(&str, i64)> = Vec::new();
+    let mut found_on_node: Vec<(&str, i64)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let at = field::index("spec.ports", index);
+        let protocol = text(port, "protocol");
+        let on_node = (protocol, number(port, "nodePort"));
+        if on_node.1 != 0 && found_on_node.contains(&on_node) {
+            causes.push(field::duplicate(&field::child(&at, "nodePort"), &port["nodePort"]));
+        }
+        found_on_node.push(on_node);
+        let own = (protocol, number(port, "port"));
+        if found.contains(&own) {
+            // The other members of Go's type are empty.
+            let shown = serde_json::json!({
+                "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": own.1, "TargetPort": 0, "NodePort": 0
+            });
+            causes.push(field::duplicate(&at, &shown));
+        }
+        found.push(own);
+    }
+}
+
+fn number(port: &Value, name: &str) -> i64 {
+    port[name].as_i64().unwrap_or(0)
+}

@@ -1,0 +1,206 @@
+//! The volumes of Pods, PersistentVolumes, their claims and StorageClasses.
+
+use serde_json::Value;
+
+use super::{
+    entries, has, items, names, push_invalid, quantity, text, validate_label_selector, validate_one_of,
+};
+use crate::schema::field;
+use crate::status::Cause;
+
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// The sources of a Pod's volumes, in the order in which kube-apiserver checks them.
+const POD_SOURCES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+];
+/// The other source of a Pod's volumes.
+const IMAGE: &str = "image";
+
+/// The sources of PersistentVolumes, in the order in which kube-apiserver checks them.
+const PERSISTENT_SOURCES: [&str; 22] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+/// Checks the volumes of a Pod. Returns their names.
+pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for (index, volume) in items(volumes).iter().enumerate() {
+        let at = field::index(path, index);
+        let sources = POD_SOURCES.into_iter().chain([IMAGE]);
+        validate_source(volume, &at, sources, "must specify a volume type", causes);
+        let (at_name, name) = (field::child(&at, "name"), text(volume, "name"));
+        if name.is_empty() {
+            causes.push(field::required(&at_name, ""));
+        } else {
+            push_invalid(causes, &at_name, name, names::label_errors(name));
+        }
+        if found.contains(&name) {
+            causes.push(field::duplicate(&at_name, &Value::from(name)));
+        }
+        found.push(name);
+    }
+    found
+}
+
+/// Checks that a volume has exactly one source.
+fn validate_source(
+    volume: &Value,
+    at: &str,
+    sources: impl Iterator<Item = &'static str>,
+    missing: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let mut present = sources.filter(|source| has(volume, source));
+    if present.next().is_none() {
+        causes.push(field::required(at, missing));
+    }
+    for source in present {
+        causes.push(field::forbidden(&field::child(at, source), "may not specify more than 1 volume type"));
+    }
+}
+
+pub(super) fn validate_persistent_volume(spec: &Value, causes: &mut Vec<Cause>) {
+    if items(&spec["accessModes"]).is_empty() {
+        causes.push(field::required("spec.accessModes", ""));
+    }
+    validate_access_modes(spec, causes);
+    let capacity = &spec["capacity"];
+    if entries(Some(capacity)).next().is_none() {
+        causes.push(field::required("spec.capacity", ""));
+    } else if !has(capacity, "storage") || entries(Some(capacity)).count() > 1 {
+        causes.push(field::not_supported("spec.capacity", capacity, &["storage"]));
+    }
+    for (name, amount) in entries(Some(capacity)) {
+        validate_positive(amount, &field::key("spec.capacity", name), causes);
+    }
+    let policies = ["Delete", "Recycle", "Retain"];
+    validate_one_of(spec, "persistentVolumeReclaimPolicy", "spec", &policies, causes);
+    validate_source(spec, "spec", PERSISTENT_SOURCES.into_iter(), "must specify a volume type", causes);
+    validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
+}
+
+pub(super) fn validate_claim(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    if items(&spec["accessModes"]).is_empty() {
+        causes.push(field::required("spec.accessModes", "at least 1 access mode is required"));
+    }
+    validate_label_selector(&spec["selector"], "spec.selector", causes);
+    validate_access_modes(spec, causes);
+    let path = field::key("spec.resources", "storage");
+    match spec.pointer("/resources/requests/storage") {
+        None | Some(Value::Null) => causes.push(field::required(&path, "")),
+        Some(amount) => validate_positive(amount, &path, causes),
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        push_invalid(causes, "spec.storageClassName", class, names::subdomain_errors(class));
+    }
+    validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
+    if let Some(before) = old.and_then(|old| old.get("spec"))
+        && fixed_part(before) != fixed_part(spec)
+    {
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+                      claims";
+        causes.push(field::forbidden("spec", detail));
+    }
+}
+
+/// Returns what may not change in a claim's specification. The volume may be set once, and so may the class of a claim without one.
+fn fixed_part(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if let Some(members) = spec.as_object_mut() {
+        for name in ["volumeName", "volumeAttributesClassName", "storageClassName", "resources"] {
+            members.remove(name);
+        }
+        members.retain(|_, value| !value.is_null());
+    }
+    spec
+}
+
+fn validate_access_modes(spec: &Value, causes: &mut Vec<Cause>) {
+    const ONE_POD: &str = "ReadWriteOncePod";
+    let modes = items(&spec["accessModes"]);
+    for mode in modes.iter().filter(|mode| !ACCESS_MODES.iter().any(|known| mode == known)) {
+        causes.push(field::not_supported("spec.accessModes", mode, &ACCESS_MODES));
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == ONE_POD) {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        causes.push(field::forbidden("spec.accessModes", detail));
+    }
+}
+
+fn validate_positive(amount: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) {
+        causes.push(field::invalid(path, amount, "must be greater than zero"));
+    }
+}
+
+pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let provisioner = text(new, "provisioner");
+    if provisioner.is_empty() {
+        causes.push(field::required("provisioner", ""));
+    } else {
+        let errors = names::qualified_name_errors(&provisioner.to_lowercase());
+        push_invalid(causes, "provisioner", provisioner, errors);
+    }
+    validate_one_of(new, "reclaimPolicy", "", &["Delete", "Retain"], causes);
+    validate_one_of(new, "volumeBindingMode", "", &["Immediate", "WaitForFirstConsumer"], causes);
+    let Some(old) = old else { return };
+    for name in ["parameters", "provisioner", "reclaimPolicy"] {
+        if old.get(name) != new.get(name) {
+            causes.push(field::forbidden(name, &format!("updates to {name} are forbidden.")));
+        }
+    }
+    if old.get("volumeBindingMode") != new.get("volumeBindingMode") {
+        causes.push(field::invalid("volumeBindingMode", &new["volumeBindingMode"], "field is immutable"));
+    }
+}

@@ -1,0 +1,295 @@
+//! The kinds that manage Pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, Jobs and CronJobs.
+
+use pilothouse_model::LabelSelector;
+use serde_json::{Map, Value, json};
+
+use super::{
+    has, metadata, pod, text, validate_amount, validate_at_most_all, validate_label_selector,
+    validate_non_negative, validate_one_of,
+};
+use crate::schema::{cron, field};
+use crate::status::Cause;
+
+const TEMPLATE: &str = "spec.template";
+
+/// The fields of a StatefulSet's specification that an update may change.
+const MUTABLE_OF_STATEFUL_SET: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+pub(super) fn validate_deployment(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    validate_non_negative(spec, "replicas", "spec", causes);
+    validate_selector_and_template(spec, "deployment", causes);
+    validate_strategy(&spec["strategy"], causes);
+    validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
+    validate_non_negative(spec, "progressDeadlineSeconds", "spec", causes);
+    let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
+    let deadline = &spec["progressDeadlineSeconds"];
+    if deadline.as_i64().is_some_and(|seconds| seconds <= ready) {
+        let detail = "must be greater than minReadySeconds";
+        causes.push(field::invalid("spec.progressDeadlineSeconds", deadline, detail));
+    }
+    validate_unchanged(spec, old, "selector", causes);
+}
+
+fn validate_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.strategy.rollingUpdate";
+    let update = &strategy["rollingUpdate"];
+    match text(strategy, "type") {
+        "Recreate" if !update.is_null() => {
+            let detail = "may not be specified when strategy `type` is 'Recreate'";
+            causes.push(field::forbidden(PATH, detail));
+        }
+        "RollingUpdate" => {
+            validate_amount(update, "maxUnavailable", PATH, causes);
+            validate_amount(update, "maxSurge", PATH, causes);
+            let is_zero = |name: &str| {
+                matches!(&update[name], Value::Number(number) if number.as_i64() == Some(0))
+                    || update[name] == "0%"
+            };
+            if is_zero("maxUnavailable") && is_zero("maxSurge") {
+                let path = field::child(PATH, "maxUnavailable");
+                let detail = "may not be 0 when `maxSurge` is 0";
+                causes.push(field::invalid(&path, &update["maxUnavailable"], detail));
+            }
+            validate_at_most_all(update, "maxUnavailable", PATH, causes);
+        }
+        _ => validate_one_of(strategy, "type", "spec.strategy", &["Recreate", "RollingUpdate"], causes),
+    }
+}
+
+pub(super) fn validate_replica_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    validate_non_negative(spec, "replicas", "spec", causes);
+    validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_selector_and_template(spec, "deployment", causes);
+    validate_unchanged(spec, old, "selector", causes);
+}
+
+pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let policy = &spec["podManagementPolicy"];
+    match policy.as_str() {
+        Some("") => causes.push(field::required("spec.podManagementPolicy", "")),
+        None | Some("OrderedReady" | "Parallel") => {}
+        Some(_) => {
+            let detail = "must be 'OrderedReady' or 'Parallel'";
+            causes.push(field::invalid("spec.podManagementPolicy", policy, detail));
+        }
+    }
+    validate_non_negative(spec, "replicas", "spec", causes);
+    validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_selector_and_template(spec, "statefulset", causes);
+    validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
+    let fixed = |spec: &Value| {
+        let mut members = spec.as_object().cloned().unwrap_or_default();
+        members.retain(|name, value| !MUTABLE_OF_STATEFUL_SET.contains(&name.as_str()) && !value.is_null());
+        members
+    };
+    if let Some(before) = old.and_then(|old| old.get("spec"))
+        && fixed(before) != fixed(spec)
+    {
+        let (last, others) = MUTABLE_OF_STATEFUL_SET.split_last().expect("it is not empty");
+        let others: Vec<String> = others.iter().map(|name| format!("'{name}'")).collect();
+        let detail = format!(
+            "updates to statefulset spec for fields other than {} and '{last}' are forbidden",
+            others.join(", ")
+        );
+        causes.push(field::forbidden("spec", &detail));
+    }
+}
+
+pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    validate_selector_and_template(spec, "daemonset", causes);
+    validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
+    validate_unchanged(spec, old, "selector", causes);
+}
+
+/// Checks the selector and the template of a kind with a label selector; `kind` is its name in messages.
+fn validate_selector_and_template(spec: &Value, kind: &str, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.selector";
+    let selector = spec.get("selector").filter(|selector| selector.is_object());
+    let is_empty = |selector: &Value| {
+        ["matchLabels", "matchExpressions"].iter().all(|name| {
+            let value = &selector[*name];
+            value.as_array().is_none_or(Vec::is_empty) && value.as_object().is_none_or(Map::is_empty)
+        })
+    };
+    match selector {
+        None => causes.push(field::required(PATH, "")),
+        Some(selector) => {
+            validate_label_selector(selector, PATH, causes);
+            if is_empty(selector) {
+                let detail = format!("empty selector is invalid for {kind}");
+                causes.push(field::invalid(PATH, selector, &detail));
+            }
+        }
+    }
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    match selector.map(LabelSelector::from_json) {
+        Some(Err(_)) => {
+            let selector = selector.unwrap_or(&Value::Null);
+            causes.push(field::invalid(PATH, selector, "invalid label selector"));
+            // Without a selector, kube-apiserver does not look at the template.
+            return;
+        }
+        Some(Ok(_)) if selector.is_some_and(is_empty) => {}
+        parsed => {
+            let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
+            let matches = parsed
+                .and_then(Result::ok)
+                .is_some_and(|parsed| parsed.matches(|key| labels.get(key).and_then(Value::as_str)));
+            if !matches {
+                causes.push(unmatched_labels(labels));
+            }
+        }
+    }
+    validate_template_of_replicas(template, causes);
+}
+
+fn unmatched_labels(labels: &Value) -> Cause {
+    let detail = "`selector` does not match template `labels`";
+    field::invalid("spec.template.metadata.labels", labels, detail)
+}
+
+/// Checks the template of Pods that are replaced when they end.
+fn validate_template_of_replicas(template: &Value, causes: &mut Vec<Cause>) {
+    validate_template(template, TEMPLATE, causes);
+    let spec = &template["spec"];
+    let policy = text(spec, "restartPolicy");
+    if !policy.is_empty() && policy != "Always" {
+        let path = "spec.template.spec.restartPolicy";
+        causes.push(field::not_supported(path, &Value::from(policy), &["Always"]));
+    }
+    if has(spec, "activeDeadlineSeconds") {
+        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        causes.push(field::forbidden("spec.template.spec.activeDeadlineSeconds", detail));
+    }
+}
+
+fn validate_template(template: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if let Some(meta) = template.get("metadata").and_then(Value::as_object) {
+        metadata::validate_labels_and_annotations(meta, path, causes);
+    }
+    pod::validate_spec(&template["spec"], &field::child(path, "spec"), causes);
+}
+
+/// Checks that an update does not change a field of the specification.
+fn validate_unchanged(spec: &Value, old: Option<&Value>, name: &str, causes: &mut Vec<Cause>) {
+    if let Some(before) = old.and_then(|old| old.pointer("/spec")?.get(name))
+        && spec.get(name) != Some(before)
+    {
+        let value = spec.get(name).unwrap_or(&Value::Null);
+        causes.push(field::invalid(&field::child("spec", name), value, "field is immutable"));
+    }
+}
+
+pub(super) fn validate_replication_controller(spec: &Value, causes: &mut Vec<Cause>) {
+    validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    let selector = spec.get("selector").and_then(Value::as_object).filter(|selector| !selector.is_empty());
+    if selector.is_none() {
+        causes.push(field::required("spec.selector", ""));
+    }
+    validate_non_negative(spec, "replicas", "spec", causes);
+    let template = &spec["template"];
+    if template.is_null() {
+        causes.push(field::required(TEMPLATE, ""));
+        return;
+    }
+    let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
+    if selector.into_iter().flatten().any(|(key, value)| labels.get(key) != Some(value)) {
+        causes.push(unmatched_labels(labels));
+    }
+    validate_template_of_replicas(template, causes);
+}
+
+pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    validate_job_spec(spec, "spec", causes);
+    match spec.get("selector").filter(|selector| selector.is_object()) {
+        None => causes.push(field::required("spec.selector", "")),
+        Some(selector) => validate_label_selector(selector, "spec.selector", causes),
+    }
+    let labels = spec.pointer("/template/metadata/labels").unwrap_or(&Value::Null);
+    let selector = spec.get("selector").and_then(|selector| LabelSelector::from_json(selector).ok());
+    if !selector.is_some_and(|selector| selector.matches(|key| labels.get(key).and_then(Value::as_str))) {
+        causes.push(unmatched_labels(labels));
+    }
+    let Some(old) = old else { return };
+    validate_unchanged(spec, Some(old), "selector", causes);
+    // Where its Pods run may be changed as long as a Job is suspended.
+    let is_suspended = old.pointer("/spec/suspend") == Some(&Value::Bool(true));
+    if !is_suspended || old.pointer("/status/startTime").is_some() {
+        validate_unchanged(spec, Some(old), "template", causes);
+    }
+    validate_unchanged(spec, Some(old), "completionMode", causes);
+    if text(spec, "completionMode") != "Indexed" {
+        validate_unchanged(spec, Some(old), "completions", causes);
+    }
+}
+
+fn validate_job_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for name in
+        ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+    {
+        validate_non_negative(spec, name, path, causes);
+    }
+    let at = field::child(path, "template");
+    validate_template(&spec["template"], &at, causes);
+    let policy = spec.pointer("/template/spec").map_or("", |pod| text(pod, "restartPolicy"));
+    if !["OnFailure", "Never"].contains(&policy) {
+        let detail = "valid values: \"OnFailure\", \"Never\"";
+        causes.push(field::required(&field::child(&at, "spec.restartPolicy"), detail));
+    }
+}
+
+pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let before = |name: &str| old.and_then(|old| old.pointer("/spec")?.get(name)).and_then(Value::as_str);
+    validate_schedule(text(spec, "schedule"), before("schedule").unwrap_or_default(), causes);
+    validate_non_negative(spec, "startingDeadlineSeconds", "spec", causes);
+    if let Some(zone) =
+        spec.get("timeZone").and_then(Value::as_str).filter(|zone| before("timeZone") != Some(*zone))
+    {
+        validate_time_zone(zone, causes);
+    }
+    validate_one_of(spec, "concurrencyPolicy", "spec", &["Allow", "Forbid", "Replace"], causes);
+    let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
+    validate_job_spec(template, "spec.jobTemplate.spec", causes);
+    validate_non_negative(spec, "successfulJobsHistoryLimit", "spec", causes);
+    validate_non_negative(spec, "failedJobsHistoryLimit", "spec", causes);
+}
+
+fn validate_schedule(schedule: &str, before: &str, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.schedule";
+    let has_time_zone = schedule.contains("TZ");
+    if schedule.is_empty() {
+        causes.push(field::required(PATH, ""));
+    } else if has_time_zone && schedule != before {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        causes.push(field::invalid(PATH, &Value::from(schedule), detail));
+    } else if !has_time_zone && let Some(problem) = cron::error(schedule) {
+        causes.push(field::invalid(PATH, &Value::from(schedule), &problem));
+    }
+}
+
+fn validate_time_zone(zone: &str, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.timeZone";
+    let detail = if zone.is_empty() {
+        "timeZone must be nil or non-empty string".to_owned()
+    } else if zone.eq_ignore_ascii_case("local") {
+        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned()
+    } else {
+        let database = jiff::tz::db();
+        // On a machine without a time zone database, all zones are accepted.
+        if database.is_definitively_empty() || database.get(zone).is_ok() {
+            return;
+        }
+        format!("unknown time zone {zone}")
+    };
+    causes.push(field::invalid(PATH, &json!(zone), &detail));
+}
