@@ -43,7 +43,7 @@ struct TracedEvent {
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     format: String,
-    /// The plugins.
+    /// The plugins, and the file to which a reload changes the first one.
     pub plugins: Vec<Input>,
     /// The scenario, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// Returns what is wrong, with line and column, if the text is not a trace of this version, or is too large.
+    /// Returns what is wrong, with line and column, and what to do, if the text is not a trace of this version, or is too large.
     pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -95,14 +95,14 @@ impl Trace {
         if text.len() > MAX_SIZE {
             return Err(format!("it has more than {} MiB", MAX_SIZE >> 20));
         }
-        let head: Head = serde_json::from_str(text).map_err(|error| format!("it is no trace: {error}"))?;
+        let head: Head = serde_json::from_str(text).map_err(|error| no_trace(&error))?;
         if head.format != FORMAT {
             return Err(format!(
                 "its format is {:?}, this version reads {FORMAT:?}; find the error again with this version",
                 head.format.chars().take(80).collect::<String>()
             ));
         }
-        let trace: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let trace: Self = serde_json::from_str(text).map_err(|error| no_trace(&error))?;
         if trace.plan.deviations.len() > MAX_DEVIATIONS || trace.events.len() > MAX_EVENTS {
             return Err(format!("it has more than {MAX_DEVIATIONS} deviations or {MAX_EVENTS} events"));
         }
@@ -135,6 +135,10 @@ impl Trace {
             .map(super::story::describe)
             .collect()
     }
+}
+
+fn no_trace(error: &serde_json::Error) -> String {
+    format!("line {}: it is no trace: {error}; find the error again with `pilothouse sim`", error.line())
 }
 
 #[cfg(test)]
@@ -194,7 +198,8 @@ mod tests {
     fn other_formats_are_refused_with_a_remedy() {
         let other = trace().to_json().replace("trace/v1", "trace/v2");
         assert!(Trace::parse(&other).expect_err("another version").contains("find the error again"));
-        assert!(Trace::parse("{").expect_err("no object").contains("line 1"));
+        let error = Trace::parse("{\n\"format\":").expect_err("no object");
+        assert!(error.starts_with("line 2: it is no trace: ") && error.contains("find the error again"), "{error}");
         let unknown = trace().to_json().replacen("\"plan\"", "\"plans\"", 1);
         assert!(Trace::parse(&unknown).expect_err("an unknown field").contains("plans"));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
