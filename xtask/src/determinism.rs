@@ -101,7 +101,10 @@ mod tests {
             && found.iter().zip(expected).all(|(found, expected)| found.contains(expected));
         assert!(is_expected, "{found:?}");
         for simulated in SIMULATED {
-            assert_eq!(problems(&Path::new("host").join(simulated).join("src/a.rs"), text).len(), expected.len());
+            assert_eq!(
+                problems(&Path::new("host").join(simulated).join("src/a.rs"), text).len(),
+                expected.len()
+            );
         }
         assert_eq!(problems(Path::new("host/pilothouse/src/a.rs"), text), Vec::<String>::new());
         assert_eq!(problems(Path::new("host/controller/tests/a.rs"), text), Vec::<String>::new());

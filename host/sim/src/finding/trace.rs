@@ -199,7 +199,10 @@ mod tests {
         let other = trace().to_json().replace("trace/v1", "trace/v2");
         assert!(Trace::parse(&other).expect_err("another version").contains("find the error again"));
         let error = Trace::parse("{\n\"format\":").expect_err("no object");
-        assert!(error.starts_with("line 2: it is no trace: ") && error.contains("find the error again"), "{error}");
+        assert!(
+            error.starts_with("line 2: it is no trace: ") && error.contains("find the error again"),
+            "{error}"
+        );
         let unknown = trace().to_json().replacen("\"plan\"", "\"plans\"", 1);
         assert!(Trace::parse(&unknown).expect_err("an unknown field").contains("plans"));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -259,7 +259,8 @@ impl WatchGate {
         let kept =
             kept.iter().filter_map(|name| parameter(uri, name).map(|value| format!("&{name}={value}")));
         let (path, kept) = (uri.path(), kept.collect::<String>());
-        let Some(version) = self.shared.lock().version_of_first_list(resource, &format!("{path}{kept}")) else {
+        let Some(version) = self.shared.lock().version_of_first_list(resource, &format!("{path}{kept}"))
+        else {
             return;
         };
         let text = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact{kept}");

@@ -63,7 +63,9 @@ impl PluginInput {
             Some(GivenSidecar { text, scenario }) => {
                 let parsed = Sidecar::parse(&text).map_err(|error| {
                     let (scenario, file) = (scenario.display(), file.display());
-                    let problem = format!("{scenario}: plugins: the sidecar of {file} is invalid: {error}; correct it there");
+                    let problem = format!(
+                        "{scenario}: plugins: the sidecar of {file} is invalid: {error}; correct it there"
+                    );
                     CommandError::Usage(problem)
                 });
                 (text, parsed?)
@@ -83,7 +85,9 @@ fn sidecar_beside(file: &Path) -> Result<(String, Sidecar), CommandError> {
     let text = if path.is_file() { read_text(&path)? } else { String::new() };
     let parsed = Sidecar::parse(&text).map_err(|error| {
         let (path, file) = (path.display(), file.display());
-        CommandError::Usage(format!("{path}: the sidecar of {file} is invalid: {error}; correct it, or remove it"))
+        CommandError::Usage(format!(
+            "{path}: the sidecar of {file} is invalid: {error}; correct it, or remove it"
+        ))
     })?;
     Ok((text, parsed))
 }
