@@ -109,9 +109,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Returns the first event in which the run differs from the recorded one.
+    /// Returns the first event in which the run differs from the recorded one. A difference that shows is preferred to one of the calls that a
+    /// guest made before an event. `renamed` has the plugins' names in the trace and in the run.
     #[must_use]
-    pub fn divergence(&self, run: &Run) -> Option<Divergence> {
+    pub fn divergence(&self, run: &Run, renamed: &[(String, String)]) -> Option<Divergence> {
         let recorded: Vec<_> = self
             .events
             .iter()
@@ -121,9 +122,24 @@ impl Trace {
         let length =
             if recorded.len() == MAX_EVENTS { MAX_EVENTS.min(run.hashes.len()) } else { run.hashes.len() };
         let index = divergence::first_difference(&recorded, &run.hashes[..length])?;
-        let expected =
-            self.events.get(index).map_or_else(|| "the run has ended".to_owned(), |event| event.text.clone());
-        Some(Divergence { index, expected, found: divergence::text_at(run, index) })
+        let expected = |index: usize| match self.events.get(index) {
+            Some(event) => {
+                renamed.iter().fold(event.text.clone(), |text, (old, new)| text.replace(old.as_str(), new))
+            }
+            None => divergence::ENDED.to_owned(),
+        };
+        let found =
+            |index: usize| divergence::text_at(run, index).chars().take(MAX_EVENT_TEXT).collect::<String>();
+        let end = self.events.len().max(run.events.len()).min(MAX_EVENTS);
+        let visible = (index..end).find(|index| expected(*index) != found(*index));
+        Some(match visible {
+            Some(index) => Divergence { index, expected: expected(index), found: found(index) },
+            None => Divergence {
+                index,
+                expected: expected(index),
+                found: "the same, but the plugin has called the host in another way before".to_owned(),
+            },
+        })
     }
 
     /// Returns the steps of the plan that did not apply in the run, described.
@@ -188,10 +204,23 @@ mod tests {
 
     #[test]
     fn the_step_that_diverges_first_is_named() {
-        assert_eq!(trace().divergence(&run("a")), None);
-        let divergence = trace().divergence(&run("b")).expect("different");
+        assert_eq!(trace().divergence(&run("a"), &[]), None);
+        let divergence = trace().divergence(&run("b"), &[]).expect("different");
         assert_eq!(divergence.index, 2);
         assert!(divergence.expected.contains("reconcile a") && divergence.found.contains("reconcile b"));
+    }
+
+    #[test]
+    fn a_difference_that_shows_is_preferred() {
+        let mut trace = trace();
+        trace.events[0].hash = "0".repeat(16);
+        let visible = trace.divergence(&run("b"), &[]).expect("different");
+        assert_eq!(visible.index, 2);
+        let hidden = trace.divergence(&run("a"), &[]).expect("different");
+        assert_eq!(hidden.index, 0);
+        assert!(hidden.found.contains("has called the host in another way"), "{hidden:?}");
+        let renamed = [("reconcile a".to_owned(), "reconcile b".to_owned())];
+        assert_eq!(trace.divergence(&run("b"), &renamed).expect("different").index, 0, "only a name differs");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         REFERENCE_SEEDS.map(|seed| run(&Plan { seed: flags.seed ^ seed, deviations: Vec::new() }));
     let reference = Reference::new(&first?, &second?);
     let replayed = run(&trace.plan)?;
-    let divergence = trace.divergence(&replayed);
+    let divergence = trace.divergence(&replayed, &renamed_plugins(&trace.plugins, &plugins));
     if let Some(difference) = &divergence {
         output::print_line(format_args!(
             "the run differs from the recorded one at event {}:",
@@ -106,6 +106,13 @@ fn changed_inputs(recorded: &[&Input], current: &[&Input]) -> Option<String> {
     }
 }
 
+/// Returns the names of plugins whose files have other names than those of the trace: the name in the trace, and that of now.
+fn renamed_plugins(recorded: &[Input], current: &[Input]) -> Vec<(String, String)> {
+    let name = |input: &Input| Path::new(&input.file).with_extension("").to_string_lossy().into_owned();
+    let pairs = recorded.iter().zip(current).filter(|(old, new)| old.file != new.file);
+    pairs.map(|(old, new)| (name(old), name(new))).filter(|(old, _)| !old.is_empty()).collect()
+}
+
 /// Returns why a replay that does not show the error again proves nothing, and what to do; `None` if it does. Another version is expected to
 /// make another run, but all faults must happen in it.
 fn why_nothing_follows(
@@ -144,6 +151,14 @@ mod tests {
         assert_starts(&[&old], &[&new], both);
         assert_starts(&[&old, &new], &[&old], "it was made with zoo.wasm with the digest b, too;");
         assert_starts(&[&old], &[&old, &new], "it was made without zoo.wasm with the digest b;");
+    }
+
+    #[test]
+    fn plugins_are_renamed_by_their_position() {
+        let input = |file: &str| Input { file: file.to_owned(), digest: String::new() };
+        let (old, new) = ([input("zoo.wasm"), input("old.wasm")], [input("zoo.wasm"), input("new.wasm")]);
+        assert_eq!(renamed_plugins(&old, &new), [("old".to_owned(), "new".to_owned())]);
+        assert_eq!(renamed_plugins(&old, &old), []);
     }
 
     #[test]
