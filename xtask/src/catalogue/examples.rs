@@ -50,7 +50,7 @@ pub(super) fn run(root: &Path, host: &Path, names: &[String], seeds: Option<&str
     for guest in built {
         let folder = root.join("examples").join(&guest.name);
         for surroundings in surroundings_of(&folder, &guest)? {
-            let mut arguments: Vec<&str> = seeds.iter().flat_map(|seeds| ["--seeds", seeds]).collect();
+            let mut arguments: Vec<&str> = seeds.iter().flat_map(|seeds| ["--seeds", *seeds]).collect();
             let scenario = match &surroundings {
                 Surroundings::Scenario(file) => Some(file.as_path()),
                 Surroundings::Generated(objects) => {

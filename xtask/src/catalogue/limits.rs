@@ -23,8 +23,8 @@ impl Measures {
     /// Adds the first finding of a plugin. Returns a line for each limit that it exceeds.
     pub(super) fn add(&mut self, plugin: &str, finding: &Finding) -> Vec<String> {
         self.seconds.push(finding.seconds);
-        self.steps.push(finding.steps as f64);
-        self.schedules.push(finding.runs as f64);
+        self.steps.push(number(finding.steps));
+        self.schedules.push(number(finding.runs));
         let mut problems = Vec::new();
         if finding.seconds > MAX_SECONDS {
             let seconds = finding.seconds;
@@ -61,6 +61,10 @@ impl Measures {
         }
         problems
     }
+}
+
+fn number(count: impl TryInto<u32>) -> f64 {
+    f64::from(count.try_into().unwrap_or(u32::MAX))
 }
 
 /// Returns the median, 0 for no values.

@@ -93,7 +93,7 @@ impl Setting<'_> {
         arguments: &[&str],
     ) -> Result<Report> {
         let plugin = self.plugins.join(case.plugin(twin));
-        let seeds = self.seeds.iter().flat_map(|seeds| ["--seeds", seeds]);
+        let seeds = self.seeds.iter().flat_map(|seeds| ["--seeds", seeds.as_str()]);
         let arguments: Vec<&str> = seeds.chain(arguments.iter().copied()).collect();
         simulate(&self.host, &plugin, scenario, &plugin.with_extension("traces"), &arguments)
     }
