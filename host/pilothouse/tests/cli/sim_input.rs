@@ -49,7 +49,7 @@ fn a_trace_of_another_version_is_refused_unless_that_is_intended() {
 }
 
 #[test]
-fn a_trace_that_no_longer_applies_is_told_from_an_error_that_is_not_found_again() {
+fn a_trace_that_no_longer_applies_differs_from_an_error_that_is_not_found_again() {
     let folder = folder_with_trace();
     fs::write(folder.path().join("leases.wasm"), other_guest()).expect("written");
     let arguments = [&REPLAY[..], &["--other-version"]].concat();

@@ -75,7 +75,7 @@ fn diff(folder: &Path, more: &[&str]) -> CommandOutput {
 }
 
 #[test]
-fn versions_with_different_writes_are_told_apart() {
+fn versions_with_different_writes_differ() {
     let folder = versions(&other_guest());
     let different = diff(folder.path(), &[]);
     assert_eq!(different.code, Some(1), "{different:#?}");
