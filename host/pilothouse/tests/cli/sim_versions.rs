@@ -7,7 +7,7 @@ use crate::binary::{CommandOutput, assert_fails, assert_succeeds, run};
 use crate::guest::{guest, other_guest, same_behaviour, write_guest};
 use crate::sim::{DESCRIPTOR, folder, lease, scenario_with, search};
 
-const PLANS: [&str; 4] = ["--seeds", "12", "--strategy", "plans"];
+const PLANS: [&str; 4] = ["--seeds", "40", "--strategy", "plans"];
 
 #[track_caller]
 fn assert_contains(output: &CommandOutput, parts: &[&str]) {

@@ -95,7 +95,7 @@ fn changed_inputs(recorded: &[&Input], current: &[&Input]) -> Option<String> {
             let digest: String = input.digest.chars().take(DIGITS).collect();
             format!("{} with the digest {digest}", input.file)
         };
-        missing.map(|input| name(input)).collect::<Vec<_>>().join(" and ")
+        missing.map(name).collect::<Vec<_>>().join(" and ")
     };
     let remedy = "name the same files as then, or give --other-version if another version is intended";
     match (missing(recorded, current), missing(current, recorded)) {
