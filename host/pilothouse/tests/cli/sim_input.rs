@@ -14,7 +14,8 @@ const REPLAY: [&str; 6] =
 #[track_caller]
 fn assert_refused(folder: &Path, arguments: &[&str], parts: &[&str]) -> CommandOutput {
     let output = assert_fails(folder, arguments, 2, parts);
-    assert_eq!(output.stderr.lines().count(), 1, "{output:#?}");
+    let errors = output.stderr.lines().filter(|line| line.starts_with("error: "));
+    assert!(output.stderr.starts_with("error: ") && errors.count() == 1, "{output:#?}");
     output
 }
 
