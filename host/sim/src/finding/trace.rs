@@ -124,9 +124,9 @@ impl Trace {
         let index = divergence::first_difference(&recorded, &run.hashes[..length])?;
         let expected = |index: usize| match self.events.get(index) {
             Some(event) => renamed.iter().fold(event.text.clone(), |text, (old, new)| {
-                // An event begins with its time and the plugin.
-                [" ", ": "].iter().fold(text, |text, end| {
-                    text.replacen(&format!(" ms: {old}{end}"), &format!(" ms: {new}{end}"), 1)
+                // An event begins with its time and the plugin, and the name of an Event with the plugin.
+                [(" ms: ", " "), (" ms: ", ": "), ("/", ".")].iter().fold(text, |text, (start, end)| {
+                    text.replacen(&format!("{start}{old}{end}"), &format!("{start}{new}{end}"), 1)
                 })
             }),
             None => divergence::ENDED.to_owned(),
