@@ -9,6 +9,16 @@ use crate::sim::{DESCRIPTOR, folder, lease, scenario_with, search};
 
 const PLANS: [&str; 4] = ["--seeds", "40", "--strategy", "plans"];
 
+/// The descriptor of a plugin that creates Secrets. Leases do not count in comparisons.
+fn secrets_descriptor() -> String {
+    DESCRIPTOR.replace("coordination.k8s.io", "").replace(r#"["leases"]"#, r#"["secrets"]"#)
+}
+
+/// Returns a Secret with this metadata, in JSON.
+fn secret(metadata: &str) -> String {
+    format!(r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {metadata}}}"#)
+}
+
 #[track_caller]
 fn assert_contains(output: &CommandOutput, parts: &[&str]) {
     for part in parts {
@@ -34,23 +44,24 @@ fn a_junit_document_has_the_findings_and_the_situations() {
 
 #[test]
 fn without_a_scenario_objects_are_generated_or_taken_from_a_folder() {
-    let folder = folder();
-    let arguments = [&["sim", "leases.wasm"][..], &PLANS].concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    write_guest(folder.path(), "secrets.wasm", "secrets", &secrets_descriptor());
+    let arguments = [&["sim", "secrets.wasm"][..], &PLANS].concat();
     let clean = assert_succeeds(folder.path(), &arguments);
     assert_contains(&clean, &["0 findings in ", "situations:"]);
-    assert!(!clean.stdout.contains("create leases"), "no generated ConfigMap has a Lease: {clean:#?}");
+    assert!(!clean.stdout.contains("create secrets"), "no generated ConfigMap has a Secret: {clean:#?}");
 
     let objects = folder.path().join("objects");
     fs::create_dir(&objects).expect("created");
-    let data = lease(r#"{"generateName": "any-", "namespace": "default"}"#);
+    let data = secret(r#"{"generateName": "any-", "namespace": "default"}"#);
     let manifest = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: default}}\ndata:\n  first: '{data}'\n"
     );
     fs::write(objects.join("a.yaml"), manifest).expect("written");
     let found = run(folder.path(), &[&arguments[..], &["--objects", "objects"]].concat());
     assert_eq!(found.code, Some(1), "{found:#?}");
-    assert_contains(&found, &["FOUND ", "create leases", "--objects objects"]);
-    let replay = ["sim", "leases.wasm", "--objects", "objects", "--replay", "finding-1.trace"];
+    assert_contains(&found, &["FOUND ", "create secrets", "--objects objects"]);
+    let replay = ["sim", "secrets.wasm", "--objects", "objects", "--replay", "finding-1.trace"];
     let replayed = run(folder.path(), &replay);
     assert_eq!(replayed.code, Some(1), "{replayed:#?}");
 }
@@ -77,21 +88,28 @@ fn diff(folder: &Path, more: &[&str]) -> CommandOutput {
 #[test]
 fn versions_with_different_writes_differ() {
     let folder = versions(&other_guest());
+    for plugin in ["old", "new"] {
+        let sidecar = format!("{{\"config\": {}}}", secrets_descriptor()).replace('\n', "");
+        fs::write(folder.path().join(format!("{plugin}.yaml")), sidecar).expect("written");
+    }
+    let secret = |name: &str| secret(&format!(r#"{{"name": "{name}", "namespace": "default"}}"#));
+    let scenario = scenario_with(&[("first", secret("one")), ("other", secret("two"))]);
+    fs::write(folder.path().join("one.yaml"), scenario).expect("written");
     let different = diff(folder.path(), &[]);
     assert_eq!(different.code, Some(1), "{different:#?}");
     let parts = [
         " runs, 0 of them equal",
-        "DIFFERENT writes of leases.coordination.k8s.io default/one (in ",
-        "  old: create leases.coordination.k8s.io: ",
+        "DIFFERENT writes of secrets default/one (in ",
+        "  old: create secrets: ",
         "  new: no further write",
-        "DIFFERENT at the end, leases.coordination.k8s.io default/two",
+        "DIFFERENT at the end, secrets default/two",
         "first seen with no fault",
     ];
     assert_contains(&different, &parts);
     let json = diff(folder.path(), &["-o", "json"]);
     assert_eq!(json.code, Some(1), "{json:#?}");
     let report: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
-    assert_eq!(report["differences"][0]["resource"], "leases.coordination.k8s.io", "{report}");
+    assert_eq!(report["differences"][0]["resource"], "secrets", "{report}");
 }
 
 #[test]
