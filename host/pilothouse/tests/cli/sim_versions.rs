@@ -80,14 +80,9 @@ fn versions(new: &[u8]) -> tempfile::TempDir {
     folder
 }
 
-fn diff(folder: &Path, more: &[&str]) -> CommandOutput {
-    let arguments = ["sim", "--diff", "old.wasm", "new.wasm", "--scenario", "one.yaml"];
-    run(folder, &[&arguments[..], &PLANS, more].concat())
-}
-
-#[test]
-fn versions_with_different_writes_differ() {
-    let folder = versions(&other_guest());
+/// As [`versions`], with Secrets in place of the Leases.
+fn secret_versions(new: &[u8]) -> tempfile::TempDir {
+    let folder = versions(new);
     for plugin in ["old", "new"] {
         let sidecar = format!("{{\"config\": {}}}", secrets_descriptor()).replace('\n', "");
         fs::write(folder.path().join(format!("{plugin}.yaml")), sidecar).expect("written");
@@ -95,6 +90,17 @@ fn versions_with_different_writes_differ() {
     let secret = |name: &str| secret(&format!(r#"{{"name": "{name}", "namespace": "default"}}"#));
     let scenario = scenario_with(&[("first", secret("one")), ("other", secret("two"))]);
     fs::write(folder.path().join("one.yaml"), scenario).expect("written");
+    folder
+}
+
+fn diff(folder: &Path, more: &[&str]) -> CommandOutput {
+    let arguments = ["sim", "--diff", "old.wasm", "new.wasm", "--scenario", "one.yaml"];
+    run(folder, &[&arguments[..], &PLANS, more].concat())
+}
+
+#[test]
+fn versions_with_different_writes_differ() {
+    let folder = secret_versions(&other_guest());
     let different = diff(folder.path(), &[]);
     assert_eq!(different.code, Some(1), "{different:#?}");
     let parts = [
@@ -114,7 +120,7 @@ fn versions_with_different_writes_differ() {
 
 #[test]
 fn versions_with_the_same_writes_are_equal() {
-    let folder = versions(&same_behaviour(&guest(&[])));
+    let folder = secret_versions(&same_behaviour(&guest(&[])));
     let equal = diff(folder.path(), &[]);
     assert_eq!(equal.code, Some(0), "{equal:#?}");
     assert!(!equal.stdout.contains("DIFFERENT"), "{equal:#?}");
