@@ -67,14 +67,16 @@ pub(crate) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
             if left.map.len() != right.map.len() {
                 return Ok(false);
             }
+            // All entries are compared, so that the cost does not depend on their random order.
+            let mut is_equal = true;
             for (key, left) in left.map.iter() {
                 budget.charge_key(key)?;
-                let Some(right) = right.map.get(key) else { return Ok(false) };
-                if !equal(left, right, budget)? {
-                    return Ok(false);
+                match right.map.get(key) {
+                    Some(right) => is_equal &= equal(left, right, budget)?,
+                    None => is_equal = false,
                 }
             }
-            Ok(true)
+            Ok(is_equal)
         }
         (Value::Opaque(_), Value::Opaque(_)) => match (optional(left), optional(right)) {
             (Some(left), Some(right)) => match (left.value(), right.value()) {

@@ -1,21 +1,25 @@
 //! `cargo xtask catalogue`: simulates both twins of every bug in examples/catalogue, and prints which were found.
 
+mod examples;
 pub(crate) mod exported;
 mod guests;
+mod limits;
 mod readme;
 pub(crate) mod report;
+mod simulate;
 mod table;
+mod variants;
 mod verdict;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
 
 use crate::{cargo, host};
+use limits::Measures;
 use report::Report;
+pub(crate) use simulate::simulate;
 use table::{Case, Catalogue, Twin};
 use verdict::Verdict;
 
@@ -25,7 +29,7 @@ pub(crate) const FOLDER: &str = "examples/catalogue";
 /// The options of the command.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Names of the cases; all by default.
+    /// Names of the cases, or of the examples; all by default.
     names: Vec<String>,
     /// Use this `pilothouse` instead of building one in release mode.
     #[arg(long, value_name = "FILE")]
@@ -33,72 +37,119 @@ pub(crate) struct Arguments {
     /// Simulate with generated objects in place of the scenarios: at least half of the wrong twins must be found, and no right one reported.
     #[arg(long)]
     without_scenarios: bool,
+    /// Number of runs of each simulation, in place of the default.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Simulate the wrong twins with N master seeds each, and print with which share of them each was found; at least 95 % are needed.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "without_scenarios")]
+    master_seeds: Option<u64>,
+    /// Simulate the cases that the host's guarantees hide with the guarantees on: nothing must be found, except with lost answers or after a
+    /// restart into the past.
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["without_scenarios", "master_seeds"])]
+    guarantees: Option<Guarantees>,
+    /// Simulate the other plugins of examples/ instead: nothing must be found.
+    #[arg(long, conflicts_with_all = ["without_scenarios", "master_seeds", "guarantees"])]
+    examples: bool,
+    /// Also fail if the median of the wrong twins takes more than 1 s, or has more than 8 steps. Only meaningful if nothing else runs.
+    #[arg(long, conflicts_with_all = ["without_scenarios", "master_seeds", "guarantees", "examples"])]
+    limits: bool,
     /// Simulate nothing, and only write the table of examples/catalogue/README.md.
-    #[arg(long, conflicts_with_all = ["names", "host", "without_scenarios"])]
+    #[arg(long, conflicts_with_all = ["names", "host", "without_scenarios", "seeds", "master_seeds", "guarantees", "examples", "limits"])]
     readme: bool,
+}
+
+/// The value of `--guarantees`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Guarantees {
+    On,
+}
+
+/// What the simulations of one command have in common.
+struct Setting<'a> {
+    root: &'a Path,
+    /// The `pilothouse` binary.
+    host: PathBuf,
+    /// The folder with the plugins.
+    plugins: PathBuf,
+    /// The number of runs, as text.
+    seeds: Option<String>,
+}
+
+impl Setting<'_> {
+    /// Returns the scenario of a case.
+    fn scenario(&self, case: &Case) -> PathBuf {
+        self.root.join(FOLDER).join(&case.scenario)
+    }
+
+    /// Simulates a twin in a scenario, or with generated objects.
+    ///
+    /// # Errors
+    /// Errors if the simulation cannot run.
+    fn simulate(
+        &self,
+        case: &Case,
+        twin: Twin,
+        scenario: Option<&Path>,
+        arguments: &[&str],
+    ) -> Result<Report> {
+        let plugin = self.plugins.join(case.plugin(twin));
+        let seeds = self.seeds.iter().flat_map(|seeds| ["--seeds", seeds.as_str()]);
+        let arguments: Vec<&str> = seeds.chain(arguments.iter().copied()).collect();
+        simulate(&self.host, &plugin, scenario, &plugin.with_extension("traces"), &arguments)
+    }
 }
 
 /// Builds the plugins of the cases, simulates each, and prints a line for each.
 ///
 /// # Errors
-/// Errors if something does not build or run, a wrong twin is not found, a right one is reported, or a known gap is closed.
+/// Errors if something does not build or run, a wrong twin is not found or exceeds a limit, a right one is reported, or a known gap is closed.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     let catalogue = Catalogue::read(root)?;
     if arguments.readme {
         return readme::update(root, &catalogue);
     }
-    let cases = selected(&catalogue, &arguments.names)?;
-    let binary = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
-    let plugins = guests::build(root, &cases)?;
+    let seeds = arguments.seeds.map(|seeds| seeds.to_string());
+    if arguments.examples {
+        let host = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
+        return examples::run(root, &host, &arguments.names, seeds.as_deref());
+    }
+    let mut cases = selected(&catalogue, &arguments.names)?;
+    if arguments.guarantees.is_some() {
+        cases.retain(|case| case.guarantees == "none");
+        ensure!(!cases.is_empty(), "--guarantees on: none of these cases is hidden by the host's guarantees");
+    }
+    let host = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
+    let setting = Setting { root, host, plugins: guests::build(root, &cases)?, seeds };
+    if let Some(seeds) = arguments.master_seeds {
+        return variants::with_master_seeds(&setting, &cases, seeds);
+    }
     println!("{}", verdict::HEADER);
+    if arguments.guarantees.is_some() {
+        return variants::with_guarantees(&setting, &cases);
+    }
     if arguments.without_scenarios {
-        return without_scenarios(&binary, &plugins, &cases);
+        return variants::without_scenarios(&setting, &cases);
     }
     let mut problems = Vec::new();
+    let mut measures = Measures::default();
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
-            let plugin = plugins.join(case.plugin(twin));
-            let scenario = root.join(FOLDER).join(&case.scenario);
-            let report = simulate(&binary, &plugin, Some(&scenario), &plugin.with_extension("traces"), &[])?;
+            let report = setting.simulate(case, twin, Some(&setting.scenario(case)), &[])?;
             let verdict = Verdict::of(case, twin, &report, catalogue.gap(case, twin));
             println!("{}", verdict::line(case, twin, &report, &verdict));
             if let Verdict::Problem(problem) = verdict {
                 problems.push(format!("{}: {problem}", case.plugin(twin)));
             }
-        }
-    }
-    ensure!(problems.is_empty(), "catalogue:\n  {}", problems.join("\n  "));
-    Ok(())
-}
-
-/// Simulates each plugin of the cases with generated objects, and prints a line for each.
-///
-/// # Errors
-/// Errors if the simulation cannot run, fewer than half of the wrong twins are found, or a right one is reported.
-fn without_scenarios(host: &Path, plugins: &Path, cases: &[&Case]) -> Result<()> {
-    let (mut found, mut problems) = (0, Vec::new());
-    for case in cases {
-        for twin in [Twin::Wrong, Twin::Right] {
-            let plugin = plugins.join(case.plugin(twin));
-            let report = simulate(host, &plugin, None, &plugin.with_extension("traces"), &[])?;
-            println!("{}", verdict::line(case, twin, &report, &Verdict::Correct));
-            match (twin, report.findings.first()) {
-                (Twin::Wrong, first) => found += usize::from(first.is_some()),
-                (Twin::Right, None) => {}
-                (Twin::Right, Some(finding)) => {
-                    problems.push(format!(
-                        "{}: {}: {}",
-                        case.plugin(twin),
-                        finding.oracle,
-                        finding.explanation
-                    ));
-                }
+            if let (Twin::Wrong, Some(finding)) = (twin, report.findings.first()) {
+                problems.extend(measures.add(case.plugin(twin), finding));
             }
         }
     }
-    println!("found {found} of {} wrong twins", cases.len());
-    ensure!(problems.is_empty(), "right twins were reported:\n  {}", problems.join("\n  "));
-    ensure!(found * 2 >= cases.len(), "fewer than half of the wrong twins were found");
+    println!("{}", measures.line());
+    if arguments.limits {
+        problems.extend(measures.problems());
+    }
+    ensure!(problems.is_empty(), "catalogue:\n  {}", problems.join("\n  "));
     Ok(())
 }
 
@@ -141,40 +192,6 @@ pub(crate) fn build_host(root: &Path) -> Result<PathBuf> {
     let arguments = ["build", "--locked", "--release", "--package", "pilothouse", "--bin", "pilothouse"];
     let messages = host::run_cargo_json(cargo::cargo().current_dir(root).args(arguments))?;
     host::find_executable(&messages, "pilothouse")
-}
-
-/// Runs `pilothouse sim` with further arguments, and saves the traces of its findings in `traces`. Without a scenario, objects are generated.
-///
-/// # Errors
-/// Errors if the simulation cannot run.
-pub(crate) fn simulate(
-    host: &Path,
-    plugin: &Path,
-    scenario: Option<&Path>,
-    traces: &Path,
-    arguments: &[&str],
-) -> Result<Report> {
-    fs::create_dir_all(traces).with_context(|| format!("create {}", traces.display()))?;
-    let mut command = Command::new(host);
-    command.arg("sim").arg(plugin).arg("--traces").arg(traces).args(["-o", "json"]).args(arguments);
-    if let Some(scenario) = scenario {
-        command.arg("--scenario").arg(scenario);
-    }
-    let output = command.output().with_context(|| format!("start {}", host.display()))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let (plugin, status) = (plugin.display(), output.status);
-    // 0: nothing was found. 1: something was found. 2: the simulation could not run.
-    ensure!(matches!(status.code(), Some(0 | 1)), "`pilothouse sim {plugin}` ended with {status}:\n{errors}");
-    let text = String::from_utf8(output.stdout).context("the output of `pilothouse sim` is not UTF-8")?;
-    let report = Report::parse(&text).with_context(|| {
-        format!("the output of `pilothouse sim {plugin}`, which ended with {status}:\n{errors}")
-    })?;
-    let count = report.findings.len();
-    ensure!(
-        (count > 0) == (status.code() == Some(1)),
-        "`pilothouse sim {plugin}` has {count} findings, but ended with {status}"
-    );
-    Ok(report)
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(crate) struct Report {
     /// How many schedules were run in the whole search, without those for shrinking.
     pub(crate) runs: u64,
     pub(crate) findings: Vec<Finding>,
+    /// The largest resident memory of the process in MiB, where the system tells it.
+    pub(crate) peak_mib: Option<u64>,
 }
 
 /// A finding.
@@ -47,6 +49,7 @@ impl Report {
                 .enumerate()
                 .map(|(index, finding)| Finding::parse(finding, &times[index]))
                 .collect::<Result<_>>()?,
+            peak_mib: None,
         })
     }
 }
@@ -89,7 +92,7 @@ mod tests {
         };
         assert_eq!(
             Report::parse(text).expect("a report"),
-            Report { seconds: 1.5, runs: 40, findings: vec![finding] }
+            Report { seconds: 1.5, runs: 40, findings: vec![finding], peak_mib: None }
         );
     }
 

@@ -81,7 +81,7 @@ mod tests {
             steps: 6,
             faults: 2,
         };
-        Report { seconds: 9.7, runs: 2000, findings: oracles.iter().map(finding).collect() }
+        Report { seconds: 9.7, runs: 2000, findings: oracles.iter().map(finding).collect(), peak_mib: None }
     }
 
     #[test]

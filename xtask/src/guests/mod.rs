@@ -65,6 +65,14 @@ pub(crate) fn build(
     Ok(guests)
 }
 
+/// Returns the names of all guests.
+///
+/// # Errors
+/// Errors if the folder of the examples cannot be read.
+pub(crate) fn names(root: &Path) -> Result<Vec<String>> {
+    Ok(project::select(root, &[])?.into_iter().map(|project| project.name).collect())
+}
+
 /// Builds Rust guests with the profile `small`, which users ship, into a separate folder `small`.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ mod tests {
             steps: 6,
             faults: 2,
         };
-        Report { seconds: 0.31, runs: 2000, findings: oracles.iter().map(finding).collect() }
+        Report { seconds: 0.31, runs: 2000, findings: oracles.iter().map(finding).collect(), peak_mib: None }
     }
 
     #[test]

@@ -68,6 +68,10 @@ pub(crate) struct Sim {
     /// Replay a trace that an earlier search has saved.
     #[arg(long, env = "PILOTHOUSE_REPLAY", value_name = "TRACE", conflicts_with_all = ["diff", "check_determinism"])]
     pub(crate) replay: Option<PathBuf>,
+    /// With --replay: the plugin, or the scenario, is another version than that of the trace, for example with a fix. Without this flag, such
+    /// a trace is refused.
+    #[arg(long, env = "PILOTHOUSE_OTHER_VERSION", requires = "replay")]
+    pub(crate) other_version: bool,
     /// With --replay: if the error happens again, write a folder from which it can be provoked on a real API server.
     #[arg(long, env = "PILOTHOUSE_EXPORT", value_name = "DIR", requires = "replay")]
     pub(crate) export: Option<PathBuf>,

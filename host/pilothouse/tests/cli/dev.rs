@@ -117,6 +117,8 @@ async fn each_build_is_simulated_in_the_background() {
         .expect("written");
     fs::write(manifest, watched).expect("written");
     wait_for_log(&dev, "simulated leases: 0 findings in ").await;
+    wait_for_log(&dev, "  crashed before ").await;
+    wait_for_log(&dev, "  oracles that had nothing to judge: ").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,8 @@ mod project;
 mod rbac;
 mod scenarios;
 mod sim;
+mod sim_input;
+mod sim_versions;
 mod size;
 mod snapshot;
 mod surfaces;

@@ -208,10 +208,17 @@ fn a_simulation_passes_is_left_out_after_a_failure_or_is_invalid() {
     sim::write_project(folder.path(), &[("named.yaml", right.as_str())]);
     write_scenario(&project, "starts.yaml", "steps:\n- expectPlugin: {state: running}\n");
     let only = ["leases", "--run", "named", "--sim-seeds", "8"];
-    let parts = ["pass  simulation named (8 runs, ", "1 simulation: 1 passed, 0 failed"];
+    let parts = [
+        "pass  simulation named (8 runs, ",
+        "\n      crashed before ",
+        "\n      oracles that had nothing to judge: ",
+        "1 simulation: 1 passed, 0 failed",
+    ];
     let output = run_test(folder.path(), &only, 0, &parts);
     assert_eq!(output.stderr, "", "the log is off");
     assert!(!project.join(".pilothouse").exists(), "nothing was found");
+    let situations = "<system-out>crashed before ";
+    run_test(folder.path(), &[&only[..], &["-o", "junit"]].concat(), 0, &[situations]);
 
     fs::write(project.join("simulations/named.yaml"), right.replace("actors:", "actorz:")).expect("written");
     run_test(folder.path(), &only, 2, &["leases/simulations/named.yaml: line 3", "did you mean actors?"]);

@@ -9,12 +9,23 @@ use crate::binary::{CommandOutput, assert_fails, assert_succeeds, names, run};
 use crate::guest::write_guest;
 
 /// Creates the object in `data.first` of each ConfigMap.
-const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"leases","version":"1.0.0",
+pub(crate) const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"leases","version":"1.0.0",
 "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"trigger":"self"}],
 "writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}]}"#;
 
+/// Returns a Lease with this metadata, in JSON.
+pub(crate) fn lease(metadata: &str) -> String {
+    format!(r#"{{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {metadata}}}"#)
+}
+
 /// A scenario in which a user creates a ConfigMap whose Lease has this metadata, and at most one Lease may exist.
 fn scenario(metadata: &str) -> String {
+    scenario_with(&[("first", lease(metadata))])
+}
+
+/// A scenario in which a user creates a ConfigMap with this data, and at most one Lease may exist.
+pub(crate) fn scenario_with(data: &[(&str, String)]) -> String {
+    let data: String = data.iter().map(|(name, text)| format!("        {name}: '{text}'\n")).collect();
     format!(
         r#"apiVersion: pilothouse.dev/v1alpha1
 kind: Simulation
@@ -26,8 +37,7 @@ actors:
       kind: ConfigMap
       metadata: {{name: a, namespace: default}}
       data:
-        first: '{{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {metadata}}}'
-invariants:
+{data}invariants:
 - name: at most one lease
   always: "size(objects('Lease')) <= 1"
 "#
@@ -50,7 +60,7 @@ fn write_leases(folder: &Path, wasm: &str) {
 }
 
 /// Writes the plugin and two scenarios, `generated.yaml` and `named.yaml`.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write_leases(folder.path(), "leases.wasm");
     fs::write(folder.path().join("generated.yaml"), wrong_scenario()).expect("written");
@@ -71,7 +81,7 @@ pub(crate) fn write_project(folder: &Path, simulations: &[(&str, &str)]) {
     }
 }
 
-fn search(folder: &Path, scenario: &str, more: &[&str]) -> CommandOutput {
+pub(crate) fn search(folder: &Path, scenario: &str, more: &[&str]) -> CommandOutput {
     let arguments = ["sim", "leases.wasm", "--scenario", scenario, "--seeds", "12", "--strategy", "plans"];
     run(folder, &[&arguments[..], more].concat())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::analysis::RunView;
 use crate::oracle::Judgement;
@@ -10,7 +10,7 @@ use crate::plan::{Fault, Moment};
 use crate::run::{EventKind, RequestEvent, Run};
 
 /// The situations of one or many runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
     /// The plugin's writes: `create deployments.apps`.
@@ -30,7 +30,7 @@ pub struct Coverage {
 }
 
 /// What happened at one kind of write, as the numbers of different occurrences.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteCoverage {
     /// The largest number of such writes in one run.
@@ -48,13 +48,13 @@ pub struct WriteCoverage {
 }
 
 /// How often an oracle judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OracleCoverage {
     /// In how many runs it had something to judge.
     pub judged: u64,
     /// Why it is switched off.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<String>,
 }
 
@@ -173,10 +173,7 @@ impl Coverage {
         let judged = self.oracles.iter().filter(|(_, coverage)| coverage.judged > 0);
         let judged: Vec<_> = judged.map(|(name, coverage)| format!("{name} {}", coverage.judged)).collect();
         lines.push(format!("  oracles that judged, in runs: {}", list(&judged)));
-        let silent =
-            self.oracles.iter().filter(|(_, coverage)| coverage.judged == 0 && coverage.disabled.is_none());
-        let silent: Vec<_> = silent.map(|(name, _)| name.clone()).collect();
-        lines.push(format!("  oracles that had nothing to judge: {}", list(&silent)));
+        lines.push(format!("  oracles that had nothing to judge: {}", list(&self.silent_oracles())));
         for (name, coverage) in &self.oracles {
             if let Some(reason) = &coverage.disabled {
                 lines.push(format!("  oracle {name} is off: {reason}"));
@@ -184,6 +181,34 @@ impl Coverage {
         }
         lines.extend(self.not_simulated.iter().map(|gap| format!("not simulated: {gap}")));
         lines
+    }
+
+    /// Returns the coverage in two lines, for commands that print one line for a search.
+    #[must_use]
+    pub fn summary(&self) -> [String; 2] {
+        let sum = |count: &dyn Fn(&WriteCoverage) -> u64| self.writes.values().map(count).sum::<u64>();
+        let writes = sum(&|write| write.occurrences);
+        let before = sum(&|write| write.crashed_before.len() as u64);
+        let after = sum(&|write| write.crashed_after.len() as u64);
+        let late = |(resource, writes): (&String, &BTreeSet<String>)| {
+            let kinds = if writes.len() == 1 { "kind" } else { "kinds" };
+            format!("{resource} (over {} {kinds} of writes)", writes.len())
+        };
+        let late: Vec<_> = self.late_watches.iter().map(late).collect();
+        [
+            format!(
+                "crashed before {before} and after {after} of {writes} writes; watches late or old: {}",
+                list(&late)
+            ),
+            format!("oracles that had nothing to judge: {}", list(&self.silent_oracles())),
+        ]
+    }
+
+    /// Returns the oracles that are switched on and had nothing to judge.
+    fn silent_oracles(&self) -> Vec<String> {
+        let silent =
+            self.oracles.iter().filter(|(_, coverage)| coverage.judged == 0 && coverage.disabled.is_none());
+        silent.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -230,5 +255,17 @@ mod tests {
         let json = serde_json::to_value(&coverage).expect("JSON");
         assert_eq!(json["notSimulated"], json!(["ResourceQuota: not enforced"]));
         assert!(text.contains("view of foos.example.com late or old over: create configmaps"), "{text}");
+        let silent = ("orphan".to_owned(), OracleCoverage::default());
+        let disabled = OracleCoverage { judged: 0, disabled: Some("why".to_owned()) };
+        coverage.oracles.extend([silent, ("summary".to_owned(), disabled)]);
+        assert_eq!(
+            coverage.summary(),
+            [
+                "crashed before 0 and after 1 of 2 writes; watches late or old: foos.example.com (over 1 kind of writes)",
+                "oracles that had nothing to judge: orphan",
+            ]
+        );
+        let json = serde_json::to_string(&coverage).expect("JSON");
+        assert_eq!(serde_json::from_str::<Coverage>(&json).expect("a coverage"), coverage);
     }
 }

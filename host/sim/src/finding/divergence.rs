@@ -20,8 +20,11 @@ pub(crate) fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
     position.or_else(|| (left.len() != right.len()).then_some(common))
 }
 
+/// What is shown in place of an event after the last one.
+pub(super) const ENDED: &str = "the run has ended";
+
 pub(super) fn text_at(run: &Run, index: usize) -> String {
-    run.events.get(index).map_or_else(|| "the run has ended".to_owned(), event_text)
+    run.events.get(index).map_or_else(|| ENDED.to_owned(), event_text)
 }
 
 /// Describes an event on one line.

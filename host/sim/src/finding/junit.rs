@@ -1,4 +1,4 @@
-//! Renders a report as JUnit's XML: a test case for each oracle.
+//! Renders a report as JUnit's XML: a test case for each oracle, and the situations as output.
 
 use std::collections::BTreeSet;
 
@@ -39,6 +39,7 @@ pub fn junit(suite: &str, report: &Report, seconds: f64) -> String {
             text.push_str("    </testcase>\n");
         }
     }
+    text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&report.lines().join("\n"))));
     text.push_str("  </testsuite>\n</testsuites>");
     text
 }
@@ -133,6 +134,8 @@ mod tests {
         );
         assert!(text.contains("<skipped message=\"not &lt;here&gt;\"/>"));
         assert!(text.contains("name=\"trap\"/>"));
-        assert!(text.ends_with("  </testsuite>\n</testsuites>"));
+        assert!(text.contains("<system-out>1 finding in 7 runs (7 different; ), no plan left;"), "{text}");
+        assert!(text.contains("\nsituations:\n"), "{text}");
+        assert!(text.ends_with("</system-out>\n  </testsuite>\n</testsuites>"));
     }
 }

@@ -43,7 +43,7 @@ struct TracedEvent {
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     format: String,
-    /// The plugins.
+    /// The plugins, and the file to which a reload changes the first one.
     pub plugins: Vec<Input>,
     /// The scenario, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// Returns what is wrong, with line and column, if the text is not a trace of this version, or is too large.
+    /// Returns what is wrong, with line and column, and what to do, if the text is not a trace of this version, or is too large.
     pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -99,14 +99,14 @@ impl Trace {
         if text.len() > MAX_SIZE {
             return Err(format!("it has more than {} MiB", MAX_SIZE >> 20));
         }
-        let head: Head = serde_json::from_str(text).map_err(|error| format!("it is no trace: {error}"))?;
+        let head: Head = serde_json::from_str(text).map_err(|error| no_trace(&error))?;
         if head.format != FORMAT {
             return Err(format!(
                 "its format is {:?}, this version reads {FORMAT:?}; find the error again with this version",
                 head.format.chars().take(80).collect::<String>()
             ));
         }
-        let trace: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let trace: Self = serde_json::from_str(text).map_err(|error| no_trace(&error))?;
         let Plan { deviations, left_out, .. } = &trace.plan;
         if deviations.len().max(left_out.len()) > MAX_DEVIATIONS || trace.events.len() > MAX_EVENTS {
             return Err(format!(
@@ -116,9 +116,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Returns the first event in which the run differs from the recorded one.
+    /// Returns the first event in which the run differs from the recorded one. A difference that shows is preferred to one of the calls that a
+    /// guest made before an event. `renamed` has the plugins' names in the trace and in the run.
     #[must_use]
-    pub fn divergence(&self, run: &Run) -> Option<Divergence> {
+    pub fn divergence(&self, run: &Run, renamed: &[(String, String)]) -> Option<Divergence> {
         let recorded: Vec<_> = self
             .events
             .iter()
@@ -128,9 +129,27 @@ impl Trace {
         let length =
             if recorded.len() == MAX_EVENTS { MAX_EVENTS.min(run.hashes.len()) } else { run.hashes.len() };
         let index = divergence::first_difference(&recorded, &run.hashes[..length])?;
-        let expected =
-            self.events.get(index).map_or_else(|| "the run has ended".to_owned(), |event| event.text.clone());
-        Some(Divergence { index, expected, found: divergence::text_at(run, index) })
+        let expected = |index: usize| match self.events.get(index) {
+            Some(event) => renamed.iter().fold(event.text.clone(), |text, (old, new)| {
+                // An event begins with its time and the plugin, and the name of an Event with the plugin.
+                [(" ms: ", " "), (" ms: ", ": "), ("/", ".")].iter().fold(text, |text, (start, end)| {
+                    text.replacen(&format!("{start}{old}{end}"), &format!("{start}{new}{end}"), 1)
+                })
+            }),
+            None => divergence::ENDED.to_owned(),
+        };
+        let found =
+            |index: usize| divergence::text_at(run, index).chars().take(MAX_EVENT_TEXT).collect::<String>();
+        let end = self.events.len().max(run.events.len()).min(MAX_EVENTS);
+        let visible = (index..end).find(|index| expected(*index) != found(*index));
+        Some(match visible {
+            Some(index) => Divergence { index, expected: expected(index), found: found(index) },
+            None => Divergence {
+                index,
+                expected: expected(index),
+                found: "the same, but the plugin has called the host in another way before".to_owned(),
+            },
+        })
     }
 
     /// Returns the steps of the plan that did not apply in the run, described.
@@ -142,6 +161,10 @@ impl Trace {
             .map(super::story::describe)
             .collect()
     }
+}
+
+fn no_trace(error: &serde_json::Error) -> String {
+    format!("line {}: it is no trace: {error}; find the error again with `pilothouse sim`", error.line())
 }
 
 #[cfg(test)]
@@ -200,17 +223,37 @@ mod tests {
 
     #[test]
     fn the_step_that_diverges_first_is_named() {
-        assert_eq!(trace().divergence(&run("a")), None);
-        let divergence = trace().divergence(&run("b")).expect("different");
+        assert_eq!(trace().divergence(&run("a"), &[]), None);
+        let divergence = trace().divergence(&run("b"), &[]).expect("different");
         assert_eq!(divergence.index, 2);
         assert!(divergence.expected.contains("reconcile a") && divergence.found.contains("reconcile b"));
+    }
+
+    #[test]
+    fn a_difference_that_shows_is_preferred() {
+        let mut trace = trace();
+        trace.events[0].hash = "0".repeat(16);
+        let visible = trace.divergence(&run("b"), &[]).expect("different");
+        assert_eq!(visible.index, 2);
+        let hidden = trace.divergence(&run("a"), &[]).expect("different");
+        assert_eq!(hidden.index, 0);
+        assert!(hidden.found.contains("has called the host in another way"), "{hidden:?}");
+        let (name, other) = ("plugin".to_owned(), "other".to_owned());
+        let event = &mut trace.events[2].text;
+        *event = event.replace("plugin ", "other ");
+        assert_eq!(trace.divergence(&run("a"), &[]).expect("different").index, 2);
+        assert_eq!(trace.divergence(&run("a"), &[(other, name)]).expect("different").index, 0);
     }
 
     #[test]
     fn other_formats_are_refused_with_a_remedy() {
         let other = trace().to_json().replace("trace/v1", "trace/v2");
         assert!(Trace::parse(&other).expect_err("another version").contains("find the error again"));
-        assert!(Trace::parse("{").expect_err("no object").contains("line 1"));
+        let error = Trace::parse("{\n\"format\":").expect_err("no object");
+        assert!(
+            error.starts_with("line 2: it is no trace: ") && error.contains("find the error again"),
+            "{error}"
+        );
         let unknown = trace().to_json().replacen("\"plan\"", "\"plans\"", 1);
         assert!(Trace::parse(&unknown).expect_err("an unknown field").contains("plans"));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -289,7 +289,7 @@ pub(super) fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 ///
 /// # Errors
 /// Errors with one line, which names the line of the text.
-pub(super) fn parse_yaml_documents(text: &str) -> Result<Vec<Value>, String> {
+pub(super) fn parse_yaml_documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and {MAX_FILE_SIZE} are allowed; split it", text.len()));
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use pilothouse_model::ResourceType;
 use serde_json::Value;
+use serde_saphyr::Spanned;
 
+use super::at;
 use super::document::parse_yaml_documents;
 use super::kinds::Kinds;
 use super::reference::{DEFAULT_NAMESPACE, is_plain};
@@ -68,6 +70,21 @@ impl Manifest {
         Ok(Self { resource, namespace, name, object })
     }
 
+    /// Returns the manifests of a file, also those in objects of the kind `List`.
+    ///
+    /// # Errors
+    /// Errors with one line, which names the line of the text.
+    pub fn all_of(text: &str, kinds: &Kinds) -> Result<Vec<Self>, String> {
+        let mut manifests = Vec::new();
+        for document in parse_yaml_documents::<Spanned<Value>>(text)? {
+            for object in objects_of(document.value) {
+                let manifest = Self::new(object, DEFAULT_NAMESPACE, kinds);
+                manifests.push(manifest.map_err(|problem| at(document.referenced.line(), &problem))?);
+            }
+        }
+        Ok(manifests)
+    }
+
     /// Returns the write that creates or applies the object.
     pub(super) fn write(self, operation: fn(Value) -> Operation) -> ActorWrite {
         ActorWrite {
@@ -83,6 +100,20 @@ impl Manifest {
     /// Returns the position in the order in which objects are created: Namespaces come first.
     fn rank(&self) -> u8 {
         u8::from(self.resource.kind != "Namespace" || !self.resource.group.is_empty())
+    }
+}
+
+/// Returns the objects of a YAML document: itself, the items of a `List`, or none if it is empty.
+fn objects_of(document: Value) -> Vec<Value> {
+    match document {
+        Value::Null => Vec::new(),
+        Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+            match list.remove("items") {
+                Some(Value::Array(items)) => items,
+                _ => Vec::new(),
+            }
+        }
+        object => vec![object],
     }
 }
 
@@ -107,15 +138,7 @@ impl FileReader<'_> {
         let text = (self.read)(&path).map_err(located)?;
         let mut objects = Vec::new();
         for document in parse_yaml_documents(&text).map_err(located)? {
-            match document {
-                Value::Null => {}
-                Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
-                    if let Some(Value::Array(items)) = list.remove("items") {
-                        objects.extend(items);
-                    }
-                }
-                object => objects.push(object),
-            }
+            objects.extend(objects_of(document));
         }
         if objects.is_empty() {
             return Err(located("it has no manifest; give it one, or remove the entry".to_owned()));
@@ -152,6 +175,25 @@ mod tests {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
         let manifest = Manifest::new(node.clone(), "shop", &kinds).expect("valid");
         assert_eq!((manifest.namespace.as_str(), &manifest.object), ("", &node));
+    }
+
+    #[test]
+    fn the_manifests_of_a_file_are_those_of_its_documents_and_lists() {
+        let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n# nothing\n---\n\
+                    apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: n}}\n";
+        let manifests = Manifest::all_of(text, &Kinds::built_in()).expect("manifests");
+        assert_eq!(manifests.iter().map(|manifest| manifest.name.as_str()).collect::<Vec<_>>(), ["a", "n"]);
+    }
+
+    #[test]
+    fn the_error_of_a_manifest_names_its_line() {
+        let kinds = Kinds::built_in();
+        let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n";
+        let error = |bad: &str| Manifest::all_of(&format!("{good}{bad}"), &kinds).expect_err(bad);
+        let nameless = error("apiVersion: v1\nkind: Pod\nmetadata: {}\n");
+        assert!(nameless.starts_with("line 5: a Pod has no metadata.name"), "{nameless}");
+        let malformed = error("apiVersion: v1\nkind: [Pod\n");
+        assert!(malformed.contains("line ") && !malformed.contains('\n'), "{malformed}");
     }
 
     #[test]

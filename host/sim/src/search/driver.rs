@@ -3,8 +3,10 @@
 //! Plans are run in batches of a fixed size, and their results are merged in the order of the plans. The findings
 //! therefore do not depend on the number of threads.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use pilothouse_model::hash::HashSet;
 
 use super::points::Points;
 use super::stages::{other_orders, probes, stages};
@@ -105,7 +107,7 @@ pub fn search<S: Simulator + Send>(
         reference: Reference::new(&first, &second),
         report: empty_report(options.seed, oracles),
         used_runs: 0,
-        seen: HashSet::new(),
+        seen: HashSet::default(),
         reported: BTreeSet::new(),
     };
     for run in [first, second] {

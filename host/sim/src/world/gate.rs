@@ -26,7 +26,7 @@ use super::request::{ObjectRequest, parameter};
 use super::state::{Answer, SentRequest, Shared};
 use super::watch_body::{ListedObject, WatchBody};
 use crate::plan::Fault;
-use crate::run::{Author, PAST_LAG};
+use crate::run::Author;
 
 /// The annotation that another client changes when it interferes.
 const TOUCHED: &str = "simulation.pilothouse.dev/touched";
@@ -255,20 +255,15 @@ impl WatchGate {
 
     /// Changes a list so that it is answered from the past, if the plan wants that for the resource.
     fn answer_from_past(&self, resource: &str, uri: &mut Uri) {
-        let mut state = self.shared.lock();
-        let Some(changes) = state.past.remove(resource) else { return };
-        let Some(version) = state.mirror.version_before(resource, changes) else { return };
-        let until = state.now().saturating_add(PAST_LAG);
-        state.holds.insert(resource.to_owned(), until);
-        drop(state);
         let kept = ["labelSelector", "fieldSelector"];
         let kept =
             kept.iter().filter_map(|name| parameter(uri, name).map(|value| format!("&{name}={value}")));
-        let path = uri.path();
-        let text = format!(
-            "{path}?resourceVersion={version}&resourceVersionMatch=Exact{}",
-            kept.collect::<String>()
-        );
+        let (path, kept) = (uri.path(), kept.collect::<String>());
+        let Some(version) = self.shared.lock().version_of_first_list(resource, &format!("{path}{kept}"))
+        else {
+            return;
+        };
+        let text = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact{kept}");
         if let Ok(changed) = text.parse() {
             *uri = changed;
         }

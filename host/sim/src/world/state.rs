@@ -1,6 +1,6 @@
 //! What the parts of one world share: the server, the schedule, and the record of what happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -17,7 +17,7 @@ use super::schedule::Schedule;
 use crate::call_log::CallLog;
 use crate::finding::divergence::event_text;
 use crate::plan::Fault;
-use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
+use crate::run::{Author, Event, EventKind, PAST_LAG, ReconcileResult, RequestEvent};
 
 /// The shared part of a world. Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +38,16 @@ pub(super) enum Command {
     HoldControllers(u64),
     RequeueAll,
     WithholdReasons,
+}
+
+/// How the first lists of a resource are answered after a restart into the past.
+struct PastLists {
+    /// How many changes the past lacks.
+    changes: u32,
+    /// The version, and until when the API server that answers is behind; `None` before the first list.
+    version: Option<(u64, u64)>,
+    /// The lists that were answered, as paths with selectors. A later list of the same informer is not its first one.
+    listed: BTreeSet<String>,
 }
 
 /// The mutable part.
@@ -63,8 +73,8 @@ pub(super) struct State {
     pub(super) withholds_reasons: bool,
     /// The sources of randomness of all hosts so far.
     pub(super) randomness: Vec<Randomness>,
-    /// The resources whose first list is still to be answered from the past.
-    pub(super) past: BTreeMap<String, u32>,
+    /// The resources whose first lists are answered from the past.
+    past: BTreeMap<String, PastLists>,
     /// Until when the watches of a resource deliver nothing, in virtual milliseconds.
     pub(super) holds: BTreeMap<String, u64>,
     /// The resources whose watch has ended, and when the host may list them again.
@@ -256,9 +266,26 @@ impl State {
         self.cached_uids.clear();
         self.reconciles.clear();
         self.in_flight = 0;
-        self.past = past.iter().cloned().collect();
+        let lists = |changes| PastLists { changes, version: None, listed: BTreeSet::new() };
+        self.past = past.iter().map(|(resource, changes)| (resource.clone(), lists(*changes))).collect();
         self.touch();
         self.record(EventKind::HostStarted { past });
+    }
+
+    /// Returns the version of the past as of which a list is answered, or `None` for now. `list` is the path with its selectors. The first
+    /// lists of all informers of a resource show the same past, until the API server that answers them has caught up.
+    pub(super) fn version_of_first_list(&mut self, resource: &str, list: &str) -> Option<u64> {
+        let now = self.now();
+        let past = self.past.get_mut(resource)?;
+        if !past.listed.insert(list.to_owned()) {
+            return None;
+        }
+        if past.version.is_none() {
+            let until = now.saturating_add(PAST_LAG);
+            past.version = Some((self.mirror.version_before(resource, past.changes)?, until));
+            self.holds.insert(resource.to_owned(), until);
+        }
+        past.version.filter(|(_, until)| now < *until).map(|(version, _)| version)
     }
 
     /// Ends the host: reconciles that run are abandoned.

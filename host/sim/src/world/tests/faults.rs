@@ -1,7 +1,8 @@
 //! Each kind of fault has an effect.
 
 use super::stage::{
-    Stage, change_map, create_map, create_map_with, create_orphan, creates, deliveries, lease, requests,
+    DESCRIPTOR, Stage, change_map, create_map, create_map_with, create_orphan, creates, deliveries, lease,
+    requests,
 };
 use crate::plan::{Deviation, Fault, Moment};
 use crate::run::{Author, End, EventKind, ReconcileResult, Run};
@@ -148,6 +149,32 @@ fn a_restart_into_the_past_shows_old_objects_first() {
         panic!("{versions:?}");
     };
     assert!(old < new && modified_at - listed_at >= 10_000, "{versions:?}");
+}
+
+#[test]
+fn a_restart_into_the_past_shows_the_same_past_to_all_informers_of_a_resource() {
+    let steps = vec![create_map("a"), change_map("a", "first", &lease("new-a"))];
+    let watches = r#""watches":[{"name":"all","apiVersion":"v1","kind":"ConfigMap"},"#;
+    let descriptor = DESCRIPTOR.replace(r#""watches":["#, watches);
+    let past = vec![("configmaps".to_owned(), 1)];
+    let run = Stage::with_descriptor(steps, &descriptor).run(vec![at_rest(3, Fault::Restart { past })]);
+    assert_eq!((run.end.clone(), hosts(&run)), (End::AtRest, 2));
+    let deliveries = |change: &str| {
+        let of_a = run.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Delivered { key, version, change: found, .. }
+                if event.host == 2 && key == "default/a" && found == change =>
+            {
+                Some(*version)
+            }
+            _ => None,
+        });
+        of_a.collect::<Vec<_>>()
+    };
+    let (listed, modified) = (deliveries("LISTED"), deliveries("MODIFIED"));
+    let ([first, second], [new, same]) = (&listed[..], &modified[..]) else {
+        panic!("{listed:?} {modified:?}");
+    };
+    assert!(first == second && new == same && first < new, "{listed:?} {modified:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::simulation_files;
 use crate::build::Progress;
 use crate::commands::compile::this_executable;
 use crate::{CommandError, output};
-use report::{Simulated, line_about};
+use report::{Simulated, lines_about};
 
 /// The number of runs in each scenario.
 const RUNS: &str = "120";
@@ -67,13 +67,15 @@ impl BuildSimulations {
         let (project, plugin, progress) = (self.project.clone(), plugin.to_owned(), progress.clone());
         self.running = Some(tokio::spawn(async move {
             let name = plugin.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let line = match simulate(&project, &plugin).await {
-                Ok(simulated) => line_about(&name, &project, &simulated),
+            let lines = match simulate(&project, &plugin).await {
+                Ok(simulated) => lines_about(&name, &project, &simulated),
                 Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {
-                    format!("cannot simulate {name}: {problem}")
+                    vec![format!("cannot simulate {name}: {problem}")]
                 }
             };
-            progress.print(&output::TerminalSafe(&line).to_string());
+            for line in lines {
+                progress.print(&output::TerminalSafe(&line).to_string());
+            }
         }));
     }
 }

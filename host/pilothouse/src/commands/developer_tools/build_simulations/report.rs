@@ -1,7 +1,8 @@
-//! The line about a simulation, from the output of its process. Pure.
+//! The lines about a simulation, from the output of its process. Pure.
 
 use std::path::{Path, PathBuf};
 
+use pilothouse_sim::finding::Coverage;
 use serde::Deserialize;
 
 use crate::commands::developer_tools::sim::{trace_name, trace_prefix};
@@ -17,10 +18,11 @@ pub(super) struct Simulated {
     pub(super) traces: PathBuf,
 }
 
-/// The members of a document that the line shows.
+/// The members of a document that the lines show.
 #[derive(Deserialize)]
 struct Document {
     runs: u64,
+    coverage: Coverage,
     findings: Vec<Finding>,
 }
 
@@ -35,19 +37,23 @@ struct Violation {
     oracle: String,
 }
 
-/// Returns the line about the simulation of a plugin: how many runs found nothing, or what was found and where the traces are.
-pub(super) fn line_about(plugin: &str, project: &Path, simulated: &Simulated) -> String {
+/// Returns the lines about the simulation of a plugin: how many runs found nothing and which situations they created, or what was found and
+/// where the traces are.
+pub(super) fn lines_about(plugin: &str, project: &Path, simulated: &Simulated) -> Vec<String> {
     let documents: Result<Vec<Document>, _> =
         serde_json::Deserializer::from_str(&simulated.stdout).into_iter().collect();
     let documents = match documents {
         Ok(documents) if !documents.is_empty() => documents,
-        Ok(_) => return format!("cannot simulate {plugin}: {}", last_line(&simulated.stderr)),
-        Err(error) => return format!("cannot simulate {plugin}: unexpected output: {error}"),
+        Ok(_) => return vec![format!("cannot simulate {plugin}: {}", last_line(&simulated.stderr))],
+        Err(error) => return vec![format!("cannot simulate {plugin}: unexpected output: {error}")],
     };
+    let count = documents.len();
     let runs: u64 = documents.iter().map(|document| document.runs).sum();
     let project = project.display();
     let mut found = Vec::new();
-    for (index, document) in documents.iter().enumerate() {
+    let mut coverage = Coverage::default();
+    for (index, document) in documents.into_iter().enumerate() {
+        coverage.merge(document.coverage);
         let prefix = match simulated.scenarios.as_slice() {
             [] | [_] => String::new(),
             several => several.get(index).map(|scenario| trace_prefix(scenario)).unwrap_or_default(),
@@ -58,22 +64,26 @@ pub(super) fn line_about(plugin: &str, project: &Path, simulated: &Simulated) ->
         }
     }
     // A scenario that cannot be used ends the process after those before it.
-    let problem = if documents.len() < simulated.scenarios.len() {
+    let problem = if count < simulated.scenarios.len() {
         format!("; {}", last_line(&simulated.stderr))
     } else {
         String::new()
     };
     match found.as_slice() {
-        [] => format!(
-            "simulated {plugin}: 0 findings in {runs} runs; `pilothouse sim {project}` lists what they tried{problem}"
-        ),
-        [one] => format!(
+        [] => {
+            let mut lines = vec![format!(
+                "simulated {plugin}: 0 findings in {runs} runs; `pilothouse sim {project}` lists what they tried{problem}"
+            )];
+            lines.extend(coverage.summary().map(|line| format!("  {line}")));
+            lines
+        }
+        [one] => vec![format!(
             "simulated {plugin}: found in {runs} runs: {one}; `pilothouse sim {project}` tells the story{problem}"
-        ),
-        several => format!(
+        )],
+        several => vec![format!(
             "simulated {plugin}: found in {runs} runs: {}; `pilothouse sim {project}` tells the stories{problem}",
             several.join(", ")
-        ),
+        )],
     }
 }
 
@@ -87,20 +97,40 @@ fn last_line(stderr: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Returns the line about a process with these documents and errors, and with these scenarios.
+    /// Returns the first line about a process with these documents and errors, and with these scenarios.
     fn line(documents: &[&str], stderr: &str, scenarios: &[&str]) -> String {
+        lines(documents, stderr, scenarios).remove(0)
+    }
+
+    fn lines(documents: &[&str], stderr: &str, scenarios: &[&str]) -> Vec<String> {
         let simulated = Simulated {
             stdout: documents.join("\n"),
             stderr: stderr.to_owned(),
             scenarios: scenarios.iter().map(PathBuf::from).collect(),
             traces: "greeter/.pilothouse".into(),
         };
-        line_about("greeter", Path::new("greeter"), &simulated)
+        lines_about("greeter", Path::new("greeter"), &simulated)
     }
 
-    const NOTHING: &str = r#"{"name": "a", "runs": 120, "findings": [], "seconds": 1.5}"#;
-    const ORPHAN: &str =
-        r#"{"runs": 40, "findings": [{"number": 1, "violation": {"oracle": "orphan", "object": "a/b"}}]}"#;
+    const NOTHING: &str = r#"{"name": "a", "runs": 120, "findings": [], "seconds": 1.5, "coverage": {
+        "writes": {"create pods": {"occurrences": 2, "crashedBefore": [1], "crashedAfter": [1, 2], "answerLost": [], "refused": [],
+        "interfered": []}}, "lateWatches": {"pods": ["create pods"]}, "oracles": {"orphan": {"judged": 0}, "trap": {"judged": 9}},
+        "freshStarts": 1, "deviations": 2, "skipped": 0}}"#;
+    const ORPHAN: &str = r#"{"runs": 40, "findings": [{"number": 1, "violation": {"oracle": "orphan", "object": "a/b"}}],
+        "coverage": {"writes": {}, "lateWatches": {}, "oracles": {}, "freshStarts": 0, "deviations": 0, "skipped": 0}}"#;
+
+    #[test]
+    fn no_finding_is_only_reported_together_with_the_situations() {
+        let printed = lines(&[NOTHING, NOTHING], "", &["s/a.yaml", "s/b.yaml"]);
+        assert_eq!(
+            printed[1..],
+            [
+                "  crashed before 1 and after 2 of 2 writes; watches late or old: pods (over 1 kind of writes)",
+                "  oracles that had nothing to judge: orphan",
+            ]
+        );
+        assert_eq!(lines(&[ORPHAN], "error: 1 finding", &[]).len(), 1);
+    }
 
     #[test]
     fn the_line_has_the_number_of_all_runs() {

@@ -80,7 +80,8 @@ the writes of the plugin, or the objects at rest, with the finding.
 
 `--plugin FILE.wasm` runs another version of the plugin in the same situation, for example with a fix.
 
-`finding.json` has the steps, the faults and what is expected. `finding.trace` is for `pilothouse sim --replay`.
+`finding.json` has the steps, the faults and what is expected. `finding.trace` is for `pilothouse sim --replay`, with `--other-version` for
+another version of the plugin.
 "
     )
 }

@@ -36,6 +36,12 @@ pub(super) struct PluginInput {
     pub(super) input: Input,
 }
 
+/// A sidecar that a scenario contains.
+pub(super) struct GivenSidecar<'a> {
+    pub(super) text: String,
+    pub(super) scenario: &'a Path,
+}
+
 impl PluginInput {
     /// Returns the files that the command line names.
     pub(super) fn files_of(flags: &Sim) -> Vec<PathBuf> {
@@ -45,32 +51,49 @@ impl PluginInput {
     /// Reads a plugin and asks it for its descriptor. `sidecar` replaces the one beside the file.
     ///
     /// # Errors
-    /// Returns a usage error that names the file.
-    pub(super) fn read(file: &Path, sidecar: Option<String>) -> Result<Self, CommandError> {
-        let usage_error = |problem: &dyn std::fmt::Display| {
-            CommandError::Usage(format!("{}: {problem}; give a plugin's .wasm file", file.display()))
+    /// Returns a usage error that names the file, or that of its sidecar.
+    pub(super) fn read(file: &Path, sidecar: Option<GivenSidecar<'_>>) -> Result<Self, CommandError> {
+        let usage_error = |problem: &dyn std::fmt::Display, remedy: &str| {
+            CommandError::Usage(format!("{}: {problem}; {remedy}", file.display()))
         };
         let name = PluginName::of_file(file).map_err(|error| CommandError::Usage(error.to_string()))?;
-        let wasm = read_bytes(file, MAX_WASM).map_err(|problem| usage_error(&problem))?;
-        let sidecar = match sidecar {
-            Some(text) => text,
+        let wasm = read_bytes(file, MAX_WASM)
+            .map_err(|problem| usage_error(&problem, "give a plugin's .wasm file"))?;
+        let (sidecar, parsed) = match sidecar {
+            Some(GivenSidecar { text, scenario }) => {
+                let parsed = Sidecar::parse(&text).map_err(|error| {
+                    let (scenario, file) = (scenario.display(), file.display());
+                    let problem = format!(
+                        "{scenario}: plugins: the sidecar of {file} is invalid: {error}; correct it there"
+                    );
+                    CommandError::Usage(problem)
+                });
+                (text, parsed?)
+            }
             None => sidecar_beside(file)?,
         };
-        let descriptor = descriptor_of(&wasm, &sidecar).map_err(|problem| usage_error(&problem))?;
+        let remedy = "build it again, or see what `pilothouse check` says about it";
+        let descriptor = descriptor_of(&wasm, parsed).map_err(|problem| usage_error(&problem, remedy))?;
         let input = input_of(file, &wasm);
         Ok(Self { name, wasm, sidecar, descriptor, input })
     }
 }
 
-/// Returns the text of the sidecar beside a plugin, "" if there is none.
-fn sidecar_beside(file: &Path) -> Result<String, CommandError> {
+/// Returns the text of the sidecar beside a plugin, "" if there is none, and what it says.
+fn sidecar_beside(file: &Path) -> Result<(String, Sidecar), CommandError> {
     let path = file.with_extension("yaml");
-    if path.is_file() { read_text(&path) } else { Ok(String::new()) }
+    let text = if path.is_file() { read_text(&path)? } else { String::new() };
+    let parsed = Sidecar::parse(&text).map_err(|error| {
+        let (path, file) = (path.display(), file.display());
+        CommandError::Usage(format!(
+            "{path}: the sidecar of {file} is invalid: {error}; correct it, or remove it"
+        ))
+    })?;
+    Ok((text, parsed))
 }
 
 /// Loads the plugin with the quickest compiler and asks it for its descriptor.
-fn descriptor_of(wasm: &[u8], sidecar: &str) -> Result<Descriptor, String> {
-    let sidecar = Sidecar::parse(sidecar).map_err(|error| format!("its sidecar is invalid: {error}"))?;
+fn descriptor_of(wasm: &[u8], sidecar: Sidecar) -> Result<Descriptor, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -32,6 +32,8 @@ pub(in crate::commands::developer_tools) struct TestSearchResult {
     pub(in crate::commands::developer_tools) allowed_runs: Option<u64>,
     /// The number of findings.
     pub(in crate::commands::developer_tools) findings: usize,
+    /// Which situations the runs have created.
+    pub(in crate::commands::developer_tools) situations: Vec<String>,
     /// The lines about all findings.
     pub(in crate::commands::developer_tools) stories: Vec<String>,
 }
@@ -96,6 +98,7 @@ impl TestSearch {
             runs: report.runs,
             allowed_runs: seeds.filter(|seeds| has_used_time_up && report.runs < *seeds),
             findings: report.findings.len(),
+            situations: report.coverage.summary().to_vec(),
             stories,
         })
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use pilothouse_sim::Simulator;
 use pilothouse_sim::analysis::RunView;
 use pilothouse_sim::export::{Export, baseline_plan};
+use pilothouse_sim::finding::divergence::Divergence;
 use pilothouse_sim::finding::story;
 use pilothouse_sim::finding::trace::{Input, Trace};
 use pilothouse_sim::oracle::Reference;
@@ -17,30 +18,31 @@ use super::{export, unusable};
 use crate::cli::simulation::Sim;
 use crate::{CommandError, CommandResult, output};
 
+/// The number of digits of a digest that an error shows.
+const DIGITS: usize = 12;
+
 /// Replays a trace. Fails if its error happens again.
 ///
 /// # Errors
-/// Returns a usage error if the trace cannot be read or was made from other kinds of files.
+/// Returns a usage error if the trace cannot be read, was made from other files, or no longer applies.
 pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
-    let trace = Trace::parse(&read_text(file)?)
-        .map_err(|problem| CommandError::Usage(format!("--replay {}: {problem}", file.display())))?;
+    let usage_error = |problem: &str| CommandError::Usage(format!("--replay {}: {problem}", file.display()));
+    let trace = Trace::parse(&read_text(file)?).map_err(|problem| usage_error(&problem))?;
     let scenario = match (flags.scenario.as_slice(), &trace.scenario) {
         ([], None) => None,
         ([scenario], Some(_)) => Some(scenario.as_path()),
         (_, Some(input)) => {
             let problem = format!("it was made with the scenario {}; name it with --scenario", input.file);
-            return Err(CommandError::Usage(format!("--replay {}: {problem}", file.display())));
+            return Err(usage_error(&problem));
         }
-        (_, None) => {
-            let problem = "it was made without a scenario; leave --scenario out";
-            return Err(CommandError::Usage(format!("--replay {}: {problem}", file.display())));
-        }
+        (_, None) => return Err(usage_error("it was made without a scenario; leave --scenario out")),
     };
     let subject = Subject::new(flags, scenario, &PluginInput::files_of(flags))?;
-    let scenarios: Vec<_> = subject.scenario_input().into_iter().collect();
     let recorded: Vec<_> = trace.plugins.iter().chain(&trace.scenario).collect();
-    for line in changed_inputs(&recorded, subject.plugin_inputs().iter().chain(&scenarios)) {
-        output::print_line(format_args!("note: {line}"));
+    let (plugins, scenario) = (subject.plugin_inputs(), subject.scenario_input());
+    let current: Vec<_> = plugins.iter().chain(&scenario).collect();
+    if let Some(problem) = changed_inputs(&recorded, &current).filter(|_| !flags.other_version) {
+        return Err(usage_error(&problem));
     }
     let mut world = subject.world()?;
     let mut run = |plan: &Plan| world.run(plan).map_err(|error| unusable(&error));
@@ -48,7 +50,8 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     let [first, second] = reference_plans(flags.seed, &trace.plan).map(|plan| run(&plan));
     let reference = Reference::new(&first?, &second?);
     let replayed = run(&trace.plan)?;
-    if let Some(difference) = trace.divergence(&replayed) {
+    let divergence = trace.divergence(&replayed, &renamed_plugins(&trace.plugins, &plugins));
+    if let Some(difference) = &divergence {
         output::print_line(format_args!(
             "the run differs from the recorded one at event {}:",
             difference.index + 1
@@ -56,14 +59,18 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         output::print_line(format_args!("  recorded: {}", difference.expected));
         output::print_line(format_args!("  replayed: {}", difference.found));
     }
-    for step in trace.skipped(&replayed) {
-        output::print_line(format_args!("no longer applies: {step}"));
+    let skipped = trace.skipped(&replayed);
+    for fault in &skipped {
+        output::print_line(format_args!("no longer applies: {fault}"));
     }
     let view = RunView::new(&replayed, reference.random());
     let oracles = subject.oracles()?;
     let judgements = oracles.judge(&view, Some(&reference));
     let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
     let Some(violation) = violations.find(|violation| violation.is_same_error(&trace.violation)) else {
+        if let Some(problem) = why_nothing_follows(divergence.as_ref(), &skipped, flags.other_version) {
+            return Err(usage_error(&problem));
+        }
         output::print_line(format_args!("{}: not found again", trace.violation.oracle));
         return Ok(());
     };
@@ -79,12 +86,51 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     Err(CommandError::Failure(format!("{}: found again", violation.oracle)))
 }
 
-/// Returns a line for each file whose content is another than that of the trace.
-fn changed_inputs<'a>(recorded: &[&Input], current: impl Iterator<Item = &'a Input>) -> Vec<String> {
-    current
-        .filter(|input| !recorded.iter().any(|recorded| recorded.digest == input.digest))
-        .map(|input| format!("{} is not the file of the trace; the run may differ", input.file))
-        .collect()
+/// Returns how the files differ from those of the trace, and what to do; `None` if they have the same contents.
+fn changed_inputs(recorded: &[&Input], current: &[&Input]) -> Option<String> {
+    let missing = |inputs: &[&Input], others: &[&Input]| {
+        let missing = inputs.iter().filter(|input| others.iter().all(|other| other.digest != input.digest));
+        let name = |input: &&Input| {
+            let digest: String = input.digest.chars().take(DIGITS).collect();
+            format!("{} with the digest {digest}", input.file)
+        };
+        missing.map(name).collect::<Vec<_>>().join(" and ")
+    };
+    let remedy = "name the same files as then, or give --other-version if another version is intended";
+    match (missing(recorded, current), missing(current, recorded)) {
+        (then, now) if then.is_empty() && now.is_empty() => None,
+        (then, now) if now.is_empty() => Some(format!("it was made with {then}, too; {remedy}")),
+        (then, now) if then.is_empty() => Some(format!("it was made without {now}; {remedy}")),
+        (then, now) => Some(format!("it was made with {then}, and not with {now}; {remedy}")),
+    }
+}
+
+/// Returns the names of plugins whose files have other names than those of the trace: the name in the trace, and that of now.
+fn renamed_plugins(recorded: &[Input], current: &[Input]) -> Vec<(String, String)> {
+    let name = |input: &Input| Path::new(&input.file).with_extension("").to_string_lossy().into_owned();
+    let pairs = recorded.iter().zip(current).filter(|(old, new)| old.file != new.file);
+    pairs.map(|(old, new)| (name(old), name(new))).filter(|(old, _)| !old.is_empty()).collect()
+}
+
+/// Returns why a replay that does not show the error again proves nothing, and what to do; `None` if it does. Another version is expected to
+/// make another run, but all faults must happen in it.
+fn why_nothing_follows(
+    divergence: Option<&Divergence>,
+    skipped: &[String],
+    is_other_version: bool,
+) -> Option<String> {
+    let divergence = divergence.filter(|_| !is_other_version || !skipped.is_empty())?;
+    let fault = skipped.first().map_or_else(String::new, |fault| format!(", and this never comes: {fault}"));
+    let remedy = if is_other_version {
+        "search for the error again, without --replay"
+    } else {
+        "give the flags with which the error was found, or search for it again, without --replay"
+    };
+    Some(format!(
+        "the trace no longer applies: the run differs first at event {} ({}){fault}; {remedy}",
+        divergence.index + 1,
+        divergence.expected
+    ))
 }
 
 #[cfg(test)]
@@ -94,10 +140,35 @@ mod tests {
     #[test]
     fn files_with_another_content_are_named() {
         let input = |digest: &str| Input { file: "zoo.wasm".to_owned(), digest: digest.to_owned() };
-        assert_eq!(changed_inputs(&[&input("a")], [input("a")].iter()), Vec::<String>::new());
-        assert_eq!(
-            changed_inputs(&[&input("a")], [input("b")].iter()),
-            ["zoo.wasm is not the file of the trace; the run may differ"]
-        );
+        let (old, new) = (input("0123456789abcdef"), input("b"));
+        assert_eq!(changed_inputs(&[&old], &[&old]), None);
+        let assert_starts = |recorded: &[&Input], current: &[&Input], expected: &str| {
+            let problem = changed_inputs(recorded, current).expect("a difference");
+            assert!(problem.starts_with(expected) && problem.contains("--other-version"), "{problem}");
+        };
+        let both = "it was made with zoo.wasm with the digest 0123456789ab, and not with zoo.wasm with the digest b;";
+        assert_starts(&[&old], &[&new], both);
+        assert_starts(&[&old, &new], &[&old], "it was made with zoo.wasm with the digest b, too;");
+        assert_starts(&[&old], &[&old, &new], "it was made without zoo.wasm with the digest b;");
+    }
+
+    #[test]
+    fn plugins_are_renamed_by_their_position() {
+        let input = |file: &str| Input { file: file.to_owned(), digest: String::new() };
+        let (old, new) = ([input("zoo.wasm"), input("old.wasm")], [input("zoo.wasm"), input("new.wasm")]);
+        assert_eq!(renamed_plugins(&old, &new), [("old".to_owned(), "new".to_owned())]);
+        assert_eq!(renamed_plugins(&old, &old), []);
+    }
+
+    #[test]
+    fn a_trace_applies_if_the_run_is_the_recorded_one_or_that_of_another_version_with_all_faults() {
+        let divergence = Divergence { index: 6, expected: "a".to_owned(), found: "b".to_owned() };
+        let fault = ["a crash".to_owned()];
+        assert_eq!(why_nothing_follows(None, &fault, false), None);
+        assert_eq!(why_nothing_follows(Some(&divergence), &[], true), None);
+        let problem = why_nothing_follows(Some(&divergence), &[], false).expect("a problem");
+        assert!(problem.contains("first at event 7 (a);") && problem.contains("flags"), "{problem}");
+        let problem = why_nothing_follows(Some(&divergence), &fault, true).expect("a problem");
+        assert!(problem.contains("this never comes: a crash; search"), "{problem}");
     }
 }

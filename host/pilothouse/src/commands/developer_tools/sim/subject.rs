@@ -10,11 +10,11 @@ use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::oracle::{Oracles, invariants_of};
 use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
 use pilothouse_sim::scenario::generate::{Generated, Role, WatchedKind, generate};
-use pilothouse_sim::scenario::{DEFAULT_NAMESPACE, FaultBounds, Kinds, Manifest, Scenario};
+use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
 use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 use serde_json::{Value, json};
 
-use super::inputs::{PluginInput, input_of, manifest_files, read_text};
+use super::inputs::{GivenSidecar, PluginInput, input_of, manifest_files, read_text};
 use crate::CommandError;
 use crate::cli::simulation::{Guarantees, Sim};
 
@@ -30,7 +30,7 @@ pub(super) struct Subject {
     /// Whether the host's guarantees are in force; `None` for what the scenario says.
     guarantees: Option<bool>,
     /// The file to which a reload changes the first plugin.
-    upgrade: Option<Vec<u8>>,
+    upgrade: Option<PluginInput>,
     /// The resources that the plugins watch, as `plural.group`.
     watched: Vec<String>,
 }
@@ -64,7 +64,10 @@ impl Subject {
         }
         let inputs = plugins
             .into_iter()
-            .map(|(file, sidecar)| PluginInput::read(&file, sidecar))
+            .map(|(file, sidecar)| {
+                let sidecar = sidecar.zip(scenario).map(|(text, scenario)| GivenSidecar { text, scenario });
+                PluginInput::read(&file, sidecar)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let mut known = Kinds::built_in();
         let mut crds = Vec::new();
@@ -87,9 +90,12 @@ impl Subject {
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
         };
         let sidecar = inputs.first().map(|input| input.sidecar.clone());
-        let upgrade = flags.upgrade.as_deref().map(|file| PluginInput::read(file, sidecar)).transpose()?;
-        let upgrade = upgrade.map(|input| input.wasm);
-        let compiled = compile(&inputs, upgrade.as_ref())?;
+        let read_upgrade = |file: &PathBuf| {
+            let sidecar = sidecar.map(|text| GivenSidecar { text, scenario: scenario.unwrap_or(file) });
+            PluginInput::read(file, sidecar)
+        };
+        let upgrade = flags.upgrade.as_ref().map(read_upgrade).transpose()?;
+        let compiled = compile(&inputs, upgrade.as_ref().map(|input| &input.wasm))?;
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
         let watched = watched_resources(&inputs, &known);
         Ok(Self { compiled, inputs, crds, surroundings, guarantees, upgrade, watched })
@@ -142,7 +148,7 @@ impl Subject {
                 files.push((name.display().to_string(), input.sidecar.as_bytes()));
             }
         }
-        files.extend(self.upgrade.as_ref().map(|wasm| (UPGRADE.to_owned(), wasm.as_slice())));
+        files.extend(self.upgrade.as_ref().map(|input| (UPGRADE.to_owned(), input.wasm.as_slice())));
         files
     }
 
@@ -169,9 +175,9 @@ impl Subject {
         }
     }
 
-    /// Returns the plugins' files and digests.
+    /// Returns the files and digests of the plugins and of the upgrade.
     pub(super) fn plugin_inputs(&self) -> Vec<Input> {
-        self.inputs.iter().map(|input| input.input.clone()).collect()
+        self.inputs.iter().chain(&self.upgrade).map(|input| input.input.clone()).collect()
     }
 
     /// Returns the scenario's file and digest.
@@ -256,13 +262,10 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
     for file in
         flags.objects.iter().map(|folder| manifest_files(folder)).collect::<Result<Vec<_>, _>>()?.concat()
     {
-        let text = read_text(&file)?;
-        let located = |problem: String| CommandError::Usage(format!("{}: {problem}", file.display()));
-        let documents: Vec<Value> =
-            serde_saphyr::from_multiple(&text).map_err(|error| located(error.to_string()))?;
-        for object in documents.into_iter().filter(|object| !object.is_null()) {
-            examples.push(Manifest::new(object, DEFAULT_NAMESPACE, kinds).map_err(located)?);
-        }
+        let manifests = Manifest::all_of(&read_text(&file)?, kinds).map_err(|problem| {
+            CommandError::Usage(format!("{}: {problem}; correct it, or remove the file", file.display()))
+        });
+        examples.extend(manifests?);
     }
     let mut problems = Vec::new();
     let mut watched: Vec<WatchedKind> = Vec::new();

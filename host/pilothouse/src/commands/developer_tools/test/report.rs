@@ -23,6 +23,8 @@ pub(super) struct ScenarioResult {
     pub(super) kind: TestKind,
     pub(super) name: String,
     pub(super) duration: Duration,
+    /// Lines about what was tested.
+    pub(super) notes: Vec<String>,
     /// `None` if it passed.
     pub(super) failure: Option<Failure>,
 }
@@ -45,6 +47,7 @@ pub(super) fn text_of(result: &ScenarioResult) -> Vec<String> {
         TestKind::Simulation { runs } => format!("{runs} runs, "),
     };
     let mut lines = vec![format!("{word}  {} ({runs}{seconds:.1} s)", printable(&title(result)))];
+    lines.extend(result.notes.iter().map(|note| format!("      {}", printable(note))));
     if let Some(failure) = &result.failure {
         lines.push(format!("      {}", printable(&failure.summary)));
         lines.extend(
@@ -106,15 +109,19 @@ pub(super) fn junit(plugin: &str, results: &[ScenarioResult]) -> String {
     for result in results {
         let (name, seconds) = (escaped(&title(result)), result.duration.as_secs_f64());
         text.push_str(&format!("    <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\""));
-        match &result.failure {
-            None => text.push_str("/>\n"),
-            Some(failure) => {
-                let (summary, details) = (escaped(&failure.summary), escaped(&failure.details.join("\n")));
-                text.push_str(&format!(
-                    ">\n      <failure message=\"{summary}\">{details}</failure>\n    </testcase>\n"
-                ));
-            }
+        if result.failure.is_none() && result.notes.is_empty() {
+            text.push_str("/>\n");
+            continue;
         }
+        text.push_str(">\n");
+        if let Some(failure) = &result.failure {
+            let (summary, details) = (escaped(&failure.summary), escaped(&failure.details.join("\n")));
+            text.push_str(&format!("      <failure message=\"{summary}\">{details}</failure>\n"));
+        }
+        if !result.notes.is_empty() {
+            text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&result.notes.join("\n"))));
+        }
+        text.push_str("    </testcase>\n");
     }
     text.push_str("  </testsuite>\n</testsuites>");
     text
@@ -153,12 +160,14 @@ mod tests {
                 kind: TestKind::Scenario,
                 name: "good".to_owned(),
                 duration: Duration::from_millis(1230),
+                notes: Vec::new(),
                 failure: None,
             },
             ScenarioResult {
                 kind: TestKind::Scenario,
                 name: "bad".to_owned(),
                 duration: Duration::from_millis(20),
+                notes: Vec::new(),
                 failure: Some(failure),
             },
         ]
@@ -188,9 +197,13 @@ mod tests {
             kind: TestKind::Simulation { runs: runs.to_owned() },
             name: "recreation".to_owned(),
             duration: Duration::from_millis(2000),
+            notes: vec!["crashed after 3 of 4 writes".to_owned()],
             failure,
         };
-        assert_eq!(text_of(&simulation("200", None)), ["pass  simulation recreation (200 runs, 2.0 s)"]);
+        assert_eq!(
+            text_of(&simulation("200", None)),
+            ["pass  simulation recreation (200 runs, 2.0 s)", "      crashed after 3 of 4 writes"]
+        );
         let failure = Failure {
             summary: "1 finding".to_owned(),
             details: vec!["FOUND same end".to_owned(), "  story".to_owned()],
@@ -199,6 +212,7 @@ mod tests {
             text_of(&simulation("34 of 200", Some(failure))),
             [
                 "FAIL  simulation recreation (34 of 200 runs, 2.0 s)",
+                "      crashed after 3 of 4 writes",
                 "      1 finding",
                 "      FOUND same end",
                 "        story",
@@ -208,7 +222,9 @@ mod tests {
         let all = [good, bad, simulation("200", None)];
         assert_eq!(summary_of(&all), "2 scenarios, 1 simulation: 2 passed, 1 failed");
         assert_eq!(summary_of(&all[2..]), "1 simulation: 1 passed, 0 failed");
-        assert!(junit("a", &all).contains("name=\"simulation recreation\" time=\"2.000\"/>"));
+        let expected = "name=\"simulation recreation\" time=\"2.000\">\n      \
+                        <system-out>crashed after 3 of 4 writes</system-out>\n    </testcase>\n";
+        assert!(junit("a", &all).contains(expected), "{}", junit("a", &all));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(super) async fn run(
         kind: TestKind::Scenario,
         name: scenario.name.clone(),
         duration: started.elapsed(),
+        notes: Vec::new(),
         failure,
     })
 }

@@ -103,6 +103,7 @@ fn result_of(search: crate::commands::developer_tools::sim::of_test::TestSearchR
         kind: TestKind::Simulation { runs },
         name: search.name,
         duration: search.duration,
+        notes: search.situations,
         failure,
     }
 }
@@ -122,6 +123,7 @@ mod tests {
             runs: 57,
             allowed_runs,
             findings,
+            situations: vec!["crashed before 2 and after 3 of 4 writes".to_owned()],
             stories: vec!["FOUND orphan".to_owned(); findings],
         }
     }
@@ -129,10 +131,15 @@ mod tests {
     #[test]
     fn a_finding_is_a_failure_and_an_early_end_is_shown() {
         let lines = report::text_of(&result_of(search(0, Some(200))));
-        assert_eq!(lines, ["pass  simulation recreation (57 of 200 runs, 1.0 s)"]);
+        let expected = [
+            "pass  simulation recreation (57 of 200 runs, 1.0 s)",
+            "      crashed before 2 and after 3 of 4 writes",
+        ];
+        assert_eq!(lines, expected);
         let lines = report::text_of(&result_of(search(2, None)));
         let expected = [
             "FAIL  simulation recreation (57 runs, 1.0 s)",
+            "      crashed before 2 and after 3 of 4 writes",
             "      2 findings",
             "      FOUND orphan",
             "      FOUND orphan",

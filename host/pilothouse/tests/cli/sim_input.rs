@@ -1,0 +1,134 @@
+//! Input that `pilothouse sim` cannot use: one message with file and remedy, and exit code 2.
+
+use std::fs;
+use std::path::Path;
+
+use crate::binary::{CommandOutput, assert_fails, run};
+use crate::guest::{other_guest, same_behaviour};
+use crate::sim::{folder, right_scenario, search};
+
+const REPLAY: [&str; 6] =
+    ["sim", "leases.wasm", "--scenario", "generated.yaml", "--replay", "finding-1.trace"];
+
+/// Asserts that the command is refused with one message, which contains the parts.
+#[track_caller]
+fn assert_refused(folder: &Path, arguments: &[&str], parts: &[&str]) -> CommandOutput {
+    let output = assert_fails(folder, arguments, 2, parts);
+    let errors = output.stderr.lines().filter(|line| line.starts_with("error: "));
+    assert!(output.stderr.starts_with("error: ") && errors.count() == 1, "{output:#?}");
+    output
+}
+
+/// Returns a folder with the trace of a finding.
+fn folder_with_trace() -> tempfile::TempDir {
+    let folder = folder();
+    // The answer to the create is lost, so the trace only applies to a plugin that creates something.
+    let found = search(folder.path(), "generated.yaml", &["--faults", "unknown"]);
+    assert_eq!(found.code, Some(1), "{found:#?}");
+    folder
+}
+
+fn replay_with_other_version(folder: &Path) -> CommandOutput {
+    run(folder, &[&REPLAY[..], &["--other-version"]].concat())
+}
+
+#[test]
+fn a_trace_of_another_version_is_refused_unless_that_is_intended() {
+    let folder = folder_with_trace();
+    let file = folder.path().join("leases.wasm");
+    let changed = same_behaviour(&fs::read(&file).expect("a plugin"));
+    fs::write(&file, changed).expect("written");
+    let parts = [
+        "--replay finding-1.trace: it was made with leases.wasm with the digest ",
+        ", and not with leases.wasm with the digest ",
+        "--other-version",
+    ];
+    assert_refused(folder.path(), &REPLAY, &parts);
+    let replayed = replay_with_other_version(folder.path());
+    assert_eq!(replayed.code, Some(1), "{replayed:#?}");
+    assert!(replayed.stderr.contains(": found again"), "{replayed:#?}");
+    assert_fails(folder.path(), &["sim", "leases.wasm", "--other-version"], 2, &["--replay"]);
+}
+
+#[test]
+fn a_trace_that_no_longer_applies_differs_from_an_error_that_is_not_found_again() {
+    let folder = folder_with_trace();
+    fs::write(folder.path().join("leases.wasm"), other_guest()).expect("written");
+    let arguments = [&REPLAY[..], &["--other-version"]].concat();
+    let parts = [
+        "--replay finding-1.trace: the trace no longer applies",
+        "differs first at event ",
+        "this never comes: ",
+        "search for the error again",
+    ];
+    let refused = assert_refused(folder.path(), &arguments, &parts);
+    for part in ["the run differs from the recorded one at event ", "  recorded: ", "  replayed: "] {
+        assert!(refused.stdout.contains(part), "{refused:#?}");
+    }
+
+    let folder = folder_with_trace();
+    fs::write(folder.path().join("generated.yaml"), right_scenario()).expect("written");
+    assert_refused(folder.path(), &REPLAY, &["generated.yaml with the digest "]);
+    let fixed = replay_with_other_version(folder.path());
+    assert_eq!(fixed.code, Some(0), "{fixed:#?}");
+    assert!(fixed.stdout.contains(": not found again"), "{fixed:#?}");
+    assert!(fixed.stdout.contains("the run differs from the recorded one at event "), "{fixed:#?}");
+}
+
+#[test]
+fn a_damaged_trace_is_refused_with_its_line() {
+    let folder = folder_with_trace();
+    let trace = folder.path().join("finding-1.trace");
+    let text = fs::read_to_string(&trace).expect("a trace");
+    let lines: Vec<_> = text.lines().take(3).collect();
+    fs::write(&trace, lines.join("\n")).expect("written");
+    let parts = ["--replay finding-1.trace: line 3: it is no trace", "find the error again"];
+    assert_refused(folder.path(), &REPLAY, &parts);
+}
+
+#[test]
+fn an_invalid_sidecar_is_named_and_not_its_plugin() {
+    let folder = folder();
+    let arguments = ["sim", "leases.wasm", "--scenario", "named.yaml"];
+    let sidecar = folder.path().join("leases.yaml");
+    for (text, part) in
+        [("workers: many\n", "line 1"), ("config: {}\nworker: 2\n", "line 2"), ("config: [\n", "line")]
+    {
+        fs::write(&sidecar, text).expect("written");
+        let parts = ["error: leases.yaml: the sidecar of leases.wasm is invalid: ", part, "; correct it"];
+        assert_refused(folder.path(), &arguments, &parts);
+    }
+    fs::remove_file(sidecar).expect("removed");
+    let plugins = "plugins: [{file: leases.wasm, sidecar: {workers: many}}]\n";
+    fs::write(folder.path().join("with-plugin.yaml"), right_scenario() + plugins).expect("written");
+    let parts = ["error: with-plugin.yaml: plugins: the sidecar of leases.wasm is invalid: ", "; correct it"];
+    assert_refused(folder.path(), &["sim", "--scenario", "with-plugin.yaml"], &parts);
+}
+
+#[test]
+fn a_damaged_plugin_is_refused() {
+    let folder = folder();
+    let file = folder.path().join("leases.wasm");
+    let wasm = fs::read(&file).expect("a plugin");
+    fs::write(&file, &wasm[..wasm.len() / 2]).expect("written");
+    let parts = ["error: leases.wasm: ", "build it again", "pilothouse check"];
+    assert_refused(folder.path(), &["sim", "leases.wasm", "--scenario", "named.yaml"], &parts);
+}
+
+#[test]
+fn an_error_in_a_file_of_objects_has_its_line() {
+    let folder = folder();
+    let objects = folder.path().join("objects");
+    fs::create_dir(&objects).expect("created");
+    let arguments = ["sim", "leases.wasm", "--objects", "objects"];
+    let good = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n";
+    fs::write(objects.join("a.yaml"), good).expect("written");
+    for (bad, parts) in [
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n", ["objects/b.yaml: line 5: ", "metadata.name"]),
+        ("apiVersion: v1\nkind: Foo\nmetadata: {name: a}\n", ["objects/b.yaml: line 5: ", "Foo"]),
+        ("apiVersion: v1\nkind: [ConfigMap\n", ["objects/b.yaml: ", "line "]),
+    ] {
+        fs::write(objects.join("b.yaml"), format!("{good}{bad}")).expect("written");
+        assert_refused(folder.path(), &arguments, &[&parts[..], &["; correct it"]].concat());
+    }
+}
