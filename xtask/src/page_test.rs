@@ -110,6 +110,7 @@ fn print_latencies(status: &str) -> Result<()> {
         let mut times = Vec::new();
         let mut bytes = 0;
         for _ in 0..REQUESTS {
+            #[expect(clippy::disallowed_methods, reason = "it measures how long another process takes")]
             let started = Instant::now();
             let mut response =
                 ureq::get(format!("{status}{path}")).call().with_context(|| format!("GET {path}"))?;

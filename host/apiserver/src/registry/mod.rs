@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_discovery_document_is_rendered_again_after_a_change() {
-        let built_in = Registry::built_in(&Storage::new(HistoryLimits::default(), 1));
+        let built_in = Registry::built_in(&Storage::new(HistoryLimits { events: 1, bytes: 1 }, 1));
         let endpoint = |plural| Arc::clone(built_in.endpoint("apps", "v1", plural).expect("it is built in"));
         let document = |registry: &Registry, text: &str| {
             let version = registry.group_version("apps", "v1").expect("it has an endpoint");

@@ -26,7 +26,7 @@ pub struct Coverage {
     /// See `deviations`.
     pub skipped: u64,
     /// What a cluster does with the objects of the runs, and the simulation does not.
-    pub not_simulated: BTreeSet<&'static str>,
+    pub not_simulated: BTreeSet<String>,
 }
 
 /// What happened at one kind of write, as the numbers of different occurrences.
@@ -64,7 +64,7 @@ impl Coverage {
     pub fn of(run: &RunView<'_>, judgements: &[(String, Judgement)]) -> Self {
         let mut coverage = Self {
             skipped: run.run.skipped.len() as u64,
-            not_simulated: run.run.not_simulated.clone(),
+            not_simulated: run.run.not_simulated.iter().map(|gap| (*gap).to_owned()).collect(),
             ..Self::default()
         };
         for (_, _, request) in

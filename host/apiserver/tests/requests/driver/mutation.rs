@@ -163,7 +163,7 @@ fn edit(value: &mut Value, bytes: &mut Unstructured<'_>) -> Result<()> {
         Value::Object(members) if kind < 5 => edit_object(members, kind, bytes)?,
         Value::Array(items) if kind < 5 => edit_array(items, kind, bytes)?,
         _ if kind == 6 => {
-            *value = nested(value.take(), NESTING[bytes.choose_index(NESTING.len())?], bytes.arbitrary()?)
+            *value = nested(value.take(), NESTING[bytes.choose_index(NESTING.len())?], bytes.arbitrary()?);
         }
         _ => *value = special(bytes)?,
     }

@@ -53,9 +53,8 @@ impl FuzzRequest {
     pub(crate) fn deletes_collection(&self) -> bool {
         let path = self.uri.split('?').next().unwrap_or_default();
         let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-        let resource = match segments.as_slice() {
-            ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-            _ => return false,
+        let (["api", _, resource @ ..] | ["apis", _, _, resource @ ..]) = segments.as_slice() else {
+            return false;
         };
         self.method == Method::DELETE && matches!(resource, [_] | ["namespaces", _, _])
     }
@@ -222,10 +221,10 @@ fn request(bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     let name = if bytes.ratio(3, 4)? { sample.name() } else { *bytes.choose(NAMES)? };
     let object = format!("{collection}/{name}");
     let mut request = match bytes.int_in_range(0..=19)? {
-        0..=4 => with_object(Method::POST, collection, named(sample, name, bytes)?, bytes)?,
-        5 | 6 => with_object(Method::PUT, object, named(sample, name, bytes)?, bytes)?,
+        0..=4 => with_object(Method::POST, collection, &named(sample, name, bytes)?, bytes)?,
+        5 | 6 => with_object(Method::PUT, object, &named(sample, name, bytes)?, bytes)?,
         7..=9 => patch(object, sample, name, bytes)?,
-        10 | 11 => apply(object, sample, name, bytes)?,
+        10 | 11 => apply(&object, sample, name, bytes)?,
         12 | 13 => deletion(object, bytes)?,
         14 => deletion(collection, bytes)?,
         15 => FuzzRequest { uri: bytes.choose(&[collection, object])?.clone(), ..FuzzRequest::default() },
@@ -253,14 +252,14 @@ fn named(sample: &Sample, name: &str, bytes: &mut Unstructured<'_>) -> Result<Va
 fn with_object(
     method: Method,
     uri: String,
-    object: Value,
+    object: &Value,
     bytes: &mut Unstructured<'_>,
 ) -> Result<FuzzRequest> {
     let json = object.to_string().into_bytes();
     let (content_type, mut body) = match bytes.int_in_range(0..=7)? {
         0 => ("application/yaml", json),
-        1 => ("application/cbor", to_cbor(&object)),
-        2 | 3 => match encode_protobuf(&object) {
+        1 => ("application/cbor", to_cbor(object)),
+        2 | 3 => match encode_protobuf(object) {
             Ok(encoded) => ("application/vnd.kubernetes.protobuf", encoded),
             Err(_) => ("application/json", json),
         },
@@ -341,7 +340,7 @@ fn json_patch(object: &Value, bytes: &mut Unstructured<'_>) -> Result<Value> {
     (0..count).map(|_| operation(bytes)).collect::<Result<Vec<_>>>().map(Value::from)
 }
 
-fn apply(uri: String, sample: &Sample, name: &str, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
+fn apply(uri: &str, sample: &Sample, name: &str, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     let object = named(sample, name, bytes)?;
     let (content_type, mut body) = if bytes.ratio(1, 5)? {
         ("application/apply-patch+cbor", to_cbor(&object))
@@ -371,7 +370,7 @@ fn deletion(uri: String, bytes: &mut Unstructured<'_>) -> Result<FuzzRequest> {
         }
     }
     mutate(&mut options, bytes)?;
-    with_object(Method::DELETE, uri, options, bytes)
+    with_object(Method::DELETE, uri, &options, bytes)
 }
 
 fn subresource(
@@ -394,8 +393,8 @@ fn subresource(
     body["metadata"]["name"] = json!(name);
     mutate(&mut body, bytes)?;
     match bytes.int_in_range(0..=5)? {
-        0 | 1 => with_object(Method::POST, uri, body, bytes),
-        2 | 3 => with_object(Method::PUT, uri, body, bytes),
+        0 | 1 => with_object(Method::POST, uri, &body, bytes),
+        2 | 3 => with_object(Method::PUT, uri, &body, bytes),
         4 => {
             let patch = part(body, bytes)?.to_string().into_bytes();
             let content_type = (*bytes.choose(&CONTENT_TYPES[5..9])?).to_owned();
