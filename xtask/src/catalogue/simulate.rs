@@ -32,8 +32,8 @@ pub(crate) fn simulate(
     if let Some(scenario) = scenario {
         command.arg("--scenario").arg(scenario);
     }
-    let Watched { status, stdout, stderr, peak_mib } =
-        Watched::run(&mut command).with_context(|| format!("run {}", host.display()))?;
+    let ExitedProcess { status, stdout, stderr, peak_mib } =
+        ExitedProcess::run(&mut command).with_context(|| format!("run {}", host.display()))?;
     let plugin = plugin.display();
     // 0: nothing was found. 1: something was found. 2: the simulation could not run.
     ensure!(matches!(status.code(), Some(0 | 1)), "`pilothouse sim {plugin}` ended with {status}:\n{stderr}");
@@ -49,7 +49,7 @@ pub(crate) fn simulate(
 }
 
 /// A process that has ended.
-struct Watched {
+struct ExitedProcess {
     status: ExitStatus,
     stdout: String,
     stderr: String,
@@ -57,7 +57,7 @@ struct Watched {
     peak_mib: Option<u64>,
 }
 
-impl Watched {
+impl ExitedProcess {
     /// Runs a command to its end.
     fn run(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_process_runs_to_its_end() {
-        let watched =
-            Watched::run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).expect("sh");
+        let watched = ExitedProcess::run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]))
+            .expect("sh");
         assert_eq!((watched.stdout.as_str(), watched.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(watched.status.code(), Some(3));
     }

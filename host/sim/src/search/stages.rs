@@ -87,8 +87,8 @@ pub(super) fn probes(seed: u64, points: &Points) -> Vec<Plan> {
     // Each time, a further rest comes before the next step.
     let rest = |number: u32| Moment::Rest { occurrence: 2 * number + 1 };
     let again = (0..rests).map(|number| deviation(&rest(number), Fault::RequeueAll));
-    let withheld = deviation(&Moment::Time(0), Fault::WithholdReasons);
-    vec![Plan::new(seed, again.collect()), Plan::new(seed, vec![withheld])]
+    let without_reasons = deviation(&Moment::Time(0), Fault::WithholdReasons);
+    vec![Plan::new(seed, again.collect()), Plan::new(seed, vec![without_reasons])]
 }
 
 /// Returns the plans without faults in which the actors' steps come earlier: they show which ends other orders have.

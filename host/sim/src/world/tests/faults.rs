@@ -295,10 +295,10 @@ fn reasons(run: &Run) -> Vec<String> {
 
 #[test]
 fn a_plugin_without_reasons_does_not_learn_them_from_later_hosts_either() {
-    let withheld = Deviation { at: Moment::Time(0), fault: Fault::WithholdReasons };
+    let without_reasons = Deviation { at: Moment::Time(0), fault: Fault::WithholdReasons };
     let refused = at_create(1, Fault::Refuse(500));
     let restart = at_rest(2, Fault::Restart { past: vec![] });
-    let run = Stage::new(vec![create_map("a")]).run(vec![withheld, refused, restart]);
+    let run = Stage::new(vec![create_map("a")]).run(vec![without_reasons, refused, restart]);
     assert_eq!((run.end.clone(), hosts(&run), run.skipped.len()), (End::AtRest, 2, 0));
     // The first attempt, the retry, and the reconcile after the restart.
     assert_eq!(reasons(&run), ["other", "other", "other"]);
