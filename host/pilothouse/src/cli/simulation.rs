@@ -84,7 +84,7 @@ pub(crate) struct Sim {
     /// Print findings as they were found, without looking for fewer faults that suffice.
     #[arg(long, env = "PILOTHOUSE_NO_SHRINK")]
     pub(crate) no_shrink: bool,
-    /// Make the default run in two processes, and report the first call that differs.
+    /// Make the default run and runs with faults in two processes, and report the first call that differs.
     #[arg(long, env = "PILOTHOUSE_CHECK_DETERMINISM")]
     pub(crate) check_determinism: bool,
     /// Number of threads; each runs a world of its own. By default, the number of cores. It does not change what is found.

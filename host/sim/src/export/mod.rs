@@ -99,6 +99,10 @@ impl Export {
         baseline: &Run,
         files: Files,
     ) -> Result<Self, String> {
+        let is_inside_the_host = |fault: &Fault| matches!(fault, Fault::RequeueAll | Fault::WithholdReasons);
+        if view.deviations.iter().any(|(_, deviation)| is_inside_the_host(&deviation.fault)) {
+            return Err("a script cannot make the host reconcile all objects again (rule H3), or call the plugin without reasons (rule H4)".to_owned());
+        }
         let labels = Labels::of(view);
         let mut paths = Paths::of(view);
         let write = |event: usize, entries| expectation::of_write(view, &labels, event, entries);

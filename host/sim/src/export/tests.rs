@@ -168,6 +168,16 @@ fn what_exists_only_in_the_simulation_is_refused() {
     run.controller("create", "replicasets.apps", "a/r", Some(json!({"apiVersion": "apps/v1"})));
     let run = run.finish();
     assert!(export(&run, &run, None).expect_err("a controller").contains("replicasets.apps a/r"));
+    for (at, fault) in [
+        (Moment::Rest { occurrence: 1 }, Fault::RequeueAll),
+        (Moment::Time(0), Fault::WithholdReasons),
+    ] {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "pods", "a/p", Some(json!({"apiVersion": "v1"})));
+        run.deviate(at, fault);
+        let run = run.finish();
+        assert!(export(&run, &run, None).expect_err("inside the host").contains("rule H3"));
+    }
 }
 
 #[test]
