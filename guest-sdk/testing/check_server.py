@@ -72,6 +72,8 @@ class Server:
 def from_status(code, status):
     reason, message = status.get("reason", ""), status.get("message", "")
     causes = [{"field": "", "reason": "", "message": "", **cause} for cause in (status.get("details") or {}).get("causes") or []]
+    # kube-apiserver validates the metadata of an update twice, and lists each cause as often.
+    causes = [cause for index, cause in enumerate(causes) if cause not in causes[:index]]
     if code == 404:
         return {"code": "not-found", "message": message}
     if code == 409:

@@ -67,7 +67,7 @@ impl ProxyFault {
             Fault::DropWatch(_) => Effect::Drop,
             Fault::Restart { past } => Effect::Restart { past: past.clone() },
             Fault::Reload => Effect::Reload,
-            // The timeline contains the step. No script can hold the controllers of a cluster, or change what the host tells a plugin.
+            // The timeline contains the step and the resync. No script can hold the controllers of a cluster, or change what a plugin learns.
             Fault::TakeStep { .. }
             | Fault::HoldControllers(_)
             | Fault::RequeueAll

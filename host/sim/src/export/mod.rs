@@ -99,9 +99,8 @@ impl Export {
         baseline: &Run,
         files: Files,
     ) -> Result<Self, String> {
-        let is_inside_the_host = |fault: &Fault| matches!(fault, Fault::RequeueAll | Fault::WithholdReasons);
-        if view.deviations.iter().any(|(_, deviation)| is_inside_the_host(&deviation.fault)) {
-            return Err("a script cannot make the host reconcile all objects again (rule H3), or call the plugin without reasons (rule H4)".to_owned());
+        if view.deviations.iter().any(|(_, deviation)| deviation.fault == Fault::WithholdReasons) {
+            return Err("a script cannot make the host call the plugin without reasons (rule H4)".to_owned());
         }
         let labels = Labels::of(view);
         let mut paths = Paths::of(view);

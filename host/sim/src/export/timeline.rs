@@ -238,7 +238,8 @@ impl Builder<'_> {
                 let rested = self.rested;
                 self.entry(time, rested, Action::Restart { past: Vec::new() });
             }
-            (Fault::Reload, _) => {
+            // A reload queues all keys, too.
+            (Fault::Reload | Fault::RequeueAll, _) => {
                 let rested = self.rested;
                 self.entry(time, rested, Action::Reload);
             }

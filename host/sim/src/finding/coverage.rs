@@ -26,6 +26,7 @@ pub struct Coverage {
     /// See `deviations`.
     pub skipped: u64,
     /// What a cluster does with the objects of the runs, and the simulation does not.
+    #[serde(default)]
     pub not_simulated: BTreeSet<String>,
 }
 

@@ -114,8 +114,14 @@ pub fn search<S: Simulator + Send>(
         let examined = Examined::of(&run, oracles, None, &RandomPrefixes::default());
         driver.accept(Strategy::Reference, examined)?;
     }
-    driver.run_probes(&points)?;
+    // They come last: a story about a crash or a late watch says more than one about a resync that shows the same error.
+    let probes = probes(options.seed, &points);
+    let left = options.budget.remaining_runs(driver.used_runs);
+    let reserved = left.min(probes.len() as u64);
+    driver.used_runs += reserved;
     driver.run_stages(&points)?;
+    driver.used_runs -= reserved;
+    driver.run_probes(&probes[..usize::try_from(reserved).unwrap_or(0)])?;
     Ok(Searched { report: driver.report, reference: driver.reference })
 }
 
@@ -209,15 +215,12 @@ impl<S: Simulator + Send> Driver<'_, S> {
         Ok(())
     }
 
-    /// Judges what the plugin does at rest and without reasons.
-    fn run_probes(&mut self, points: &Points) -> Result<(), WorldError> {
-        let left = usize::try_from(self.options.budget.remaining_runs(self.used_runs)).unwrap_or(usize::MAX);
-        let mut plans = probes(self.options.seed, points);
-        plans.truncate(left);
-        if self.has_ended() {
+    /// Judges what the plugin does at rest and without reasons. Runs the plans even if the time is up.
+    fn run_probes(&mut self, plans: &[Plan]) -> Result<(), WorldError> {
+        if self.observer.is_interrupted() || self.report.findings.len() >= self.options.max_findings {
             return Ok(());
         }
-        self.run_batch(Strategy::Reference, &plans)
+        self.run_batch(Strategy::Reference, plans)
     }
 
     /// Returns how many more runs a stage may make that began at `start`.
@@ -269,9 +272,9 @@ impl<S: Simulator + Send> Driver<'_, S> {
         self.report.runs += 1;
         self.used_runs += if examined.is_restless { COST_OF_RESTLESS_RUN } else { 1 };
         self.observer.ran(&examined.plan, examined.hash);
-        match self.report.strategies.last_mut() {
-            Some((last, runs)) if *last == strategy => *runs += 1,
-            _ => self.report.strategies.push((strategy, 1)),
+        match self.report.strategies.iter_mut().find(|(known, _)| *known == strategy) {
+            Some((_, runs)) => *runs += 1,
+            None => self.report.strategies.push((strategy, 1)),
         }
         for byte in examined.hash.to_le_bytes() {
             self.report.hash = (self.report.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
