@@ -17,7 +17,8 @@ pub(crate) const ENCODINGS: [&str; 6] = [
 ];
 
 /// What kube-apiserver answers with 500, too, although the request is wrong.
-const LIKE_KUBERNETES: [&str; 2] = ["failed to create typed patch object", "without impersonating a user"];
+const LIKE_KUBERNETES: [&str; 3] =
+    ["failed to create typed patch object", "without impersonating a user", "strconv.ParseUint: parsing"];
 
 /// The tag for self-described CBOR.
 const CBOR_TAG: &[u8] = b"\xd9\xd9\xf7";
