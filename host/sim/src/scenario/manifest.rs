@@ -180,9 +180,12 @@ mod tests {
     #[test]
     fn the_manifests_of_a_file_are_those_of_its_documents_and_lists() {
         let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n# nothing\n---\n\
-                    apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: n}}\n";
+                    apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: node}}\n";
         let manifests = Manifest::all_of(text, &Kinds::built_in()).expect("manifests");
-        assert_eq!(manifests.iter().map(|manifest| manifest.name.as_str()).collect::<Vec<_>>(), ["a", "n"]);
+        assert_eq!(
+            manifests.iter().map(|manifest| manifest.name.as_str()).collect::<Vec<_>>(),
+            ["a", "node"]
+        );
     }
 
     #[test]

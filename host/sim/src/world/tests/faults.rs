@@ -154,7 +154,8 @@ fn a_restart_into_the_past_shows_old_objects_first() {
 #[test]
 fn a_restart_into_the_past_shows_the_same_past_to_all_informers_of_a_resource() {
     let steps = vec![create_map("a"), change_map("a", "first", &lease("new-a"))];
-    let watches = r#""watches":[{"name":"all","apiVersion":"v1","kind":"ConfigMap"},"#;
+    // Watches without selectors would share one informer.
+    let watches = r#""watches":[{"name":"one","apiVersion":"v1","kind":"ConfigMap","fieldSelector":"metadata.name=a"},"#;
     let descriptor = DESCRIPTOR.replace(r#""watches":["#, watches);
     let past = vec![("configmaps".to_owned(), 1)];
     let run = Stage::with_descriptor(steps, &descriptor).run(vec![at_rest(3, Fault::Restart { past })]);
