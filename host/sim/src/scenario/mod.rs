@@ -99,9 +99,9 @@ impl Scenario {
     /// # Errors
     /// Errors with one line that names the file, the line in it and what to do.
     pub fn plugins_of(file: &Path, text: &str) -> Result<Vec<PluginFile>, String> {
-        let located = |problem: String| format!("{}: {problem}", file.display());
-        let document: Document = parse_yaml(text).map_err(located)?;
-        check_header(&document).map_err(located)?;
+        let located = in_file(file);
+        let document: Document = parse_yaml(text).map_err(&located)?;
+        check_header(&document).map_err(&located)?;
         plugins(&document, file).map_err(located)
     }
 
@@ -116,9 +116,9 @@ impl Scenario {
         known: &Kinds,
         read: &dyn Fn(&Path) -> Result<String, String>,
     ) -> Result<Self, String> {
-        let located = |problem: String| format!("{}: {problem}", file.display());
-        let document: Document = parse_yaml(text).map_err(located)?;
-        check_header(&document).map_err(located)?;
+        let located = in_file(file);
+        let document: Document = parse_yaml(text).map_err(&located)?;
+        check_header(&document).map_err(&located)?;
         Self::validate(document, file, known, read).map_err(located)
     }
 
@@ -320,6 +320,11 @@ fn check_names<'a>(
         }
     }
     Ok(())
+}
+
+/// Returns a function that prefixes a problem with the file. Names in the file may have line breaks, and messages quote them.
+fn in_file(file: &Path) -> impl Fn(String) -> String {
+    move |problem| format!("{}: {}", file.display(), text::printable(&problem))
 }
 
 fn at(line: u64, problem: &str) -> String {

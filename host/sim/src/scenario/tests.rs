@@ -202,6 +202,13 @@ fn too_many_entries_are_refused() {
 }
 
 #[test]
+fn the_error_of_a_name_with_a_line_break_is_one_line() {
+    let error =
+        parse(&format!("{HEADER}plugins:\n- {{\"a\\nb\": zoo.wasm}}\n")).map(|_| ()).expect_err("unknown");
+    assert!(error.contains("unknown field `a b`") && !error.contains('\n'), "{error}");
+}
+
+#[test]
 fn scenarios_are_shared_between_threads() {
     fn is_shared<T: Send + Sync>(_: &T) {}
     is_shared(&parse(FULL).expect("valid"));

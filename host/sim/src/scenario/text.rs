@@ -28,8 +28,12 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// Returns a text of a parser in one line without characters that control a terminal.
 pub(super) fn one_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    printable(text.lines().next().unwrap_or_default())
+}
+
+/// Returns the text with a space in place of each line break and of each character that controls a terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
 /// Returns the known name that is closest to a misspelt one, if one is close.
