@@ -60,7 +60,7 @@ fn run_full(root: &Path, arguments: &[OsString]) -> Result<ExitStatus> {
 fn run_demo(root: &Path, options: &[OsString]) -> Result<ExitStatus> {
     println!(
         "This builds the host and a plugin, then shows the plugin at work on an embedded API server.\n\
-         The first build takes 4 to 8 minutes on two cores; later ones take seconds. Nothing is installed into a cluster."
+         The first build takes 3 to 8 minutes on two cores; later ones take seconds. Nothing is installed into a cluster."
     );
     let built = build(root)?;
     let started = now();

@@ -9,6 +9,7 @@ use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::PatchError;
+use crate::request::body::json_type;
 
 /// The limit of operations in a patch, that of kube-apiserver (`maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
@@ -34,7 +35,7 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
         )));
     }
     if !patch.as_array().is_some_and(|operations| operations.iter().all(Value::is_object)) {
-        let found = if patch.is_array() { "a list with other items" } else { type_name(patch) };
+        let found = if patch.is_array() { "a list with other items" } else { json_type(patch) };
         return Err(PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
         )));
@@ -57,17 +58,6 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             .map_err(|error| failed(error.kind.to_string()))?;
     }
     Ok(result)
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Returns the operation that adds the member which `operation` replaces, if the object around it exists and lacks it.
