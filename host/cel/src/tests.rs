@@ -400,6 +400,8 @@ proptest! {
     fn random_expressions_have_the_same_value_as_in_the_library(text in value()) {
         // The library also sums texts, and joins elements that are not texts.
         prop_assume!(!text.contains("sum()") && !text.contains("join()"));
+        // The library also adds the keys of a map to a list, for which CEL has no operator.
+        prop_assume!(!(text.contains(" + ") && text.contains("object.map")));
         prop_assume!(bounds::check(&text).is_ok());
         prop_assert_eq!(ours(&text).ok().as_ref().map(unordered), by_library(&text).as_ref().map(unordered));
     }

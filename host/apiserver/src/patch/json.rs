@@ -9,7 +9,7 @@ use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::PatchError;
-use crate::request::body::json_type;
+use crate::go;
 
 /// The limit of operations in a patch, that of kube-apiserver (`maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
@@ -35,7 +35,7 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
         )));
     }
     if !patch.as_array().is_some_and(|operations| operations.iter().all(Value::is_object)) {
-        let found = if patch.is_array() { "a list with other items" } else { json_type(patch) };
+        let found = if patch.is_array() { "a list with other items" } else { go::json_type(patch) };
         return Err(PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
         )));

@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use super::{Request, duplicates};
+use crate::go;
 use crate::registry::Endpoint;
 use crate::schema::decode_protobuf;
 use crate::status::Status;
@@ -114,7 +115,7 @@ pub(crate) fn check_type(
             "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {} into Go struct field \
              {kind}.metadata of type v1.ObjectMeta",
             endpoint.version,
-            json_type(metadata)
+            go::json_type(metadata)
         )));
     }
     for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
@@ -151,7 +152,7 @@ pub(crate) fn untyped(value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
          APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        json_type(value)
+        go::json_type(value)
     )
 }
 
@@ -170,17 +171,6 @@ pub(crate) fn unregistered(kind: &str, api_version: &str) -> String {
     format!(
         "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
     )
-}
-
-pub(crate) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

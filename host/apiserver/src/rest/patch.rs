@@ -122,7 +122,7 @@ fn object(patch: Value) -> Result<Value, Status> {
     }
     Err(Status::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-        body::json_type(&patch)
+        go::json_type(&patch)
     )))
 }
 
