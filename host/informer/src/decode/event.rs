@@ -75,7 +75,7 @@ impl EventDecoder<'_> {
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
         let (version, len) =
-            self.format.event_object(object, self.reader, |key| self.store.get_if_plain(key))?;
+            self.format.event_object(object, self.reader, |key| self.store.get_unless_compressed(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)
@@ -90,7 +90,7 @@ impl EventDecoder<'_> {
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
-        let object = self.format.object(object, self.reader, |key| self.store.get_if_plain(key))?;
+        let object = self.format.object(object, self.reader, |key| self.store.get_unless_compressed(key))?;
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }

@@ -28,6 +28,8 @@ pub(crate) struct ObjectFormat {
     api_version: String,
     kind: String,
     transform: Transform,
+    /// As [`ParseOptions::shares_text`].
+    shares_text: bool,
 }
 
 /// The longest accepted resource version, in bytes. Real ones are decimal numbers. Versions go into URLs, whose length is
@@ -66,8 +68,11 @@ pub(crate) enum DecodeError {
 }
 
 impl ObjectFormat {
-    pub(crate) fn new(key: &InformerKey) -> Self {
+    /// Returns the format of objects for a store that compresses them, or for a plain one.
+    pub(crate) fn new(key: &InformerKey, is_compressed: bool) -> Self {
         Self {
+            // A compressed text contains nothing of its dictionary, so sharing would only take time.
+            shares_text: !is_compressed,
             api_version: key.resource.api_version(),
             kind: key.resource.kind.clone(),
             transform: key.transform.clone(),
@@ -114,7 +119,10 @@ impl ObjectFormat {
     }
 
     fn options(&self) -> ParseOptions<'_> {
-        ParseOptions::default().with_type(&self.api_version, &self.kind).with_transform(&self.transform)
+        ParseOptions::default()
+            .with_type(&self.api_version, &self.kind)
+            .with_transform(&self.transform)
+            .with_shared_text(self.shares_text)
     }
 
     fn check_type(&self, object: &Object) -> Result<(), DecodeError> {
@@ -134,7 +142,8 @@ pub(crate) mod test_support {
     use pilothouse_model::Transform;
 
     pub(crate) fn pod_format() -> ObjectFormat {
-        ObjectFormat { api_version: "v1".into(), kind: "Pod".into(), transform: Transform::standard() }
+        let (api_version, kind) = ("v1".into(), "Pod".into());
+        ObjectFormat { api_version, kind, transform: Transform::standard(), shares_text: true }
     }
 
     /// Returns a pod as an item of a list: without its type.

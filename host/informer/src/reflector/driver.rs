@@ -95,7 +95,7 @@ impl Reflector {
         Self {
             list_watch,
             queue,
-            format: ObjectFormat::new(key),
+            format: ObjectFormat::new(key, options.compression.is_some()),
             reader: ObjectReader::default(),
             options: options.clone(),
             status,

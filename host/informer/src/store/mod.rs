@@ -169,9 +169,9 @@ impl Store {
         self.state.read().get(key).map(StoredObject::object)
     }
 
-    /// Returns the object with this key, or `None` if it is packed. For callers that do without the object rather than unpack it.
-    pub(crate) fn get_if_plain(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).filter(|stored| !stored.is_packed()).map(StoredObject::object)
+    /// Returns the object with this key, or `None` if it is compressed. For callers that do without the object rather than decompress it.
+    pub(crate) fn get_unless_compressed(&self, key: &ObjectKey) -> Option<Object> {
+        self.state.read().get(key).filter(|stored| !stored.is_compressed()).map(StoredObject::object)
     }
 
     /// Like [`ObjectMap::prefetch`].
@@ -240,7 +240,7 @@ impl Store {
     pub fn packed(&self) -> usize {
         match self.packer {
             None => 0,
-            Some(_) => self.state.read().objects().filter(|stored| stored.is_packed()).count(),
+            Some(_) => self.state.read().objects().filter(|stored| stored.is_compressed()).count(),
         }
     }
 

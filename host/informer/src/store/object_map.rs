@@ -88,11 +88,11 @@ impl ObjectMap {
     /// Advances all objects in the pipeline by one stage, and adds the one with this namespace and name.
     pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, next: Option<(&str, &str)>) {
         let stored = |hash: Option<u64>| self.table.find(hash?, |_| true);
-        if let Some(StoredObject::Plain(object)) = stored(pipeline.object.take()) {
+        if let Some(object) = stored(pipeline.object.take()) {
             object.prefetch_text();
         }
         pipeline.object = pipeline.slot.take();
-        if let Some(StoredObject::Plain(object)) = stored(pipeline.object) {
+        if let Some(object) = stored(pipeline.object) {
             object.prefetch_metadata();
         }
         pipeline.slot = next.map(|(namespace, name)| {

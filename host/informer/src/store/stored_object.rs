@@ -53,8 +53,24 @@ impl StoredObject {
         }
     }
 
-    pub(crate) fn is_packed(&self) -> bool {
-        matches!(self, Self::Packed(_))
+    pub(crate) fn is_compressed(&self) -> bool {
+        matches!(self, Self::Packed(packed) if packed.is_compressed())
+    }
+
+    /// As [`Object::prefetch_metadata`].
+    pub(crate) fn prefetch_metadata(&self) {
+        match self {
+            Self::Plain(object) => object.prefetch_metadata(),
+            Self::Packed(packed) => packed.prefetch_metadata(),
+        }
+    }
+
+    /// As [`Object::prefetch_text`].
+    pub(crate) fn prefetch_text(&self) {
+        match self {
+            Self::Plain(object) => object.prefetch_text(),
+            Self::Packed(packed) => packed.prefetch_text(),
+        }
     }
 
     /// Whether `object` is this stored object (the same allocation), not just an equal one.

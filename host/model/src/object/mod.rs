@@ -13,6 +13,7 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use decode::DecodeError;
 pub use metadata::OwnerReference;
@@ -22,7 +23,7 @@ pub use prefetch::prefetch;
 
 use crate::ObjectKey;
 use metadata::Metadata;
-use packed::ObjectText;
+use packed::View;
 
 /// One version of a Kubernetes object. It is immutable, so no consumer can change a cache through it, and cloning copies a pointer.
 ///
@@ -31,9 +32,14 @@ use packed::ObjectText;
 #[derive(Clone)]
 pub struct Object(Arc<Inner>);
 
-struct Inner {
-    json: ObjectText,
-    metadata: Metadata,
+enum Inner {
+    Plain {
+        json: Box<str>,
+        metadata: Metadata,
+        /// Whether texts of other objects have been made from this one.
+        is_base: AtomicBool,
+    },
+    Packed(View),
 }
 
 impl Object {
@@ -52,7 +58,6 @@ impl Object {
     /// See [`ObjectError`].
     pub fn parse(json: &[u8], options: &ParseOptions<'_>) -> Result<Self, ObjectError> {
         parse::parse(json, options)
-            .map(|(json, metadata)| Self(Arc::new(Inner { json: json.into(), metadata })))
     }
 
     /// Parses the body of a response like [`parse`](Self::parse), but also accepts one without a name or metadata, such as a `Status` or a
@@ -61,8 +66,7 @@ impl Object {
     /// # Errors
     /// See [`ObjectError`].
     pub fn parse_response(json: &[u8], options: &ParseOptions<'_>) -> Result<Self, ObjectError> {
-        parse::parse_response(json, options)
-            .map(|(json, metadata)| Self(Arc::new(Inner { json: json.into(), metadata })))
+        parse::parse_response(json, options).map(|(json, metadata)| Self::plain(json, metadata))
     }
 
     /// Parses the object that `text` starts with in one pass, and returns it with its length in bytes. Meant for the items of a list, whose
@@ -72,14 +76,33 @@ impl Object {
     /// then has to find the end of the object and [`parse`](Self::parse) it.
     #[must_use]
     pub fn parse_prefix(text: &str, options: &ParseOptions<'_>) -> Option<(Self, usize)> {
-        let (json, metadata, len) = parse::parse_prefix(text, options)?;
-        Some((Self(Arc::new(Inner { json: json.into(), metadata })), len))
+        parse::parse_prefix(text, options)
+    }
+
+    fn plain(json: Box<str>, metadata: Metadata) -> Self {
+        Self(Arc::new(Inner::Plain { json, metadata, is_base: AtomicBool::new(false) }))
+    }
+
+    fn metadata(&self) -> &Metadata {
+        match &*self.0 {
+            Inner::Plain { metadata, .. } => metadata,
+            Inner::Packed(view) => view.object().metadata(),
+        }
+    }
+
+    /// Returns the text, or a part of it that contains at least all of the metadata. A text that is made from that of another object need
+    /// not be unpacked for that.
+    fn head(&self) -> &str {
+        match &*self.0 {
+            Inner::Plain { json, .. } => json,
+            Inner::Packed(view) => view.head(),
+        }
     }
 
     /// Returns the object's key: its namespace and name.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.0.metadata.key
+        &self.metadata().key
     }
 
     /// Returns `metadata.name`.
@@ -97,86 +120,85 @@ impl Object {
     /// Returns `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> &str {
-        self.0.metadata.api_version.of(&self.0.json)
+        self.metadata().api_version.of(self.head())
     }
 
     /// Returns `kind`.
     #[must_use]
     pub fn kind(&self) -> &str {
-        self.0.metadata.kind.of(&self.0.json)
+        self.metadata().kind.of(self.head())
     }
 
     /// Returns `metadata.uid`, "" if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        match &self.0.json {
-            ObjectText::Plain(json) => self.0.metadata.uid.of(json),
-            ObjectText::Packed(packed) => packed.object().uid(),
+        match &*self.0 {
+            Inner::Plain { json, metadata, .. } => metadata.uid.of(json),
+            Inner::Packed(view) => view.object().uid(),
         }
     }
 
     /// Returns `metadata.resourceVersion`, "" if absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        match &self.0.json {
-            ObjectText::Plain(json) => self.0.metadata.resource_version.of(json),
-            ObjectText::Packed(packed) => packed.object().resource_version(),
+        match &*self.0 {
+            Inner::Plain { json, metadata, .. } => metadata.resource_version.of(json),
+            Inner::Packed(view) => view.object().resource_version(),
         }
     }
 
     /// Returns `metadata.generation`, 0 if absent.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.0.metadata.generation
+        self.metadata().generation
     }
 
     /// Returns `metadata.deletionTimestamp` as the server wrote it (RFC 3339).
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        let text = self.0.metadata.deletion_timestamp.of(&self.0.json);
+        let text = self.metadata().deletion_timestamp.of(self.head());
         (!text.is_empty()).then_some(text)
     }
 
     /// Returns all labels, in the server's order.
     pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.0.metadata.labels.pairs(&self.0.json).into_iter()
+        self.metadata().labels.pairs(self.head()).into_iter()
     }
 
     /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.0.metadata.labels.value(&self.0.json, key)
+        self.metadata().labels.value(self.head(), key)
     }
 
     /// Returns whether the JSON text of the labels is the same in both objects. Equal labels in another order are not the same.
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
-        self.0.metadata.labels.span().of(&self.0.json) == other.0.metadata.labels.span().of(&other.0.json)
+        self.metadata().labels.span().of(self.head()) == other.metadata().labels.span().of(other.head())
     }
 
     /// Returns whether the JSON text of the annotations is the same in both objects.
     #[must_use]
     pub fn same_annotations(&self, other: &Self) -> bool {
-        self.0.metadata.annotations.span().of(&self.0.json)
-            == other.0.metadata.annotations.span().of(&other.0.json)
+        self.metadata().annotations.span().of(self.head())
+            == other.metadata().annotations.span().of(other.head())
     }
 
     /// Returns whether the JSON text of the owner references is the same in both objects.
     #[must_use]
     pub fn same_owner_references(&self, other: &Self) -> bool {
-        self.0.metadata.owner_references.of(&self.0.json)
-            == other.0.metadata.owner_references.of(&other.0.json)
+        self.metadata().owner_references.of(self.head()) == other.metadata().owner_references.of(other.head())
     }
 
     /// Returns all annotations, in the server's order.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.0.metadata.annotations.pairs(&self.0.json).into_iter()
+        self.metadata().annotations.pairs(self.head()).into_iter()
     }
 
     /// Returns the value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.0.metadata.annotations.value(&self.0.json, key)
+        self.metadata().annotations.value(self.head(), key)
     }
 
     /// Returns `metadata.finalizers`.
@@ -188,7 +210,7 @@ impl Object {
     /// Returns `metadata.ownerReferences`.
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference> {
-        self.0.metadata.owner_references(&self.0.json)
+        self.metadata().owner_references(self.head())
     }
 
     /// Returns the owner reference with `controller: true`, like `GetControllerOf` of apimachinery.
@@ -200,19 +222,22 @@ impl Object {
     /// Returns the canonical JSON text.
     #[must_use]
     pub fn json(&self) -> &str {
-        &self.0.json
+        match &*self.0 {
+            Inner::Plain { json, .. } => json,
+            Inner::Packed(view) => view.text(),
+        }
     }
 
     /// Returns the text of all members after the metadata, each with a comma before it.
     fn text_after_metadata(&self) -> &str {
-        self.0.metadata.after_metadata.of(&self.0.json)
+        self.metadata().after_metadata.of(self.json())
     }
 
     /// Returns the raw JSON text at an RFC 6901 pointer (`3`, `"web"`, `{…}`); `None` if it is absent or the pointer is malformed. Scans
     /// the text up to the value: no tree is built.
     #[must_use]
     pub fn field(&self, pointer: &str) -> Option<&str> {
-        pointer::find_in(&self.0.json, &self.0.metadata, pointer)
+        pointer::find_in(self.json(), self.metadata(), pointer)
     }
 
     /// Returns [`field`](Self::field), decoded if it is a string; see [`unquote_json`].
@@ -224,7 +249,7 @@ impl Object {
     /// Returns [`field`](Self::field) for each of the pointers, in their order, in fewer passes over the text.
     #[must_use]
     pub fn fields<P: AsRef<str>>(&self, pointers: &[P]) -> Vec<Option<&str>> {
-        pointer::find_all(&self.0.json, &self.0.metadata, pointers)
+        pointer::find_all(self.json(), self.metadata(), pointers)
     }
 
     /// Parses the whole object into a tree; `Null` if the object nests more deeply than `serde_json` reads (128 levels). This is slow: avoid
@@ -232,37 +257,66 @@ impl Object {
     #[must_use]
     pub fn to_value(&self) -> serde_json::Value {
         // The text was validated when the object was parsed, so only its depth can be refused.
-        serde_json::from_str(&self.0.json).unwrap_or_default()
+        serde_json::from_str(self.json()).unwrap_or_default()
     }
 
     /// Returns the approximate size of this version on the heap in bytes, which all its clones share.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        size_of::<Inner>() + self.0.json.memory_size() + self.key().as_str().len()
+        self.size_with(View::memory_size)
     }
 
     /// Returns what [`memory_size`](Self::memory_size) returns after the text has been read. For a view of a packed object, that includes
     /// the unpacked text.
     #[must_use]
     pub fn unpacked_size(&self) -> usize {
-        size_of::<Inner>() + self.0.json.unpacked_size() + self.key().as_str().len()
+        self.size_with(View::unpacked_size)
+    }
+
+    fn size_with(&self, of_view: impl Fn(&View) -> usize) -> usize {
+        let text = match &*self.0 {
+            Inner::Plain { json, .. } => json.len(),
+            Inner::Packed(view) => of_view(view),
+        };
+        size_of::<Inner>() + text + self.key().as_str().len()
     }
 
     /// Returns the part of [`unpacked_size`](Self::unpacked_size) that is not shared with a cache that holds this version: 0 for a plain
     /// object, the unpacked text and the view itself for a view.
     #[must_use]
     pub fn private_size(&self) -> usize {
-        match &self.0.json {
-            ObjectText::Plain(_) => 0,
-            ObjectText::Packed(view) => size_of::<Inner>() + view.text_len(),
+        match &*self.0 {
+            Inner::Plain { .. } => 0,
+            Inner::Packed(view) => size_of::<Inner>() + view.text_len(),
         }
+    }
+
+    /// Returns whether the text is stored as it is.
+    fn is_plain(&self) -> bool {
+        matches!(*self.0, Inner::Plain { .. })
+    }
+
+    /// Returns whether texts of other objects have been made from this one.
+    fn is_base(&self) -> bool {
+        matches!(&*self.0, Inner::Plain { is_base, .. } if is_base.load(Ordering::Relaxed))
+    }
+
+    fn mark_as_base(&self) {
+        if let Inner::Plain { is_base, .. } = &*self.0 {
+            is_base.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether there are other references to this very object.
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     /// Returns whether both are the same allocation, or views of the same packed object.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-            || matches!((&self.0.json, &other.0.json), (ObjectText::Packed(left), ObjectText::Packed(right)) if left.object().ptr_eq(right.object()))
+            || matches!((&*self.0, &*other.0), (Inner::Packed(left), Inner::Packed(right)) if left.object().ptr_eq(right.object()))
     }
 }
 

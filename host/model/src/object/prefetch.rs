@@ -1,8 +1,8 @@
 //! Prefetches memory that is about to be read. Among many objects, a stored version is in no cache of the processor, and reading it without
 //! a prefetch waits for one cache line after another.
 
-use super::Object;
-use super::packed::ObjectText;
+use super::metadata::Metadata;
+use super::{Inner, Object};
 
 /// Bytes of a text that are prefetched. In a longer one, the processor's own prefetcher has detected the sequential read by then.
 const MAX_PREFETCHED_BYTES: usize = 16 * 1024;
@@ -21,7 +21,7 @@ pub fn prefetch<T>(value: &T) {
 
 /// As [`prefetch`], for all cache lines of a slice of items of one byte.
 #[inline]
-fn prefetch_bytes<T>(bytes: &[T]) {
+pub(super) fn prefetch_bytes<T>(bytes: &[T]) {
     let (lines, rest) = bytes[..bytes.len().min(MAX_PREFETCHED_BYTES)].as_chunks::<LINE>();
     lines.iter().for_each(prefetch);
     rest.iter().take(1).for_each(prefetch);
@@ -37,23 +37,24 @@ pub(super) fn prefetched_string(capacity: usize) -> String {
 impl Object {
     /// Prefetches the object's metadata; see [`prefetch`].
     pub fn prefetch_metadata(&self) {
-        let inner = &*self.0;
-        prefetch(inner);
-        prefetch(&inner.json);
-        let metadata = &inner.metadata;
-        prefetch(&metadata.key);
-        prefetch(&metadata.uid);
-        prefetch(&metadata.resource_version);
-        prefetch(&metadata.generation);
-        prefetch(&metadata.owner_references);
-        prefetch(&metadata.after_metadata);
+        prefetch(&*self.0);
+        match &*self.0 {
+            Inner::Plain { json, metadata, .. } => {
+                prefetch(json);
+                metadata.prefetch();
+            }
+            Inner::Packed(view) => view.object().prefetch_metadata(),
+        }
     }
 
-    /// Prefetches the object's text and its key, unless the object is packed; see [`prefetch`].
+    /// Prefetches the object's text and its key, unless the text is compressed; see [`prefetch`].
     pub fn prefetch_text(&self) {
-        if let ObjectText::Plain(json) = &self.0.json {
-            prefetch_bytes(json.as_bytes());
-            prefetch_bytes(self.key().as_str().as_bytes());
+        match &*self.0 {
+            Inner::Plain { json, metadata, .. } => {
+                prefetch_bytes(json.as_bytes());
+                prefetch_bytes(metadata.key.as_str().as_bytes());
+            }
+            Inner::Packed(view) => view.object().prefetch_text(),
         }
     }
 
@@ -61,14 +62,24 @@ impl Object {
     /// that were looked up in this version or in the previous one. See [`prefetch`].
     pub fn prefetch_fields(&self) {
         // A packed object is unpacked as a whole for its first reader.
-        let ObjectText::Plain(json) = &self.0.json else { return };
-        let metadata = &self.0.metadata;
+        let Inner::Plain { json, metadata, .. } = &*self.0 else { return };
         let [top_level, _, nested] = metadata.hints.offsets();
         for offset in [metadata.uid.span().start(), metadata.labels.span().start(), top_level, nested] {
             if let Some(byte) = json.as_bytes().get(offset) {
                 prefetch(byte);
             }
         }
+    }
+}
+
+impl Metadata {
+    pub(super) fn prefetch(&self) {
+        prefetch(&self.key);
+        prefetch(&self.uid);
+        prefetch(&self.resource_version);
+        prefetch(&self.generation);
+        prefetch(&self.owner_references);
+        prefetch(&self.after_metadata);
     }
 }
 

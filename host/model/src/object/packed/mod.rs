@@ -1,7 +1,10 @@
-//! Packed objects: the metadata as it is, the text compressed by zstd with a dictionary of what such objects have in common.
+//! Packed objects: the metadata as it is, and the text in one of two forms. In a compressed cache, zstd compresses it with a dictionary of what
+//! such objects have in common. In a plain cache, the members after the metadata are stored as [copies from a base](from_base), an object of
+//! the same owner.
 //!
 //! A cache stores a [`PackedObject`]. [`PackedObject::object`] returns an [`Object`] that is a view of it. The view unpacks the text when it
-//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking.
+//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking, and
+//! all of the metadata if the text is not compressed.
 //!
 //! # When unpacking fails
 //!
@@ -15,15 +18,18 @@
 
 #[cfg_attr(not(feature = "compressed-cache"), path = "codec_left_out.rs")]
 mod codec;
+mod from_base;
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use codec::Codec;
+use from_base::FromBase;
+pub(super) use from_base::{Recipe, Replacement};
 
 use super::metadata::Metadata;
-use super::{Inner, Object};
+use super::prefetch::prefetch_bytes;
+use super::{Inner, Object, prefetch};
 use crate::ObjectKey;
 
 /// A zstd dictionary of what many objects have in common, prepared for compression and decompression. It is created by `Dictionary::train`,
@@ -32,7 +38,7 @@ pub struct Dictionary {
     codec: Codec,
 }
 
-/// An object whose text is compressed. Immutable; cloning copies a pointer.
+/// An object whose text is compressed, or made from that of another object. Immutable; cloning copies a pointer.
 ///
 #[cfg_attr(feature = "compressed-cache", doc = "```")]
 #[cfg_attr(not(feature = "compressed-cache"), doc = "```ignore")]
@@ -54,18 +60,21 @@ pub struct PackedObject(Arc<Packed>);
 
 struct Packed {
     metadata: Metadata,
+    text: PackedText,
+}
+
+enum PackedText {
+    Compressed(CompressedText),
+    FromBase(FromBase),
+}
+
+struct CompressedText {
     /// The UID, the resource version and the compressed text. The first two are not compressed, because each event of the object reads them.
     bytes: Box<[u8]>,
     uid_len: u32,
     version_len: u32,
     text_len: u32,
     dictionary: Arc<Dictionary>,
-}
-
-/// The text of an object.
-pub(super) enum ObjectText {
-    Plain(Box<str>),
-    Packed(Box<View>),
 }
 
 /// A view of a packed object, with the unpacked text once it has been read.
@@ -82,25 +91,27 @@ impl Dictionary {
         Codec::train(samples).map(|codec| Arc::new(Self { codec }))
     }
 
-    /// Packs the object; `None` if that would not make it smaller. For a view, returns the packed object that it is a view of.
+    /// Packs the object; `None` if that would not make it smaller. For a view of a compressed object, returns that object.
     #[must_use]
     pub fn pack(self: &Arc<Self>, object: &Object) -> Option<PackedObject> {
-        let Inner { json, metadata } = &*object.0;
-        let text = match json {
-            ObjectText::Packed(view) => return Some(view.object.clone()),
-            ObjectText::Plain(text) => text,
-        };
+        if let Some(packed) = PackedObject::of(object).filter(|packed| packed.is_compressed()) {
+            return Some(packed.clone());
+        }
+        let text = object.json();
         let (uid, version) = (object.uid(), object.resource_version());
         let overhead = size_of::<Packed>() - size_of::<Inner>() + uid.len() + version.len();
         let max_len = text.len().checked_sub(overhead + 1)?;
         let bytes = self.codec.compress([uid, version], text, max_len)?;
-        Some(PackedObject(Arc::new(Packed {
-            metadata: metadata.clone(),
+        let text = CompressedText {
             bytes,
             uid_len: u32::try_from(uid.len()).ok()?,
             version_len: u32::try_from(version.len()).ok()?,
             text_len: u32::try_from(text.len()).ok()?,
             dictionary: Arc::clone(self),
+        };
+        Some(PackedObject(Arc::new(Packed {
+            metadata: object.metadata().clone(),
+            text: PackedText::Compressed(text),
         })))
     }
 
@@ -121,17 +132,24 @@ impl PackedObject {
     /// Returns a view of the object, which unpacks the text when it is first read.
     #[must_use]
     pub fn object(&self) -> Object {
-        let json = ObjectText::Packed(Box::new(View { object: self.clone(), text: OnceLock::new() }));
-        Object(Arc::new(Inner { json, metadata: self.0.metadata.clone() }))
+        self.clone().into_object()
+    }
+
+    fn into_object(self) -> Object {
+        Object(Arc::new(Inner::Packed(View { object: self, text: OnceLock::new() })))
     }
 
     /// Returns the packed object that `object` is a view of; `None` for a plain object.
     #[must_use]
     pub fn of(object: &Object) -> Option<&Self> {
-        match &object.0.json {
-            ObjectText::Plain(_) => None,
-            ObjectText::Packed(view) => Some(&view.object),
+        match &*object.0 {
+            Inner::Plain { .. } => None,
+            Inner::Packed(view) => Some(&view.object),
         }
+    }
+
+    pub(super) fn metadata(&self) -> &Metadata {
+        &self.0.metadata
     }
 
     /// Returns the object's key.
@@ -140,23 +158,39 @@ impl PackedObject {
         &self.0.metadata.key
     }
 
+    /// Returns whether the text is compressed. Otherwise it is made from that of another object.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        matches!(self.0.text, PackedText::Compressed(_))
+    }
+
     /// Returns `metadata.uid`, "" if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.uncompressed(0, self.0.uid_len as usize)
+        match &self.0.text {
+            PackedText::Compressed(text) => text.uid(),
+            PackedText::FromBase(text) => self.0.metadata.uid.of(text.head()),
+        }
     }
 
     /// Returns `metadata.resourceVersion`, "" if absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        let uid_len = self.0.uid_len as usize;
-        self.uncompressed(uid_len, uid_len + self.0.version_len as usize)
+        match &self.0.text {
+            PackedText::Compressed(text) => text.resource_version(),
+            PackedText::FromBase(text) => self.0.metadata.resource_version.of(text.head()),
+        }
     }
 
-    /// Returns the approximate size on the heap in bytes, which all clones and views share. The dictionary is not counted.
+    /// Returns the approximate size on the heap in bytes, which all clones and views share. Neither a dictionary nor an object that the text
+    /// is made from is counted.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        size_of::<Packed>() + self.0.bytes.len() + self.key().as_str().len()
+        let text = match &self.0.text {
+            PackedText::Compressed(text) => text.bytes.len(),
+            PackedText::FromBase(text) => text.memory_size(),
+        };
+        size_of::<Packed>() + text + self.key().as_str().len()
     }
 
     /// Returns whether both are the same allocation.
@@ -165,23 +199,64 @@ impl PackedObject {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn uncompressed(&self, start: usize, end: usize) -> &str {
-        // These bytes were copied from a `str`, so this cannot fail.
-        self.0.bytes.get(start..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    /// Prefetches the object's metadata; see [`prefetch`].
+    pub fn prefetch_metadata(&self) {
+        let packed = &*self.0;
+        prefetch(packed);
+        prefetch(&packed.text);
+        packed.metadata.prefetch();
+    }
+
+    /// Prefetches the object's text and its key, unless the text is compressed; see [`prefetch`].
+    pub fn prefetch_text(&self) {
+        if let PackedText::FromBase(text) = &self.0.text {
+            text.prefetch();
+            prefetch_bytes(self.key().as_str().as_bytes());
+        }
+    }
+
+    /// Returns the length of the unpacked text in bytes.
+    fn text_len(&self) -> usize {
+        match &self.0.text {
+            PackedText::Compressed(text) => text.text_len as usize,
+            PackedText::FromBase(text) => text.len(),
+        }
     }
 
     fn unpack(&self) -> Box<str> {
-        let packed = &*self.0;
-        let (start, len) = ((packed.uid_len + packed.version_len) as usize, packed.text_len as usize);
-        let text = packed.bytes.get(start..).and_then(|bytes| packed.dictionary.unpack(bytes, len));
-        text.unwrap_or_else(|| {
+        let unpacked = match &self.0.text {
+            PackedText::FromBase(text) => return text.text().into_boxed_str(),
+            PackedText::Compressed(text) => text.unpack(),
+        };
+        unpacked.unwrap_or_else(|| {
             tracing::error!(
                 key = %self.key(),
                 "a cached object could not be unpacked, so it is served as {{}}: the host's memory is damaged; restart the host"
             );
             // As long as the original text, so that the metadata's ranges stay in bounds.
-            format!("{{}}{}", " ".repeat(len.saturating_sub(2))).into_boxed_str()
+            format!("{{}}{}", " ".repeat(self.text_len().saturating_sub(2))).into_boxed_str()
         })
+    }
+}
+
+impl CompressedText {
+    fn uid(&self) -> &str {
+        self.uncompressed(0, self.uid_len as usize)
+    }
+
+    fn resource_version(&self) -> &str {
+        let uid_len = self.uid_len as usize;
+        self.uncompressed(uid_len, uid_len + self.version_len as usize)
+    }
+
+    fn uncompressed(&self, start: usize, end: usize) -> &str {
+        // These bytes were copied from a `str`, so this cannot fail.
+        self.bytes.get(start..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    fn unpack(&self) -> Option<Box<str>> {
+        let bytes = self.bytes.get((self.uid_len + self.version_len) as usize..)?;
+        self.dictionary.unpack(bytes, self.text_len as usize)
     }
 }
 
@@ -194,52 +269,66 @@ impl Object {
     }
 }
 
+impl Object {
+    /// Returns a view of an object whose members after the metadata are made from those of `base`. `head` are parts of its text up to the end
+    /// of the metadata, and `tail` are those members. `None` if the recipe is not one for them.
+    pub(super) fn from_base(
+        base: Object,
+        recipe: &Recipe,
+        head: [&str; 3],
+        tail: &str,
+        metadata: Metadata,
+    ) -> Option<Self> {
+        let head_len = head.iter().map(|part| part.len()).sum::<usize>();
+        let mut own = String::with_capacity(head_len + recipe.own_len());
+        head.iter().for_each(|part| own.push_str(part));
+        for part in recipe.own_parts(tail) {
+            own.push_str(part?);
+        }
+        let text = FromBase::new(base, own, head_len, head_len + tail.len() + 1, recipe)?;
+        text.base().mark_as_base();
+        Some(PackedObject(Arc::new(Packed { metadata, text: PackedText::FromBase(text) })).into_object())
+    }
+
+    /// Returns the object that the text is made from, with the recipe for the text with these replacements. `None` if the text is not made
+    /// from that of another object, or if the recipe would be too long.
+    pub(super) fn recipe_with(&self, replacements: &[Replacement]) -> Option<(&Object, Recipe)> {
+        let PackedText::FromBase(text) = &PackedObject::of(self)?.0.text else { return None };
+        Some((text.base(), text.replace(replacements)?))
+    }
+}
+
 impl View {
+    /// Returns the text. The first call unpacks it.
+    pub(super) fn text(&self) -> &str {
+        self.text.get_or_init(|| self.object.unpack())
+    }
+
+    /// As [`Object::head`].
+    pub(super) fn head(&self) -> &str {
+        match &self.object.0.text {
+            PackedText::FromBase(text) => text.head(),
+            PackedText::Compressed(_) => self.text(),
+        }
+    }
+
     /// Returns the length of the unpacked text in bytes.
     pub(super) fn text_len(&self) -> usize {
-        self.object.0.text_len as usize
+        self.object.text_len()
     }
 
     pub(super) fn object(&self) -> &PackedObject {
         &self.object
     }
-}
 
-impl ObjectText {
+    /// Returns the size on the heap in bytes, with that of the packed object, and the text's if it has been read.
+    pub(super) fn memory_size(&self) -> usize {
+        self.object.memory_size() + self.text.get().map_or(0, |text| text.len())
+    }
+
     /// Returns what [`memory_size`](Self::memory_size) returns after the text has been read.
     pub(super) fn unpacked_size(&self) -> usize {
-        match self {
-            Self::Plain(text) => text.len(),
-            Self::Packed(view) => size_of::<View>() + view.object.memory_size() + view.text_len(),
-        }
-    }
-
-    /// Returns the size on the heap in bytes.
-    pub(super) fn memory_size(&self) -> usize {
-        match self {
-            Self::Plain(text) => text.len(),
-            Self::Packed(view) => {
-                let text = view.text.get().map_or(0, |text| text.len());
-                size_of::<View>() + view.object.memory_size() + text
-            }
-        }
-    }
-}
-
-impl Deref for ObjectText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Self::Plain(text) => text,
-            Self::Packed(view) => view.text.get_or_init(|| view.object.unpack()),
-        }
-    }
-}
-
-impl From<Box<str>> for ObjectText {
-    fn from(text: Box<str>) -> Self {
-        Self::Plain(text)
+        self.object.memory_size() + self.text_len()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Dictionary, Packed, PackedObject};
+use super::{CompressedText, Dictionary, Packed, PackedObject, PackedText};
 use crate::Object;
 use crate::object::tests::support::summary;
 
@@ -133,19 +133,23 @@ fn training_without_samples_returns_none() {
 fn a_damaged_object_reads_as_an_empty_one() {
     let object = pod("web", "some text", false);
     let sound = packed(&object);
+    let PackedText::Compressed(text) = &sound.0.text else { panic!("it is compressed") };
     let start = sound.uid().len() + sound.resource_version().len();
-    for damage in [start, start + 7, sound.0.bytes.len() - 1] {
-        let mut bytes = sound.0.bytes.clone();
+    for damage in [start, start + 7, text.bytes.len() - 1] {
+        let mut bytes = text.bytes.clone();
         bytes[damage] ^= 0x55;
-        let cut = sound.0.bytes[..damage].into();
+        let cut = text.bytes[..damage].into();
         for bytes in [bytes, cut] {
+            let damaged = CompressedText {
+                bytes,
+                uid_len: text.uid_len,
+                version_len: text.version_len,
+                text_len: text.text_len,
+                dictionary: Arc::clone(&text.dictionary),
+            };
             let damaged = PackedObject(Arc::new(Packed {
                 metadata: sound.0.metadata.clone(),
-                bytes,
-                uid_len: sound.0.uid_len,
-                version_len: sound.0.version_len,
-                text_len: sound.0.text_len,
-                dictionary: Arc::clone(&sound.0.dictionary),
+                text: PackedText::Compressed(damaged),
             }));
             let view = damaged.object();
             assert_eq!((view.key(), view.uid()), (object.key(), object.uid()));

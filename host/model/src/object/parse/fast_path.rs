@@ -51,14 +51,12 @@ type MetadataMembers<'a> = MemberSpans<'a, 24>;
 
 /// An object that was parsed from the start of a text.
 pub(super) struct ParsedObject {
-    /// The canonical text.
-    pub(super) json: Box<str>,
-    pub(super) metadata: Metadata,
+    pub(super) object: Object,
     /// The length of the object in the source, in bytes.
     pub(super) len: usize,
     /// The owners whose sample this object becomes, if it resembles no remembered object.
     pub(super) sample_of: Option<OwnerHash>,
-    /// The lengths of the text before the metadata in the source and in `json`, if the types, and nothing else, come before it in both.
+    /// The lengths of the text before the metadata in the source and in the canonical text, if the types, and nothing else, come before it in both.
     pub(super) preamble_lens: Option<(usize, usize)>,
 }
 
@@ -88,11 +86,23 @@ pub(super) fn parse_prefix(
     if transform.drop_last_applied || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let mut scanner =
-        Scanner { metadata: MetadataMembers::new(), owners: OwnerHash::default(), transform, references };
+    let mut scanner = Scanner {
+        metadata: MetadataMembers::new(),
+        owners: OwnerHash::default(),
+        transform,
+        shares_text: options.shares_text,
+        references,
+    };
     let (top, compared, len) = scanner.object(text)?;
-    let tail = compared.as_ref().map(|(span, _)| *span);
     let Scanner { metadata: metadata_members, owners, .. } = scanner;
+    let tail = compared.as_ref().map(|(span, _)| span.of(text));
+    let recipe = match &compared {
+        Some((span, compared)) if options.shares_text => {
+            let (known, may_be_base) = references.known(owners)?;
+            tail::recipe(known, compared, span.of(text), may_be_base)
+        }
+        _ => None,
+    };
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
     let drops_managed = transform.drop_managed_fields;
@@ -112,7 +122,7 @@ pub(super) fn parse_prefix(
     };
     let fixed = r#"{"apiVersion":"","kind":"","metadata":}"#.len();
     let others_len: usize = others().map(|(name, value)| name.len() + value.len() + 4).sum();
-    let others_len = others_len + tail.map_or(0, Span::len);
+    let others_len = others_len + tail.filter(|_| recipe.is_none()).map_or(0, str::len);
     let capacity = fixed + api_version.len() + kind.len() + metadata_len + others_len;
     let mut out = Output(String::with_capacity(capacity));
 
@@ -147,18 +157,25 @@ pub(super) fn parse_prefix(
         members.push(out.0.len());
         out.member(",", name, value.of(text));
     }
-    let mut hints = FieldHints::default();
-    let is_compared = compared.is_some();
-    if let Some((span, compared)) = compared {
-        out.push(span.of(text));
-        (members, hints) = compared.moved_to(metadata_end);
-    }
-    out.push("}");
-    let json = out.0.into_boxed_str();
-    let mut metadata = spans.metadata(&json, api_version, kind, metadata_end, references.key())?;
-    (metadata.members, metadata.hints) = (members, hints);
-    let sample_of = (!is_compared && references.stored().is_none()).then_some(owners);
-    Some(ParsedObject { json, metadata, len, sample_of, preamble_lens })
+    let end = out.0.len() + tail.map_or(0, str::len);
+    let mut metadata =
+        spans.metadata(&out.0, api_version, kind, Span::of_range(metadata_end, end), references.key())?;
+    (metadata.members, metadata.hints) = match compared {
+        Some((_, compared)) => compared.moved_to(metadata_end),
+        None => (members, FieldHints::default()),
+    };
+    let sample_of = (tail.is_none() && references.stored().is_none()).then_some(owners);
+    let object = match (recipe, tail) {
+        (Some((base, recipe)), Some(tail)) => {
+            Object::from_base(base, &recipe, [&out.0, "", ""], tail, metadata)?
+        }
+        (_, tail) => {
+            out.push(tail.unwrap_or_default());
+            out.push("}");
+            Object::plain(out.0.into_boxed_str(), metadata)
+        }
+    };
+    Some(ParsedObject { object, len, sample_of, preamble_lens })
 }
 
 /// Members of an object: their names and the ranges of their values.
@@ -201,6 +218,7 @@ struct Scanner<'a, 'f, 'c> {
     metadata: MetadataMembers<'a>,
     owners: OwnerHash,
     transform: &'f Transform,
+    shares_text: bool,
     references: &'f mut References<'c>,
 }
 
@@ -261,7 +279,7 @@ impl<'a> Scanner<'a, '_, '_> {
     /// Reads a value that is the same in the stored version.
     fn same_as_stored(&mut self, cursor: &mut Cursor<'a>, span: impl Fn(&Metadata) -> Span) -> Option<()> {
         let known = self.stored(cursor)?;
-        let value = span(&known.0.metadata).of(known.json());
+        let value = span(known.metadata()).of(known.json());
         // Only such a value ends with its own last byte, whatever follows.
         let is_delimited = value.ends_with(['}', ']']);
         is_delimited.then(|| cursor.literal(value))?
@@ -280,8 +298,8 @@ impl<'a> Scanner<'a, '_, '_> {
     /// members are not collected, so a duplicate of one of them would not be noticed.
     fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<(Span, Tail)> {
         self.stored(cursor);
-        let known = self.references.stored().or_else(|| self.references.sample(self.owners))?;
-        let tail = tail::compare(known, cursor.rest())?;
+        let (known, _) = self.references.known(self.owners)?;
+        let tail = tail::compare(known, cursor.rest(), self.shares_text)?;
         if cursor.rest().as_bytes().get(tail.len) != Some(&b'}') {
             return None;
         }
@@ -391,7 +409,7 @@ impl MetadataSpans {
         json: &str,
         api_version: Span,
         kind: Span,
-        metadata_end: usize,
+        after_metadata: Span,
         key: Option<&ObjectKey>,
     ) -> Option<Metadata> {
         let text = |span: Option<Span>| match span {
@@ -410,7 +428,7 @@ impl MetadataSpans {
         let key = key.filter(|key| key.namespace() == namespace && key.name() == name);
         Some(Metadata {
             key: key.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
-            after_metadata: Span::of_range(metadata_end, json.len() - 1),
+            after_metadata,
             members: MemberStarts::default(),
             hints: FieldHints::default(),
             api_version: StringField::InText(api_version),

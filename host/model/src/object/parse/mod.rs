@@ -17,6 +17,7 @@ mod version_diff;
 pub use reader::ObjectReader;
 pub use transform::{Projection, Transform};
 
+use super::Object;
 use super::json::members::Members;
 use super::metadata::Metadata;
 use super::pointer;
@@ -92,6 +93,9 @@ pub struct ParseOptions<'a> {
     pub kind: &'a str,
     /// What is removed from the object.
     pub transform: &'a Transform,
+    /// Whether an [`ObjectReader`] may store the text of an object as copies from another one with the same owners, which takes less memory.
+    /// The text is then written anew for each [view](crate::PackedObject) that reads it. The default is `false`.
+    pub shares_text: bool,
 }
 
 impl<'a> ParseOptions<'a> {
@@ -108,6 +112,13 @@ impl<'a> ParseOptions<'a> {
     pub fn with_transform(self, transform: &'a Transform) -> Self {
         Self { transform, ..self }
     }
+
+    /// Sets whether texts may be stored as copies from others: [`shares_text`](Self::shares_text).
+    #[inline]
+    #[must_use]
+    pub fn with_shared_text(self, shares_text: bool) -> Self {
+        Self { shares_text, ..self }
+    }
 }
 
 impl Default for ParseOptions<'_> {
@@ -119,23 +130,24 @@ impl Default for ParseOptions<'_> {
             projection: super::Projection::Full,
             keep: Vec::new(),
         };
-        Self { api_version: "", kind: "", transform: &KEEP_ALL }
+        Self { api_version: "", kind: "", transform: &KEEP_ALL, shares_text: false }
     }
 }
 
 /// Parses an object: on the fast path, or else with the general parser.
-pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
+pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<Object, ObjectError> {
     let text = to_text(bytes)?;
     if let Some(parsed) = fast_path::parse(text, options, &mut References::none(&mut |_| None)) {
-        return Ok((parsed.json, parsed.metadata));
+        return Ok(parsed.object);
     }
-    parse_general(text, options)
+    let (json, metadata) = parse_general(text, options)?;
+    Ok(Object::plain(json, metadata))
 }
 
 /// Parses the object that `text` starts with, and returns its length in `text` too; see [`super::Object::parse_prefix`].
-pub(super) fn parse_prefix(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata, usize)> {
+pub(super) fn parse_prefix(text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
     let parsed = fast_path::parse_prefix(text, options, &mut References::none(&mut |_| None))?;
-    Some((parsed.json, parsed.metadata, parsed.len))
+    Some((parsed.object, parsed.len))
 }
 
 /// Validates that the bytes are UTF-8 and less than 4 GiB.

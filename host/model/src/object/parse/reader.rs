@@ -1,13 +1,12 @@
 //! [`ObjectReader`]: reads many similar objects, one after another.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::fast_path::{self, ParsedObject};
 use super::reference::{RecentObjects, References};
 use super::{ObjectError, ParseOptions, version_diff};
 use crate::ObjectKey;
-use crate::object::{Inner, Object};
+use crate::object::Object;
 
 /// Reads objects of one resource with one transform, one after another. It is fast for objects that resemble a stored version or an object
 /// that it has read recently.
@@ -52,7 +51,7 @@ impl ObjectReader {
         let parsed = parsed.filter(|parsed| parsed.is_all_of(text));
         let Some(parsed) = parsed.or_else(|| fast_path::parse(text, options, &mut references)) else {
             let (json, metadata) = super::parse_general(text, options)?;
-            return Ok(Object(Arc::new(Inner { json: json.into(), metadata })));
+            return Ok(Object::plain(json, metadata));
         };
         Ok(self.remember(text, parsed))
     }
@@ -97,13 +96,12 @@ impl ObjectReader {
 
     fn remember(&mut self, text: &str, parsed: ParsedObject) -> Object {
         if let Some((source, canonical)) = parsed.preamble_lens {
-            self.recent.remember_preamble(&text[..source], &parsed.json[..canonical]);
+            self.recent.remember_preamble(&text[..source], &parsed.object.head()[..canonical]);
         }
-        let object = Object(Arc::new(Inner { json: parsed.json.into(), metadata: parsed.metadata }));
         if let Some(owners) = parsed.sample_of {
-            self.recent.remember_object(owners, &object);
+            self.recent.remember_object(owners, &parsed.object);
         }
-        object
+        parsed.object
     }
 }
 

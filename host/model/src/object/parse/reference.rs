@@ -83,9 +83,12 @@ impl<'a> References<'a> {
         Some((key, stored?))
     }
 
-    /// Returns a recent object with these owners.
-    pub(super) fn sample(&self, owners: OwnerHash) -> Option<&Object> {
-        self.recent.as_ref()?.samples.get(&owners.0)
+    /// Returns the stored version, or else a recent object with these owners, and whether texts of other objects may be made from its text.
+    pub(super) fn known(&self, owners: OwnerHash) -> Option<(&Object, bool)> {
+        match self.stored() {
+            Some(stored) => Some((stored, stored.is_base())),
+            None => Some((self.recent.as_ref()?.samples.get(&owners.0)?, true)),
+        }
     }
 
     /// As [`RecentObjects::read_managed_fields`].

@@ -6,6 +6,7 @@ use crate::object::Object;
 use crate::object::json::resync::MAX_ADDED_DEPTH;
 use crate::object::json::validate_against::{Allowed, Difference, validate_against_with};
 use crate::object::metadata::{FieldHints, MAX_MEMBER_STARTS, MemberStarts, Metadata};
+use crate::object::packed::{Recipe, Replacement};
 
 /// Members that correspond to those of a known object.
 pub(super) struct Tail {
@@ -17,6 +18,8 @@ pub(super) struct Tail {
     count: usize,
     /// A bound of the nesting; `None` if the starts are not known.
     depth: Option<u32>,
+    /// What differs from the known members; empty unless it was asked for.
+    replacements: Vec<Replacement>,
 }
 
 impl Tail {
@@ -29,20 +32,28 @@ impl Tail {
 }
 
 /// Compares the members that `rest` starts with. Their names are the known ones, in the same order, so none of them repeats.
-pub(super) fn compare(known: &Object, rest: &str) -> Option<Tail> {
-    let metadata = &known.0.metadata;
+/// `collects_replacements` says whether [`recipe`] will be called for the result.
+pub(super) fn compare(known: &Object, rest: &str, collects_replacements: bool) -> Option<Tail> {
+    let metadata = known.metadata();
     let mut tail = Tail {
         len: 0,
         hints: ShiftedHints::of(metadata),
         starts: [0; MAX_MEMBER_STARTS],
         count: 0,
         depth: None,
+        replacements: Vec::with_capacity(if collects_replacements { 32 } else { 0 }),
+    };
+    let replace = |replacements: &mut Vec<Replacement>, known: &Range<usize>, new: &Range<usize>| {
+        if collects_replacements {
+            replacements.push(Replacement { known: known.clone(), new: new.clone() });
+        }
     };
     let Some((starts, depth)) = metadata.members.known() else {
         // Where a value ends is not known, so none may change its structure.
-        let hints = &mut tail.hints;
+        let (hints, replacements) = (&mut tail.hints, &mut tail.replacements);
         tail.len =
             validate_against_with(known.text_after_metadata(), rest, Allowed::Scalars, |_, from, to| {
+                replace(replacements, &from, &to);
                 hints.note(Difference::Scalar, from, to);
                 Some(())
             })?;
@@ -58,17 +69,47 @@ pub(super) fn compare(known: &Object, rest: &str) -> Option<Tail> {
         tail.count += 1;
         let value = rest.get(tail.len..)?.strip_prefix(&json[start..value_start])?;
         let value_at = rest.len() - value.len();
-        let hints = &mut tail.hints;
+        let (hints, replacements) = (&mut tail.hints, &mut tail.replacements);
         let value_len =
             validate_against_with(&json[value_start..end], value, Allowed::All, |difference, from, to| {
                 is_deeper |= difference == Difference::Structure;
-                hints.note(difference, moved(from, value_start - first), moved(to, value_at));
+                let (from, to) = (moved(from, value_start - first), moved(to, value_at));
+                replace(replacements, &from, &to);
+                hints.note(difference, from, to);
                 Some(())
             })?;
         tail.len = value_at + value_len;
     }
     tail.depth = Some(if is_deeper { depth + MAX_ADDED_DEPTH } else { depth });
     Some(tail)
+}
+
+/// Returns the object from which the compared members `tail` are to be made, and how; `None` if that would not save memory.
+///
+/// `known` is the object that they were compared with. If its text is not made from that of another object, `may_be_base` says whether it
+/// may become a base.
+pub(super) fn recipe(
+    known: &Object,
+    compared: &Tail,
+    tail: &str,
+    may_be_base: bool,
+) -> Option<(Object, Recipe)> {
+    let (base, mut recipe) = match known.recipe_with(&compared.replacements) {
+        // Nothing else is made from this base any more.
+        Some((base, _)) if !base.is_shared() => return None,
+        Some((base, recipe)) => (base.clone(), recipe),
+        None if may_be_base && known.is_plain() => {
+            (known.clone(), Recipe::of_base(known, &compared.replacements)?)
+        }
+        None => return None,
+    };
+    if recipe.is_outdated()
+        && let Some(again) = compare(&base, tail, true).filter(|again| again.len == tail.len())
+        && let Some(shorter) = Recipe::of_base(&base, &again.replacements)
+    {
+        recipe = shorter;
+    }
+    recipe.is_smaller(tail.len()).then_some((base, recipe))
 }
 
 /// Returns the length of the comma, the name and the colon before a value.

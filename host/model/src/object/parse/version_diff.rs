@@ -12,6 +12,7 @@ use super::fast_path::{ParsedObject, plain_string};
 use super::reference::{OwnerHash, Preamble, RecentObjects, References};
 use super::tail::{self, Tail};
 use crate::ObjectKey;
+use crate::object::Object;
 use crate::object::json::Span;
 use crate::object::json::scan::Cursor;
 use crate::object::json::validate_against::{Allowed, validate_against_with};
@@ -45,29 +46,39 @@ pub(super) fn parse_prefix(
     options: &ParseOptions<'_>,
     references: &mut References<'_>,
 ) -> Option<ParsedObject> {
-    let Comparison { metadata_members, tail, compared, len, changes, mut json } =
+    let Comparison { metadata_members, tail, compared, len, changes, json } =
         compare(text, options, references)?;
     let (key, stored) = references.take_stored()?;
-    let mut metadata = changes.apply(&stored.0.metadata, key);
+    let mut metadata = changes.apply(stored.metadata(), key);
+    let recipe =
+        if options.shares_text { tail::recipe(&stored, &compared, tail, stored.is_base()) } else { None };
     // Dropped before the text is written: the reference count is shared by several threads, and changing it waits until all previous
     // writes have reached the cache.
     drop(stored);
     let preamble = references.preamble()?.canonical.as_str();
 
-    let needed = preamble.len() + metadata_members.len() + tail.len() + 2;
+    let metadata_end = preamble.len() + metadata_members.len() + 1;
+    metadata.after_metadata = Span::of_range(metadata_end, metadata_end + tail.len());
+    (metadata.members, metadata.hints) = compared.moved_to(metadata_end);
+    let head = [preamble, metadata_members, "}"];
+    let object = match recipe {
+        Some((base, recipe)) => Object::from_base(base, &recipe, head, tail, metadata)?,
+        None => Object::plain(text_of(json, head, tail), metadata),
+    };
+    Some(ParsedObject { object, len, sample_of: None, preamble_lens: None })
+}
+
+/// Writes a text into `json`, which is empty, if its capacity is right.
+fn text_of(mut json: String, head: [&str; 3], tail: &str) -> Box<str> {
+    let needed = head.iter().map(|part| part.len()).sum::<usize>() + tail.len() + 1;
     if json.capacity() != needed {
         // Growing or shrinking the allocation might copy it.
         json = String::with_capacity(needed);
     }
-    json.push_str(preamble);
-    json.push_str(metadata_members);
-    json.push('}');
-    let metadata_end = json.len();
+    head.iter().for_each(|part| json.push_str(part));
     json.push_str(tail);
     json.push('}');
-    metadata.after_metadata = Span::of_range(metadata_end, json.len() - 1);
-    (metadata.members, metadata.hints) = compared.moved_to(metadata_end);
-    Some(ParsedObject { json: json.into_boxed_str(), metadata, len, sample_of: None, preamble_lens: None })
+    json.into_boxed_str()
 }
 
 /// The parts of a text that are kept, and their differences from the stored version.
@@ -100,9 +111,9 @@ fn compare<'a>(
     let (namespace, name) = key(text.get(start..)?)?;
     references.look_up(namespace, name)?;
     let (stored, recent) = references.stored_and_recent()?;
-    let (stored_json, stored_metadata) = (stored.json(), &stored.0.metadata);
+    let (stored_json, stored_metadata) = (stored.json(), stored.metadata());
     recent.is_preamble_of(stored_json).then_some(())?;
-    let json = prefetched_string(stored_json.len());
+    let json = if stored.is_plain() { prefetched_string(stored_json.len()) } else { String::new() };
 
     // Without the closing bracket: managed fields that are dropped may come before it.
     let stored_members = stored_json.get(stored_start..stored_metadata.after_metadata.start() - 1)?;
@@ -126,7 +137,7 @@ fn compare<'a>(
         recent.read_managed_fields(&mut cursor, owners)?;
     }
     cursor.literal("}")?;
-    let compared = tail::compare(stored, cursor.rest())?;
+    let compared = tail::compare(stored, cursor.rest(), options.shares_text)?;
     let tail = cursor.rest().get(..compared.len)?;
     cursor.skip_bytes(tail.len())?;
     cursor.literal("}")?;

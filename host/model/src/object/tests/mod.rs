@@ -10,7 +10,12 @@ const POD: &str = r#"{"metadata":{"name":"web","namespace":"shop","uid":"u-1","r
 "finalizers":["example.com/hold"]},"spec":{"containers":[{"name":"one"},{"name":"t\u00e9"}],"a/b":{"m~n":7}},"status":{}}"#;
 
 fn pod() -> Object {
-    let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &Transform::standard() };
+    let options = ParseOptions {
+        api_version: "v1",
+        kind: "Pod",
+        transform: &Transform::standard(),
+        ..ParseOptions::default()
+    };
     Object::parse(POD.as_bytes(), &options).expect("a well-formed pod")
 }
 
@@ -36,7 +41,12 @@ fn a_list_item_and_a_watch_event_have_the_same_bytes() {
     let with_type = format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, &POD[1..]);
     let from_watch = Object::parse(
         with_type.as_bytes(),
-        &ParseOptions { api_version: "v1", kind: "Pod", transform: &Transform::standard() },
+        &ParseOptions {
+            api_version: "v1",
+            kind: "Pod",
+            transform: &Transform::standard(),
+            ..ParseOptions::default()
+        },
     )
     .expect("a well-formed pod");
     assert_eq!(from_watch.json(), pod().json());
@@ -47,13 +57,15 @@ fn a_list_item_and_a_watch_event_have_the_same_bytes() {
 fn transforms_drop_managed_fields_and_unwanted_members() {
     assert!(!pod().json().contains("managedFields"));
     let metadata_only = Transform { projection: Projection::Metadata, ..Transform::standard() };
-    let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &metadata_only };
+    let options =
+        ParseOptions { api_version: "v1", kind: "Pod", transform: &metadata_only, ..ParseOptions::default() };
     let object = Object::parse(POD.as_bytes(), &options).expect("a pod");
     assert_eq!(object.field("/spec"), None);
     assert_eq!(object.label("app").as_deref(), Some("web"));
 
     let kept = Transform { keep: vec!["status".into()], ..Transform::default() };
-    let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &kept };
+    let options =
+        ParseOptions { api_version: "v1", kind: "Pod", transform: &kept, ..ParseOptions::default() };
     let object = Object::parse(POD.as_bytes(), &options).expect("a pod");
     assert_eq!((object.field("/spec"), object.field("/status")), (None, Some("{}")));
 }
@@ -61,7 +73,12 @@ fn transforms_drop_managed_fields_and_unwanted_members() {
 #[test]
 fn last_applied_is_dropped_and_other_annotations_stay() {
     let transform = Transform { drop_last_applied: true, ..Transform::default() };
-    let options = ParseOptions { api_version: "v1", kind: "ConfigMap", transform: &transform };
+    let options = ParseOptions {
+        api_version: "v1",
+        kind: "ConfigMap",
+        transform: &transform,
+        ..ParseOptions::default()
+    };
     let parse = |annotations: &str| {
         let text = format!(r#"{{"metadata":{{"name":"a","annotations":{annotations}}},"data":{{}}}}"#);
         Object::parse(text.as_bytes(), &options).expect("a config map")

@@ -10,9 +10,12 @@ pub(crate) fn all_options(check: impl Fn(&ParseOptions<'_>)) {
     let plain = Transform::default();
     let standard = Transform::standard();
     let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
-    check(&ParseOptions { api_version: "v1", kind: "Pod", transform: &plain });
-    check(&ParseOptions { api_version: "", kind: "", transform: &standard });
-    check(&ParseOptions { api_version: "v1", kind: "Pod", transform: &metadata });
+    for shares_text in [false, true] {
+        let options = ParseOptions::default().with_shared_text(shares_text);
+        check(&options.with_type("v1", "Pod").with_transform(&plain));
+        check(&options.with_transform(&standard));
+        check(&options.with_type("v1", "Pod").with_transform(&metadata));
+    }
 }
 
 /// Formats everything that an object's accessors return.

@@ -1,15 +1,14 @@
 //! The fast path against the general parser: what the fast path accepts, the general parser accepts with the same result.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use crate::ObjectKey;
+use crate::object::Object;
 use crate::object::parse::reference::References;
 use crate::object::parse::{fast_path, parse_general};
 use crate::object::tests::support::{all_options, damage, damaged, object, summary};
-use crate::object::{Inner, Object};
 
 /// Checks that the fast path and the general parser check, and returns whether the fast path accepted the text.
 fn check(text: &str) -> bool {
@@ -21,11 +20,15 @@ fn check(text: &str) -> bool {
         let with_suffix = format!("{text},{{");
         let prefix = fast_path::parse_prefix(&with_suffix, options, &mut References::none(no_stored));
         let prefix = prefix.expect("text after the object changes nothing");
-        assert_eq!((&prefix.json, text[prefix.len..].trim()), (&parsed.json, ""), "of {text}");
-        let fast = Object(Arc::new(Inner { json: parsed.json.into(), metadata: parsed.metadata }));
+        assert_eq!(
+            (prefix.object.json(), text[prefix.len..].trim()),
+            (parsed.object.json(), ""),
+            "of {text}"
+        );
+        let fast = parsed.object;
         match parse_general(text, options) {
             Ok((json, metadata)) => {
-                let general = Object(Arc::new(Inner { json: json.into(), metadata }));
+                let general = Object::plain(json, metadata);
                 assert_eq!(summary(&fast), summary(&general), "of {text}");
             }
             Err(error) => panic!("{text}: accepted, but {error}"),

@@ -3,5 +3,6 @@
 mod edited_members;
 mod fast_path;
 mod reader;
+mod shared_text;
 mod structure;
 mod version_diff;

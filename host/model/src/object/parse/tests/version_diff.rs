@@ -1,11 +1,9 @@
 //! Which differences from the stored version [`version_diff`] accepts, and that the result is the same as without the stored version.
 
-use std::sync::Arc;
-
+use crate::object::Object;
 use crate::object::parse::reference::{RecentObjects, References};
 use crate::object::parse::version_diff;
 use crate::object::tests::support::summary;
-use crate::object::{Inner, Object};
 use crate::{ObjectKey, ObjectReader, ParseOptions, Transform};
 
 const KNOWN: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","generateName":"a-","namespace":"n","uid":"u1","resourceVersion":"9","generation":4,"creationTimestamp":"t","deletionTimestamp":"d","labels":{"x":"y","z":""},"annotations":{"p":"q\"","uid":"r"},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"v"}],"finalizers":["f"],"other":null,"managedFields":[{"f:spec":{}}]},"spec":{"a":[1,"two"],"b":8},"status":{"phase":"Running"}}"#;
@@ -43,7 +41,7 @@ fn read_after(known: &str, text: &str, transform: &Transform) -> Option<(Object,
     let mut references = References::new(&mut look_up, &mut recent);
     let read = version_diff::parse_prefix(text, &options, &mut references)?;
     let end = read.len;
-    let read = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
+    let read = read.object;
     let alone = Object::parse(&text.as_bytes()[..end], &options)
         .unwrap_or_else(|error| panic!("{text}: accepted, but {error}"));
     Some((read, alone))
@@ -98,12 +96,12 @@ fn the_next_version_inherits_the_field_hints() {
     ] {
         let text = KNOWN.replace(from, to);
         let (read, alone) = read_after(KNOWN, &text, &Transform::standard()).expect(to);
-        let offsets = read.0.metadata.hints.offsets();
+        let offsets = read.metadata().hints.offsets();
         assert!(offsets.iter().all(|offset| *offset > 0), "{offsets:?} of {text}");
         for pointer in POINTERS {
             let _ = alone.field(pointer);
         }
-        assert_eq!(offsets, alone.0.metadata.hints.offsets(), "{text}");
+        assert_eq!(offsets, alone.metadata().hints.offsets(), "{text}");
     }
 }
 
@@ -113,7 +111,7 @@ fn the_hint_of_a_member_deep_in_its_object_is_not_replaced_by_a_first_member() {
     for pointer in ["/spec/b", "/status/phase", "/spec/a"] {
         let _ = object.field(pointer);
     }
-    let [_, start, member] = object.0.metadata.hints.offsets();
+    let [_, start, member] = object.metadata().hints.offsets();
     assert!(object.json()[start..].starts_with("{\"a\":[1"), "{}", object.json());
     assert_eq!(&object.json()[member..=member], "8");
 }
