@@ -30,16 +30,21 @@ use packed::View;
 /// The bytes are canonical: `apiVersion` and `kind` come first, then `metadata`, then the other members in the server's order. So the same
 /// object has the same bytes whether it comes from a list (whose items lack the type for built-in resources) or from a watch.
 #[derive(Clone)]
-pub struct Object(Arc<Inner>);
+pub struct Object(Form);
 
-enum Inner {
-    Plain {
-        json: Box<str>,
-        metadata: Metadata,
-        /// Whether texts of other objects have been made from this one.
-        is_base: AtomicBool,
-    },
-    Packed(View),
+#[derive(Clone)]
+enum Form {
+    Plain(Arc<Plain>),
+    /// A view of a packed object.
+    Packed(Arc<View>),
+}
+
+/// An object whose text is stored as it is.
+struct Plain {
+    json: Box<str>,
+    metadata: Metadata,
+    /// Whether texts of other objects have been made from this one.
+    is_base: AtomicBool,
 }
 
 impl Object {
@@ -80,22 +85,22 @@ impl Object {
     }
 
     fn plain(json: Box<str>, metadata: Metadata) -> Self {
-        Self(Arc::new(Inner::Plain { json, metadata, is_base: AtomicBool::new(false) }))
+        Self(Form::Plain(Arc::new(Plain { json, metadata, is_base: AtomicBool::new(false) })))
     }
 
     fn metadata(&self) -> &Metadata {
-        match &*self.0 {
-            Inner::Plain { metadata, .. } => metadata,
-            Inner::Packed(view) => view.object().metadata(),
+        match &self.0 {
+            Form::Plain(plain) => &plain.metadata,
+            Form::Packed(view) => view.object().metadata(),
         }
     }
 
     /// Returns the text, or a part of it that contains at least all of the metadata. A text that is made from that of another object need
     /// not be unpacked for that.
     fn head(&self) -> &str {
-        match &*self.0 {
-            Inner::Plain { json, .. } => json,
-            Inner::Packed(view) => view.head(),
+        match &self.0 {
+            Form::Plain(plain) => &plain.json,
+            Form::Packed(view) => view.head(),
         }
     }
 
@@ -132,18 +137,18 @@ impl Object {
     /// Returns `metadata.uid`, "" if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        match &*self.0 {
-            Inner::Plain { json, metadata, .. } => metadata.uid.of(json),
-            Inner::Packed(view) => view.object().uid(),
+        match &self.0 {
+            Form::Plain(plain) => plain.metadata.uid.of(&plain.json),
+            Form::Packed(view) => view.object().uid(),
         }
     }
 
     /// Returns `metadata.resourceVersion`, "" if absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        match &*self.0 {
-            Inner::Plain { json, metadata, .. } => metadata.resource_version.of(json),
-            Inner::Packed(view) => view.object().resource_version(),
+        match &self.0 {
+            Form::Plain(plain) => plain.metadata.resource_version.of(&plain.json),
+            Form::Packed(view) => view.object().resource_version(),
         }
     }
 
@@ -222,9 +227,9 @@ impl Object {
     /// Returns the canonical JSON text.
     #[must_use]
     pub fn json(&self) -> &str {
-        match &*self.0 {
-            Inner::Plain { json, .. } => json,
-            Inner::Packed(view) => view.text(),
+        match &self.0 {
+            Form::Plain(plain) => &plain.json,
+            Form::Packed(view) => view.text(),
         }
     }
 
@@ -274,49 +279,54 @@ impl Object {
     }
 
     fn size_with(&self, of_view: impl Fn(&View) -> usize) -> usize {
-        let text = match &*self.0 {
-            Inner::Plain { json, .. } => json.len(),
-            Inner::Packed(view) => of_view(view),
-        };
-        size_of::<Inner>() + text + self.key().as_str().len()
+        match &self.0 {
+            Form::Plain(plain) => size_of::<Plain>() + plain.json.len() + self.key().as_str().len(),
+            Form::Packed(view) => size_of::<View>() + of_view(view),
+        }
     }
 
     /// Returns the part of [`unpacked_size`](Self::unpacked_size) that is not shared with a cache that holds this version: 0 for a plain
     /// object, the unpacked text and the view itself for a view.
     #[must_use]
     pub fn private_size(&self) -> usize {
-        match &*self.0 {
-            Inner::Plain { .. } => 0,
-            Inner::Packed(view) => size_of::<Inner>() + view.text_len(),
+        match &self.0 {
+            Form::Plain(_) => 0,
+            Form::Packed(view) => size_of::<View>() + view.text_len(),
         }
     }
 
     /// Returns whether the text is stored as it is.
     fn is_plain(&self) -> bool {
-        matches!(*self.0, Inner::Plain { .. })
+        matches!(self.0, Form::Plain(_))
     }
 
     /// Returns whether texts of other objects have been made from this one.
     fn is_base(&self) -> bool {
-        matches!(&*self.0, Inner::Plain { is_base, .. } if is_base.load(Ordering::Relaxed))
+        matches!(&self.0, Form::Plain(plain) if plain.is_base.load(Ordering::Relaxed))
     }
 
     fn mark_as_base(&self) {
-        if let Inner::Plain { is_base, .. } = &*self.0 {
-            is_base.store(true, Ordering::Relaxed);
+        if let Form::Plain(plain) = &self.0 {
+            plain.is_base.store(true, Ordering::Relaxed);
         }
     }
 
     /// Returns whether there are other references to this very object.
     fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+        match &self.0 {
+            Form::Plain(plain) => Arc::strong_count(plain) > 1,
+            Form::Packed(view) => Arc::strong_count(view) > 1,
+        }
     }
 
     /// Returns whether both are the same allocation, or views of the same packed object.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-            || matches!((&*self.0, &*other.0), (Inner::Packed(left), Inner::Packed(right)) if left.object().ptr_eq(right.object()))
+        match (&self.0, &other.0) {
+            (Form::Plain(left), Form::Plain(right)) => Arc::ptr_eq(left, right),
+            (Form::Packed(left), Form::Packed(right)) => left.object().ptr_eq(right.object()),
+            _ => false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! a prefetch waits for one cache line after another.
 
 use super::metadata::Metadata;
-use super::{Inner, Object};
+use super::{Form, Object, Plain};
 
 /// Bytes of a text that are prefetched. In a longer one, the processor's own prefetcher has detected the sequential read by then.
 const MAX_PREFETCHED_BYTES: usize = 16 * 1024;
@@ -37,24 +37,23 @@ pub(super) fn prefetched_string(capacity: usize) -> String {
 impl Object {
     /// Prefetches the object's metadata; see [`prefetch`].
     pub fn prefetch_metadata(&self) {
-        prefetch(&*self.0);
-        match &*self.0 {
-            Inner::Plain { json, metadata, .. } => {
-                prefetch(json);
-                metadata.prefetch();
+        match &self.0 {
+            Form::Plain(plain) => {
+                prefetch(&plain.json);
+                plain.metadata.prefetch();
             }
-            Inner::Packed(view) => view.object().prefetch_metadata(),
+            Form::Packed(view) => view.object().prefetch_metadata(),
         }
     }
 
     /// Prefetches the object's text and its key, unless the text is compressed; see [`prefetch`].
     pub fn prefetch_text(&self) {
-        match &*self.0 {
-            Inner::Plain { json, metadata, .. } => {
-                prefetch_bytes(json.as_bytes());
-                prefetch_bytes(metadata.key.as_str().as_bytes());
+        match &self.0 {
+            Form::Plain(plain) => {
+                prefetch_bytes(plain.json.as_bytes());
+                prefetch_bytes(self.key().as_str().as_bytes());
             }
-            Inner::Packed(view) => view.object().prefetch_text(),
+            Form::Packed(view) => view.object().prefetch_text(),
         }
     }
 
@@ -62,7 +61,8 @@ impl Object {
     /// that were looked up in this version or in the previous one. See [`prefetch`].
     pub fn prefetch_fields(&self) {
         // A packed object is unpacked as a whole for its first reader.
-        let Inner::Plain { json, metadata, .. } = &*self.0 else { return };
+        let Form::Plain(plain) = &self.0 else { return };
+        let Plain { json, metadata, .. } = &**plain;
         let [top_level, _, nested] = metadata.hints.offsets();
         for offset in [metadata.uid.span().start(), metadata.labels.span().start(), top_level, nested] {
             if let Some(byte) = json.as_bytes().get(offset) {

@@ -10,7 +10,11 @@ use crate::object::Object;
 use crate::object::prefetch::prefetch_bytes;
 
 /// The longest members of a base, in bytes.
-const MAX_BASE_BYTES: usize = u16::MAX as usize;
+const MAX_BASE_BYTES: usize = MAX_NUMBER as usize;
+/// The largest number in a piece: 14 bits.
+const MAX_NUMBER: u16 = (1 << 14) - 1;
+/// The bytes that a piece takes.
+const PIECE_BYTES: usize = 6;
 /// A shorter copy would save less than describing it takes, with the time to make it.
 const MIN_COPY: usize = 24;
 /// The most pieces. Reading a text takes a few nanoseconds for each.
@@ -30,6 +34,25 @@ struct Piece {
     len: u16,
     /// The length of the own text that follows.
     own: u16,
+}
+
+impl Piece {
+    /// Returns the range of the copied part.
+    fn copied(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.start) + usize::from(self.len)
+    }
+
+    /// Returns the numbers in 7 bits of two bytes each, which are valid UTF-8.
+    fn bytes(self) -> [u8; PIECE_BYTES] {
+        let [start, len, own] = [self.start, self.len, self.own]
+            .map(|number| [(number >> 7).to_le_bytes()[0], (number & 0x7f).to_le_bytes()[0]]);
+        [start[0], start[1], len[0], len[1], own[0], own[1]]
+    }
+
+    fn read(bytes: [u8; PIECE_BYTES]) -> Self {
+        let [start, len, own] = [0, 2, 4].map(|at| u16::from(bytes[at]) << 7 | u16::from(bytes[at + 1]));
+        Self { start, len, own }
+    }
 }
 
 /// What takes the place of a part of a known text: both ranges, each from the end of the metadata.
@@ -54,10 +77,12 @@ pub(in crate::object) struct Recipe {
 /// The text of one object.
 pub(super) struct FromBase {
     base: Object,
-    /// The text up to the end of the metadata, then the own parts of the members after it.
+    /// The text up to the end of the metadata, then the own parts of the members after it, then the pieces. One allocation for all, because
+    /// each event makes a new one.
     own: Box<str>,
-    pieces: Box<[Piece]>,
     head_len: u32,
+    /// Where the pieces start.
+    pieces_at: u32,
     /// The length of the whole text.
     len: u32,
     compared: u32,
@@ -72,25 +97,21 @@ impl Recipe {
             return None;
         }
         let whole = [Piece { start: 0, len: u16::try_from(len).ok()?, own: 0 }];
-        let mut recipe = Self::replace(&whole, replacements)?;
+        let mut recipe = Self::replace(whole.into_iter(), replacements)?;
         recipe.compared = recipe.size();
         Some(recipe)
     }
 
     /// Returns the recipe of the members of a text with these replacements.
-    fn replace(known: &[Piece], replacements: &[Replacement]) -> Option<Self> {
-        let mut recipe = Self {
-            pieces: Vec::with_capacity(known.len() + replacements.len()),
-            own: 0,
-            compared: 0,
-            age: 0,
-        };
-        let mut rest = Rest { pieces: known.iter(), current: Piece::default() };
+    fn replace(known: impl ExactSizeIterator<Item = Piece>, replacements: &[Replacement]) -> Option<Self> {
+        let pieces = Vec::with_capacity(known.len() + replacements.len());
+        let mut recipe = Self { pieces, own: 0, compared: 0, age: 0 };
+        let mut rest = Rest { pieces: known, current: Piece::default() };
         let mut at = 0;
         for Replacement { known, new } in replacements {
             rest.take(known.start.checked_sub(at)?, |piece| recipe.push(piece))?;
             rest.take(known.len(), |_| Some(()))?;
-            recipe.push(Piece { start: 0, len: 0, own: u16::try_from(new.len()).ok()? })?;
+            recipe.push(Piece { start: 0, len: 0, own: own_len(new.len())? })?;
             at = known.end;
         }
         rest.take(usize::MAX, |piece| recipe.push(piece))?;
@@ -102,7 +123,7 @@ impl Recipe {
         let last = self.pieces.last().copied();
         let continues = last.is_some_and(|last| last.own == 0 && last.start + last.len == start);
         if !continues && usize::from(len) < MIN_COPY {
-            own = own.checked_add(len)?;
+            own = own_len(usize::from(own + len))?;
             (start, len) = (0, 0);
         }
         self.own += usize::from(own);
@@ -111,7 +132,7 @@ impl Recipe {
             _ if len == 0 && own == 0 => {}
             Some(last) if continues || len == 0 => {
                 last.len += len;
-                last.own = last.own.checked_add(own)?;
+                last.own = own_len(usize::from(last.own + own))?;
             }
             _ if is_full => return None,
             _ => self.pieces.push(Piece { start, len, own }),
@@ -121,7 +142,7 @@ impl Recipe {
 
     /// Returns the bytes that members made by this recipe take.
     fn size(&self) -> usize {
-        self.own + size_of_val(&*self.pieces)
+        self.own + self.pieces.len() * PIECE_BYTES
     }
 
     /// Returns whether comparing the text with the whole base again may be worth its time.
@@ -144,26 +165,31 @@ impl Recipe {
         })
     }
 
-    /// Returns the length of all own parts.
-    pub(in crate::object) fn own_len(&self) -> usize {
-        self.own
+    /// Returns the length of all own parts and of the pieces.
+    pub(in crate::object) fn len(&self) -> usize {
+        self.size()
     }
 }
 
+/// Returns the length of an own part; `None` if it is too long.
+fn own_len(len: usize) -> Option<u16> {
+    u16::try_from(len).ok().filter(|len| *len <= MAX_NUMBER)
+}
+
 /// What has not been taken from a sequence of pieces.
-struct Rest<'a> {
-    pieces: std::slice::Iter<'a, Piece>,
+struct Rest<I> {
+    pieces: I,
     /// The rest of the piece that was partly taken.
     current: Piece,
 }
 
-impl Rest<'_> {
+impl<I: Iterator<Item = Piece>> Rest<I> {
     /// Takes the next `len` bytes of the text, or all that is left.
     fn take(&mut self, mut len: usize, mut take: impl FnMut(Piece) -> Option<()>) -> Option<()> {
         while len > 0 {
             if self.current.len == 0 && self.current.own == 0 {
                 let Some(next) = self.pieces.next() else { break };
-                self.current = *next;
+                self.current = next;
             }
             let Piece { start, len: copied, own } = self.current;
             let copy = copied.min(u16::try_from(len).unwrap_or(u16::MAX));
@@ -179,31 +205,39 @@ impl Rest<'_> {
 }
 
 impl FromBase {
-    /// Creates the text of `head`, the members that `recipe` makes, and a closing bracket. `own` is `head`, of `head_len` bytes, with the
-    /// recipe's own parts after it.
+    /// Creates the text of a head, the members that `recipe` makes, and a closing bracket: `len` bytes. `own` is the head, of `head_len`
+    /// bytes, with the recipe's own parts after it.
     ///
     /// Returns `None` if a copy would split a character of the base.
     pub(super) fn new(
         base: Object,
-        own: String,
+        mut own: String,
         head_len: usize,
         len: usize,
         recipe: &Recipe,
     ) -> Option<Self> {
         let members = base.text_after_metadata();
-        let is_whole = |piece: &Piece| {
-            members.get(usize::from(piece.start)..usize::from(piece.start) + usize::from(piece.len)).is_some()
-        };
+        let is_whole = |piece: &Piece| members.get(piece.copied()).is_some();
         recipe.pieces.iter().all(is_whole).then_some(())?;
+        let pieces_at = u32::try_from(own.len()).ok()?;
+        let mut pieces = [[0; PIECE_BYTES]; MAX_PIECES];
+        let pieces = pieces.get_mut(..recipe.pieces.len())?;
+        pieces.iter_mut().zip(&recipe.pieces).for_each(|(bytes, piece)| *bytes = piece.bytes());
+        own.push_str(simdutf8::basic::from_utf8(pieces.as_flattened()).ok()?);
         Some(Self {
             own: own.into_boxed_str(),
-            pieces: recipe.pieces.as_slice().into(),
             head_len: u32::try_from(head_len).ok()?,
+            pieces_at,
             len: u32::try_from(len).ok()?,
             compared: u32::try_from(recipe.compared).ok()?,
             age: recipe.age,
             base,
         })
+    }
+
+    fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> {
+        let (pieces, _) = self.own.as_bytes()[self.pieces_at as usize..].as_chunks();
+        pieces.iter().map(|piece| Piece::read(*piece))
     }
 
     pub(super) fn base(&self) -> &Object {
@@ -221,12 +255,12 @@ impl FromBase {
 
     /// Returns the size on the heap in bytes, without the base.
     pub(super) fn memory_size(&self) -> usize {
-        self.own.len() + size_of_val(&*self.pieces)
+        self.own.len()
     }
 
     /// Returns the recipe of this text with these replacements.
     pub(super) fn replace(&self, replacements: &[Replacement]) -> Option<Recipe> {
-        let mut recipe = Recipe::replace(&self.pieces, replacements)?;
+        let mut recipe = Recipe::replace(self.pieces(), replacements)?;
         recipe.compared = self.compared as usize;
         recipe.age = self.age.saturating_add(1);
         Some(recipe)
@@ -234,13 +268,14 @@ impl FromBase {
 
     /// Writes the whole text.
     pub(super) fn text(&self) -> String {
+        // The pieces are at the end: without this, three reads would wait for memory one after another.
+        prefetch_bytes(self.own.as_bytes());
         let base = self.base.text_after_metadata();
         let mut text = String::with_capacity(self.len());
         let mut own_at = self.head_len as usize;
         text.push_str(&self.own[..own_at]);
-        for piece in &self.pieces {
-            let start = usize::from(piece.start);
-            text.push_str(&base[start..start + usize::from(piece.len)]);
+        for piece in self.pieces() {
+            text.push_str(&base[piece.copied()]);
             let own_end = own_at + usize::from(piece.own);
             text.push_str(&self.own[own_at..own_end]);
             own_at = own_end;
@@ -249,10 +284,10 @@ impl FromBase {
         text
     }
 
-    /// Prefetches what reading the text needs, but the base, which other objects' texts are made from as well.
+    /// Prefetches what [`text`](Self::text) needs.
     pub(super) fn prefetch(&self) {
         prefetch_bytes(self.own.as_bytes());
-        self.pieces.iter().step_by(10).for_each(crate::prefetch);
+        self.base.prefetch_text();
     }
 }
 
@@ -288,7 +323,7 @@ mod tests {
     fn from_base(base: &Object, head: &str, tail: &str, recipe: &Recipe) -> FromBase {
         let mut own = head.to_owned();
         recipe.own_parts(tail).for_each(|part| own.push_str(part.expect("a part")));
-        assert_eq!(own.len(), head.len() + recipe.own_len());
+        assert_eq!(own.len(), head.len() + recipe.own);
         FromBase::new(base.clone(), own, head.len(), head.len() + tail.len() + 1, recipe)
             .expect("whole characters")
     }
@@ -330,7 +365,7 @@ mod tests {
         let (new, replacements) = edit(tail, &[(100, 1, "1".into()), (MIN_COPY - 1, 1, "2".into())]);
         let recipe = Recipe::of_base(&base, &replacements).expect("few pieces");
         assert_eq!(recipe.pieces.len(), 2, "{recipe:?}");
-        assert_eq!(recipe.own_len(), MIN_COPY + 1);
+        assert_eq!(recipe.own, MIN_COPY + 1);
         assert_eq!(from_base(&base, "{", &new, &recipe).text(), format!("{{{new}}}"));
     }
 

@@ -29,7 +29,7 @@ pub(super) use from_base::{Recipe, Replacement};
 
 use super::metadata::Metadata;
 use super::prefetch::prefetch_bytes;
-use super::{Inner, Object, prefetch};
+use super::{Form, Object, Plain, prefetch};
 use crate::ObjectKey;
 
 /// A zstd dictionary of what many objects have in common, prepared for compression and decompression. It is created by `Dictionary::train`,
@@ -58,9 +58,11 @@ pub struct Dictionary {
 #[derive(Clone)]
 pub struct PackedObject(Arc<Packed>);
 
+/// The text comes first: it is in the cache line of the reference counts, which each reader touches.
+#[repr(C)]
 struct Packed {
-    metadata: Metadata,
     text: PackedText,
+    metadata: Metadata,
 }
 
 enum PackedText {
@@ -99,7 +101,7 @@ impl Dictionary {
         }
         let text = object.json();
         let (uid, version) = (object.uid(), object.resource_version());
-        let overhead = size_of::<Packed>() - size_of::<Inner>() + uid.len() + version.len();
+        let overhead = size_of::<Packed>().saturating_sub(size_of::<Plain>()) + uid.len() + version.len();
         let max_len = text.len().checked_sub(overhead + 1)?;
         let bytes = self.codec.compress([uid, version], text, max_len)?;
         let text = CompressedText {
@@ -136,15 +138,15 @@ impl PackedObject {
     }
 
     fn into_object(self) -> Object {
-        Object(Arc::new(Inner::Packed(View { object: self, text: OnceLock::new() })))
+        Object(Form::Packed(Arc::new(View { object: self, text: OnceLock::new() })))
     }
 
     /// Returns the packed object that `object` is a view of; `None` for a plain object.
     #[must_use]
     pub fn of(object: &Object) -> Option<&Self> {
-        match &*object.0 {
-            Inner::Plain { .. } => None,
-            Inner::Packed(view) => Some(&view.object),
+        match &object.0 {
+            Form::Plain(_) => None,
+            Form::Packed(view) => Some(&view.object),
         }
     }
 
@@ -202,7 +204,6 @@ impl PackedObject {
     /// Prefetches the object's metadata; see [`prefetch`].
     pub fn prefetch_metadata(&self) {
         let packed = &*self.0;
-        prefetch(packed);
         prefetch(&packed.text);
         packed.metadata.prefetch();
     }
@@ -280,7 +281,7 @@ impl Object {
         metadata: Metadata,
     ) -> Option<Self> {
         let head_len = head.iter().map(|part| part.len()).sum::<usize>();
-        let mut own = String::with_capacity(head_len + recipe.own_len());
+        let mut own = String::with_capacity(head_len + recipe.len());
         head.iter().for_each(|part| own.push_str(part));
         for part in recipe.own_parts(tail) {
             own.push_str(part?);
