@@ -105,8 +105,6 @@ pub(super) fn parse_prefix(
     };
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
-    let drops_managed = transform.drop_managed_fields;
-    let keeps = |name: &str| !(drops_managed && name == "managedFields");
     let others = || {
         let others =
             top.all().iter().filter(|(name, _)| !matches!(*name, "apiVersion" | "kind" | "metadata"));
@@ -114,8 +112,8 @@ pub(super) fn parse_prefix(
     };
     let whole_metadata = top.get("metadata")?;
 
-    let metadata_len = if drops_managed {
-        let kept = metadata_members.all().iter().filter(|(name, _)| keeps(name));
+    let metadata_len = if transform.drop_managed_fields {
+        let kept = metadata_members.all().iter().filter(|(name, _)| *name != "managedFields");
         kept.map(|(name, value)| name.len() + value.len() + 4).sum::<usize>().max(1) + 1
     } else {
         whole_metadata.len()
@@ -132,25 +130,7 @@ pub(super) fn parse_prefix(
     let kind = out.push(kind);
     out.push("\",\"metadata\":");
     let preamble_lens = has_preamble(&top).then_some((whole_metadata.start(), out.0.len()));
-    let mut spans = MetadataSpans::default();
-    if drops_managed {
-        let (copied, others, compact) = split_compact(text, &metadata_members, whole_metadata, keeps);
-        let moved = out.push(copied.of(text));
-        for (name, value) in compact {
-            spans.note(name, value.moved(copied, moved));
-        }
-        let mut separator = if compact.is_empty() { "{" } else { "," };
-        for (name, value) in others.iter().filter(|(name, _)| keeps(name)) {
-            let value = out.member(std::mem::replace(&mut separator, ","), name, value.of(text));
-            spans.note(name, value);
-        }
-        out.push(if separator == "{" { "{}" } else { "}" });
-    } else {
-        let moved = out.push(whole_metadata.of(text));
-        for (name, value) in metadata_members.all() {
-            spans.note(name, value.moved(whole_metadata, moved));
-        }
-    }
+    let spans = write_metadata(&mut out, text, &metadata_members, whole_metadata, transform);
     let metadata_end = out.0.len();
     let mut members = MemberStarts::within(MAX_VALUE_DEPTH);
     for (name, value) in others() {
@@ -176,6 +156,37 @@ pub(super) fn parse_prefix(
         }
     };
     Some(ParsedObject { object, len, sample_of, preamble_lens })
+}
+
+/// Writes the metadata without the managed fields that are dropped, and returns the ranges of its members.
+fn write_metadata(
+    out: &mut Output,
+    text: &str,
+    members: &MetadataMembers<'_>,
+    whole: Span,
+    transform: &Transform,
+) -> MetadataSpans {
+    let mut spans = MetadataSpans::default();
+    if !transform.drop_managed_fields {
+        let moved = out.push(whole.of(text));
+        for (name, value) in members.all() {
+            spans.note(name, value.moved(whole, moved));
+        }
+        return spans;
+    }
+    let keeps = |name: &str| name != "managedFields";
+    let (copied, others, compact) = split_compact(text, members, whole, keeps);
+    let moved = out.push(copied.of(text));
+    for (name, value) in compact {
+        spans.note(name, value.moved(copied, moved));
+    }
+    let mut separator = if compact.is_empty() { "{" } else { "," };
+    for (name, value) in others.iter().filter(|(name, _)| keeps(name)) {
+        let value = out.member(std::mem::replace(&mut separator, ","), name, value.of(text));
+        spans.note(name, value);
+    }
+    out.push(if separator == "{" { "{}" } else { "}" });
+    spans
 }
 
 /// Members of an object: their names and the ranges of their values.

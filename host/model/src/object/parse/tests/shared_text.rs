@@ -1,5 +1,7 @@
 //! Texts that are made from those of other objects, and when they are.
 
+use std::borrow::Cow;
+
 use proptest::prelude::*;
 
 use crate::object::tests::support::{summary, word};
@@ -23,7 +25,7 @@ fn read(reader: &mut ObjectReader, text: &str, stored: Option<&Object>) -> Objec
     let read =
         reader.read(text.as_bytes(), &OPTIONS(), |_| stored.map(Object::fresh_view)).expect("an object");
     let parsed = Object::from_json(text).expect("an object");
-    let head = |object: &Object| (object.uid().to_owned(), object.label("app").map(|app| app.into_owned()));
+    let head = |object: &Object| (object.uid().to_owned(), object.label("app").map(Cow::into_owned));
     assert_eq!(head(&read.fresh_view()), head(&parsed));
     assert_eq!(summary(&read), summary(&parsed));
     read
