@@ -22,7 +22,7 @@ const MAX_PIECES: usize = 64;
 /// The fewest bytes that are saved. A text that saves fewer is stored as it is.
 const MIN_SAVED: usize = 384;
 /// How many more bytes a text may take than when it was last compared with the whole base, before it is compared again.
-const MAX_GROWTH: usize = 256;
+const MAX_GROWTH: usize = 512;
 /// The most versions after which a text is compared again, because what has become equal to the base is not noticed otherwise.
 const MAX_AGE: u8 = 32;
 
