@@ -150,6 +150,7 @@ fn object(input: &[u8]) {
         next_version(known, &next);
         // Also as the known version.
         next_version(&next, &next);
+        shared_text(known, &next);
     }
     match Object::from_json(text) {
         Ok(object) => {
@@ -177,6 +178,27 @@ fn next_version(known: &str, next: &str) {
         let alone =
             Object::parse(&line.as_bytes()[..len], &options).expect("the text that was read is an object");
         assert_eq!(summary(&version), summary(&alone));
+    }
+}
+
+/// Checks that texts that are stored as copies of each other are read as a parser reads them.
+fn shared_text(known: &str, next: &str) {
+    // So much text in common that sharing it saves memory.
+    let padded = |text: &str| {
+        let members = text.trim_end().strip_suffix('}')?;
+        Some(format!(r#"{members},"padding":"{}"}}"#, "shared ".repeat(100)))
+    };
+    let (Some(known), Some(next)) = (padded(known), padded(next)) else { return };
+    let transform = Transform::standard();
+    let options = ParseOptions::default().with_transform(&transform).with_shared_text(true);
+    let mut reader = ObjectReader::default();
+    let mut stored: Option<Object> = None;
+    for text in [&known, &next, &next, &known, &next] {
+        let read = reader.read(text.as_bytes(), &options, |_| stored.as_ref().map(Object::fresh_view));
+        let parsed = Object::parse(text.as_bytes(), &options);
+        assert_eq!(read.as_ref().map(summary).ok(), parsed.as_ref().map(summary).ok());
+        // The first object stays the base of the second, which has no stored version.
+        stored = if text == &known { None } else { read.ok() };
     }
 }
 
