@@ -190,7 +190,7 @@ fn shared_text(known: &str, next: &str) {
     };
     let (Some(known), Some(next)) = (padded(known), padded(next)) else { return };
     let transform = Transform::standard();
-    let options = ParseOptions::default().with_transform(&transform).with_shared_text(true);
+    let options = ParseOptions::default().with_transform(&transform).with_shared_text(1);
     let mut reader = ObjectReader::default();
     let mut stored: Option<Object> = None;
     for text in [&known, &next, &next, &known, &next] {

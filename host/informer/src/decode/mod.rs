@@ -28,8 +28,8 @@ pub(crate) struct ObjectFormat {
     api_version: String,
     kind: String,
     transform: Transform,
-    /// As [`ParseOptions::shares_text`].
-    shares_text: bool,
+    /// As [`ParseOptions::shares_text_after`].
+    shares_text_after: u32,
 }
 
 /// The longest accepted resource version, in bytes. Real ones are decimal numbers. Versions go into URLs, whose length is
@@ -71,8 +71,8 @@ impl ObjectFormat {
     /// Returns the format of objects for a store that compresses them, or for a plain one.
     pub(crate) fn new(key: &InformerKey, is_compressed: bool) -> Self {
         Self {
-            // A compressed text contains nothing of its dictionary, so sharing would only take time.
-            shares_text: !is_compressed,
+            // A compressed cache would not keep the text that is shared as it is. So it has to save the text of more objects.
+            shares_text_after: if is_compressed { 8 } else { 1 },
             api_version: key.resource.api_version(),
             kind: key.resource.kind.clone(),
             transform: key.transform.clone(),
@@ -122,7 +122,7 @@ impl ObjectFormat {
         ParseOptions::default()
             .with_type(&self.api_version, &self.kind)
             .with_transform(&self.transform)
-            .with_shared_text(self.shares_text)
+            .with_shared_text(self.shares_text_after)
     }
 
     fn check_type(&self, object: &Object) -> Result<(), DecodeError> {
@@ -143,7 +143,7 @@ pub(crate) mod test_support {
 
     pub(crate) fn pod_format() -> ObjectFormat {
         let (api_version, kind) = ("v1".into(), "Pod".into());
-        ObjectFormat { api_version, kind, transform: Transform::standard(), shares_text: true }
+        ObjectFormat { api_version, kind, transform: Transform::standard(), shares_text_after: 1 }
     }
 
     /// Returns a pod as an item of a list: without its type.

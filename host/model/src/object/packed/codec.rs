@@ -48,7 +48,7 @@ impl Codec {
     pub(super) fn train<'a>(samples: impl IntoIterator<Item = &'a Object>) -> Option<Self> {
         let (mut data, mut sizes) = (Vec::new(), Vec::new());
         for sample in samples {
-            let sample = sample.json().as_bytes();
+            let sample = sample.stored_text().as_bytes();
             let sample = &sample[..sample.len().min(SAMPLE_BYTES)];
             data.extend_from_slice(sample);
             sizes.push(sample.len());

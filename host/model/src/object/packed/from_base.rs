@@ -76,10 +76,16 @@ pub(in crate::object) struct Recipe {
 
 /// The text of one object.
 pub(super) struct FromBase {
-    base: Object,
     /// The text up to the end of the metadata, then the own parts of the members after it, then the pieces. One allocation for all, because
     /// each event makes a new one.
     own: Box<str>,
+    layout: Layout,
+}
+
+/// How the text of one object is made from the text of its own and from the base.
+#[derive(Clone)]
+pub(super) struct Layout {
+    base: Object,
     head_len: u32,
     /// Where the pieces start.
     pieces_at: u32,
@@ -224,70 +230,82 @@ impl FromBase {
         let pieces = pieces.get_mut(..recipe.pieces.len())?;
         pieces.iter_mut().zip(&recipe.pieces).for_each(|(bytes, piece)| *bytes = piece.bytes());
         own.push_str(simdutf8::basic::from_utf8(pieces.as_flattened()).ok()?);
-        Some(Self {
-            own: own.into_boxed_str(),
+        let layout = Layout {
             head_len: u32::try_from(head_len).ok()?,
             pieces_at,
             len: u32::try_from(len).ok()?,
             compared: u32::try_from(recipe.compared).ok()?,
             age: recipe.age,
             base,
-        })
-    }
-
-    fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> {
-        let (pieces, _) = self.own.as_bytes()[self.pieces_at as usize..].as_chunks();
-        pieces.iter().map(|piece| Piece::read(*piece))
+        };
+        Some(Self { own: own.into_boxed_str(), layout })
     }
 
     pub(super) fn base(&self) -> &Object {
-        &self.base
+        &self.layout.base
+    }
+
+    /// Returns the text of its own, without which [`Layout::text`] cannot make the text.
+    pub(super) fn own(&self) -> &str {
+        &self.own
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Returns the text up to the end of the metadata.
     pub(super) fn head(&self) -> &str {
-        &self.own[..self.head_len as usize]
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Returns the size on the heap in bytes, without the base.
-    pub(super) fn memory_size(&self) -> usize {
-        self.own.len()
+        &self.own[..self.layout.head_len as usize]
     }
 
     /// Returns the recipe of this text with these replacements.
     pub(super) fn replace(&self, replacements: &[Replacement]) -> Option<Recipe> {
-        let mut recipe = Recipe::replace(self.pieces(), replacements)?;
-        recipe.compared = self.compared as usize;
-        recipe.age = self.age.saturating_add(1);
+        let mut recipe = Recipe::replace(self.layout.pieces(&self.own), replacements)?;
+        recipe.compared = self.layout.compared as usize;
+        recipe.age = self.layout.age.saturating_add(1);
         Some(recipe)
     }
 
     /// Writes the whole text.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self) -> Option<String> {
         // The pieces are at the end: without this, three reads would wait for memory one after another.
         prefetch_bytes(self.own.as_bytes());
-        let base = self.base.text_after_metadata();
-        let mut text = String::with_capacity(self.len());
-        let mut own_at = self.head_len as usize;
-        text.push_str(&self.own[..own_at]);
-        for piece in self.pieces() {
-            text.push_str(&base[piece.copied()]);
-            let own_end = own_at + usize::from(piece.own);
-            text.push_str(&self.own[own_at..own_end]);
-            own_at = own_end;
-        }
-        text.push('}');
-        text
+        self.layout.text(&self.own)
     }
 
     /// Prefetches what [`text`](Self::text) needs.
     pub(super) fn prefetch(&self) {
         prefetch_bytes(self.own.as_bytes());
-        self.base.prefetch_text();
+        self.layout.base.prefetch_text();
+    }
+}
+
+impl Layout {
+    /// Returns the length of the whole text.
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn pieces(&self, own: &str) -> impl ExactSizeIterator<Item = Piece> {
+        let (pieces, _) = own.as_bytes().get(self.pieces_at as usize..).unwrap_or_default().as_chunks();
+        pieces.iter().map(|piece| Piece::read(*piece))
+    }
+
+    /// Writes the whole text from the text of its own; `None` if `own` is not that text.
+    pub(super) fn text(&self, own: &str) -> Option<String> {
+        let base = self.base.text_after_metadata();
+        let mut text = String::with_capacity(self.len());
+        let mut own_at = self.head_len as usize;
+        text.push_str(own.get(..own_at)?);
+        for piece in self.pieces(own) {
+            text.push_str(base.get(piece.copied())?);
+            let own_end = own_at + usize::from(piece.own);
+            text.push_str(own.get(own_at..own_end)?);
+            own_at = own_end;
+        }
+        text.push('}');
+        Some(text)
     }
 }
 
@@ -349,9 +367,9 @@ mod tests {
                 prop_assert!(recipe.pieces.iter().all(|piece| piece.len == 0 || usize::from(piece.len) >= MIN_COPY));
                 let head = format!("{{{version}");
                 let text = from_base(&base, &head, &new, &recipe);
-                prop_assert_eq!(text.text(), format!("{head}{new}}}"));
-                prop_assert_eq!(text.head(), head);
-                prop_assert_eq!(text.len(), text.text().len());
+                prop_assert_eq!(text.text(), Some(format!("{head}{new}}}")));
+                prop_assert_eq!(text.head(), &head);
+                prop_assert_eq!(text.layout().len(), head.len() + new.len() + 1);
                 stored = Some(text);
                 tail = new;
             }
@@ -366,7 +384,7 @@ mod tests {
         let recipe = Recipe::of_base(&base, &replacements).expect("few pieces");
         assert_eq!(recipe.pieces.len(), 2, "{recipe:?}");
         assert_eq!(recipe.own, MIN_COPY + 1);
-        assert_eq!(from_base(&base, "{", &new, &recipe).text(), format!("{{{new}}}"));
+        assert_eq!(from_base(&base, "{", &new, &recipe).text(), Some(format!("{{{new}}}")));
     }
 
     #[test]

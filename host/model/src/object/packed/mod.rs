@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use codec::Codec;
-use from_base::FromBase;
+use from_base::{FromBase, Layout};
 pub(super) use from_base::{Recipe, Replacement};
 
 use super::metadata::Metadata;
@@ -75,8 +75,11 @@ struct CompressedText {
     bytes: Box<[u8]>,
     uid_len: u32,
     version_len: u32,
-    text_len: u32,
+    /// The length of what was compressed.
+    len: u32,
     dictionary: Arc<Dictionary>,
+    /// How the text is made from what was compressed; `None` if that is the text.
+    layout: Option<Box<Layout>>,
 }
 
 /// A view of a packed object, with the unpacked text once it has been read.
@@ -99,17 +102,20 @@ impl Dictionary {
         if let Some(packed) = PackedObject::of(object).filter(|packed| packed.is_compressed()) {
             return Some(packed.clone());
         }
-        let text = object.json();
+        let from_base = object.from_base_text();
+        let text = object.stored_text();
         let (uid, version) = (object.uid(), object.resource_version());
         let overhead = size_of::<Packed>().saturating_sub(size_of::<Plain>()) + uid.len() + version.len();
+        let overhead = overhead + from_base.map_or(0, |_| size_of::<Layout>());
         let max_len = text.len().checked_sub(overhead + 1)?;
         let bytes = self.codec.compress([uid, version], text, max_len)?;
         let text = CompressedText {
             bytes,
             uid_len: u32::try_from(uid.len()).ok()?,
             version_len: u32::try_from(version.len()).ok()?,
-            text_len: u32::try_from(text.len()).ok()?,
+            len: u32::try_from(text.len()).ok()?,
             dictionary: Arc::clone(self),
+            layout: from_base.map(|text| Box::new(text.layout().clone())),
         };
         Some(PackedObject(Arc::new(Packed {
             metadata: object.metadata().clone(),
@@ -124,9 +130,8 @@ impl Dictionary {
     }
 
     /// Decompresses a text of `len` bytes.
-    fn unpack(&self, bytes: &[u8], len: usize) -> Option<Box<str>> {
-        let text = self.codec.decompress(bytes, len)?;
-        String::from_utf8(text).ok().filter(|text| text.len() == len).map(String::into_boxed_str)
+    fn unpack(&self, bytes: &[u8], len: usize) -> Option<String> {
+        String::from_utf8(self.codec.decompress(bytes, len)?).ok()
     }
 }
 
@@ -189,8 +194,10 @@ impl PackedObject {
     #[must_use]
     pub fn memory_size(&self) -> usize {
         let text = match &self.0.text {
-            PackedText::Compressed(text) => text.bytes.len(),
-            PackedText::FromBase(text) => text.memory_size(),
+            PackedText::Compressed(text) => {
+                text.bytes.len() + text.layout.as_ref().map_or(0, |_| size_of::<Layout>())
+            }
+            PackedText::FromBase(text) => text.own().len(),
         };
         size_of::<Packed>() + text + self.key().as_str().len()
     }
@@ -219,16 +226,17 @@ impl PackedObject {
     /// Returns the length of the unpacked text in bytes.
     fn text_len(&self) -> usize {
         match &self.0.text {
-            PackedText::Compressed(text) => text.text_len as usize,
-            PackedText::FromBase(text) => text.len(),
+            PackedText::Compressed(text) => text.text_len(),
+            PackedText::FromBase(text) => text.layout().len(),
         }
     }
 
     fn unpack(&self) -> Box<str> {
         let unpacked = match &self.0.text {
-            PackedText::FromBase(text) => return text.text().into_boxed_str(),
+            PackedText::FromBase(text) => text.text(),
             PackedText::Compressed(text) => text.unpack(),
         };
+        let unpacked = unpacked.filter(|text| text.len() == self.text_len()).map(String::into_boxed_str);
         unpacked.unwrap_or_else(|| {
             tracing::error!(
                 key = %self.key(),
@@ -255,9 +263,18 @@ impl CompressedText {
         self.bytes.get(start..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
-    fn unpack(&self) -> Option<Box<str>> {
+    /// Returns the length of the whole text.
+    fn text_len(&self) -> usize {
+        self.layout.as_ref().map_or(self.len as usize, |layout| layout.len())
+    }
+
+    fn unpack(&self) -> Option<String> {
         let bytes = self.bytes.get((self.uid_len + self.version_len) as usize..)?;
-        self.dictionary.unpack(bytes, self.text_len as usize)
+        let text = self.dictionary.unpack(bytes, self.len as usize)?;
+        match &self.layout {
+            None => Some(text),
+            Some(layout) => layout.text(&text),
+        }
     }
 }
 
@@ -294,8 +311,20 @@ impl Object {
     /// Returns the object that the text is made from, with the recipe for the text with these replacements. `None` if the text is not made
     /// from that of another object, or if the recipe would be too long.
     pub(super) fn recipe_with(&self, replacements: &[Replacement]) -> Option<(&Object, Recipe)> {
-        let PackedText::FromBase(text) = &PackedObject::of(self)?.0.text else { return None };
+        let text = self.from_base_text()?;
         Some((text.base(), text.replace(replacements)?))
+    }
+
+    fn from_base_text(&self) -> Option<&FromBase> {
+        match &PackedObject::of(self)?.0.text {
+            PackedText::FromBase(text) => Some(text),
+            PackedText::Compressed(_) => None,
+        }
+    }
+
+    /// Returns what of the text is stored, before it is compressed: all of it, or what it does not share with its base.
+    fn stored_text(&self) -> &str {
+        self.from_base_text().map_or_else(|| self.json(), FromBase::own)
     }
 }
 

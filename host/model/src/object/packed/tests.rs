@@ -5,9 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{CompressedText, Dictionary, Packed, PackedObject, PackedText};
-use crate::Object;
+use super::{CompressedText, Dictionary, Packed, PackedObject, PackedText, View};
 use crate::object::tests::support::summary;
+use crate::{Object, ObjectReader, ParseOptions};
 
 fn pod(name: &str, text: &str, escaped: bool) -> Object {
     let mut pod = json!({
@@ -144,8 +144,9 @@ fn a_damaged_object_reads_as_an_empty_one() {
                 bytes,
                 uid_len: text.uid_len,
                 version_len: text.version_len,
-                text_len: text.text_len,
+                len: text.len,
                 dictionary: Arc::clone(&text.dictionary),
+                layout: None,
             };
             let damaged = PackedObject(Arc::new(Packed {
                 metadata: sound.0.metadata.clone(),
@@ -158,5 +159,30 @@ fn a_damaged_object_reads_as_an_empty_one() {
             assert!(is_blank || view.json().len() == object.json().len());
             assert!(!summary(&view).is_empty(), "no accessor panics");
         }
+    }
+}
+
+/// A text that is made from that of another object is compressed without the copies.
+#[test]
+fn a_shared_text_is_compressed_without_what_it_shares() {
+    let words: String = (0..300).map(|number| format!("word{} ", number * 7_919 % 1_000)).collect();
+    let (options, mut reader) = (ParseOptions::default().with_shared_text(1), ObjectReader::default());
+    let mut read = |name: &str| {
+        let text =
+            pod(name, "some text", false).json().replace("\"args\":[", &format!("\"args\":[\"{words}\","));
+        reader.read(text.as_bytes(), &options, |_| None).expect("a pod")
+    };
+    let (base, shared) = (read("a"), read("b"));
+    let dictionary = dictionary();
+    let [of_base, of_shared] =
+        [&base, &shared].map(|object| dictionary.pack(object).expect("it becomes smaller"));
+    assert!(of_shared.is_compressed() && of_shared.memory_size() + 500 < of_base.memory_size());
+    for (packed, object) in [(of_base, base), (of_shared, shared)] {
+        let view = packed.object();
+        assert_eq!((view.uid(), view.resource_version()), (object.uid(), object.resource_version()));
+        assert_eq!(view.unpacked_size() - packed.memory_size(), object.json().len() + size_of::<View>());
+        assert_eq!(summary(&view), summary(&object));
+        let again = dictionary.pack(&view).expect("a view of a compressed object");
+        assert!(again.ptr_eq(&packed));
     }
 }

@@ -90,15 +90,16 @@ pub(super) fn parse_prefix(
         metadata: MetadataMembers::new(),
         owners: OwnerHash::default(),
         transform,
-        shares_text: options.shares_text,
+        shares_text: options.shares_text_after.is_some(),
         references,
     };
     let (top, compared, len) = scanner.object(text)?;
     let Scanner { metadata: metadata_members, owners, .. } = scanner;
     let tail = compared.as_ref().map(|(span, _)| span.of(text));
-    let recipe = match &compared {
-        Some((span, compared)) if options.shares_text => {
-            let (known, may_be_base) = references.known(owners)?;
+    let recipe = match (&compared, options.shares_text_after) {
+        (Some((span, compared)), Some(after)) => {
+            let (known, resembling) = references.note_resembling(owners)?;
+            let may_be_base = known.is_base() || resembling.is_some_and(|count| count >= after);
             tail::recipe(known, compared, span.of(text), may_be_base)
         }
         _ => None,
@@ -309,7 +310,7 @@ impl<'a> Scanner<'a, '_, '_> {
     /// members are not collected, so a duplicate of one of them would not be noticed.
     fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<(Span, Tail)> {
         self.stored(cursor);
-        let (known, _) = self.references.known(self.owners)?;
+        let known = self.references.known(self.owners)?;
         let tail = tail::compare(known, cursor.rest(), self.shares_text)?;
         if cursor.rest().as_bytes().get(tail.len) != Some(&b'}') {
             return None;

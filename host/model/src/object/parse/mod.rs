@@ -93,9 +93,9 @@ pub struct ParseOptions<'a> {
     pub kind: &'a str,
     /// What is removed from the object.
     pub transform: &'a Transform,
-    /// Whether an [`ObjectReader`] may store the text of an object as copies from another one with the same owners, which takes less memory.
-    /// The text is then written anew for each [view](crate::PackedObject) that reads it. The default is `false`.
-    pub shares_text: bool,
+    /// After how many objects with the same owners an [`ObjectReader`] stores the text of a further one as copies from another one's. That
+    /// takes less memory. The text is then written anew for each [view](crate::PackedObject) that reads it. `None`, the default, is never.
+    pub shares_text_after: Option<u32>,
 }
 
 impl<'a> ParseOptions<'a> {
@@ -113,11 +113,11 @@ impl<'a> ParseOptions<'a> {
         Self { transform, ..self }
     }
 
-    /// Sets whether texts may be stored as copies from others: [`shares_text`](Self::shares_text).
+    /// Sets after how many objects texts are stored as copies from others: [`shares_text_after`](Self::shares_text_after).
     #[inline]
     #[must_use]
-    pub fn with_shared_text(self, shares_text: bool) -> Self {
-        Self { shares_text, ..self }
+    pub fn with_shared_text(self, after: impl Into<Option<u32>>) -> Self {
+        Self { shares_text_after: after.into(), ..self }
     }
 }
 
@@ -130,7 +130,7 @@ impl Default for ParseOptions<'_> {
             projection: super::Projection::Full,
             keep: Vec::new(),
         };
-        Self { api_version: "", kind: "", transform: &KEEP_ALL, shares_text: false }
+        Self { api_version: "", kind: "", transform: &KEEP_ALL, shares_text_after: None }
     }
 }
 

@@ -83,12 +83,22 @@ impl<'a> References<'a> {
         Some((key, stored?))
     }
 
-    /// Returns the stored version, or else a recent object with these owners, and whether texts of other objects may be made from its text.
-    pub(super) fn known(&self, owners: OwnerHash) -> Option<(&Object, bool)> {
-        match self.stored() {
-            Some(stored) => Some((stored, stored.is_base())),
-            None => Some((self.recent.as_ref()?.samples.get(&owners.0)?, true)),
+    /// Returns the stored version, or else a recent object with these owners.
+    pub(super) fn known(&self, owners: OwnerHash) -> Option<&Object> {
+        let recent = || Some(&self.recent.as_ref()?.samples.get(&owners.0)?.object);
+        self.stored().or_else(recent)
+    }
+
+    /// Returns what [`known`](Self::known) returns. If that is a recent object, another one that resembles it has been read; also returns how
+    /// many there were before, with itself.
+    pub(super) fn note_resembling(&mut self, owners: OwnerHash) -> Option<(&Object, Option<u32>)> {
+        if let Some((_, Some(stored))) = &self.stored {
+            return Some((stored, None));
         }
+        let sample = self.recent.as_mut()?.samples.get_mut(&owners.0)?;
+        let before = sample.count;
+        sample.count = before.saturating_add(1);
+        Some((&sample.object, Some(before)))
     }
 
     /// As [`RecentObjects::read_managed_fields`].
@@ -125,10 +135,16 @@ impl OwnerHash {
 pub(super) struct RecentObjects {
     preamble: Preamble,
     /// An object of each owner.
-    samples: HashMap<u64, Object, Prehashed>,
+    samples: HashMap<u64, Sample, Prehashed>,
     managed_fields: KnownManagedFields,
     /// The size of the samples.
     bytes: usize,
+}
+
+struct Sample {
+    object: Object,
+    /// How many objects that resemble this one were read, with itself.
+    count: u32,
 }
 
 /// The text of an object before the value of `metadata`, if that text contains both types: as the server wrote it, and in the canonical
@@ -173,8 +189,8 @@ impl RecentObjects {
             self.samples.clear();
             self.bytes = bytes;
         }
-        if let Some(old) = self.samples.insert(owners.0, object.clone()) {
-            self.bytes -= old.json().len();
+        if let Some(old) = self.samples.insert(owners.0, Sample { object: object.clone(), count: 1 }) {
+            self.bytes -= old.object.json().len();
         }
     }
 }

@@ -50,8 +50,11 @@ pub(super) fn parse_prefix(
         compare(text, options, references)?;
     let (key, stored) = references.take_stored()?;
     let mut metadata = changes.apply(stored.metadata(), key);
-    let recipe =
-        if options.shares_text { tail::recipe(&stored, &compared, tail, stored.is_base()) } else { None };
+    let recipe = if options.shares_text_after.is_some() {
+        tail::recipe(&stored, &compared, tail, stored.is_base())
+    } else {
+        None
+    };
     // Dropped before the text is written: the reference count is shared by several threads, and changing it waits until all previous
     // writes have reached the cache.
     drop(stored);
@@ -137,7 +140,7 @@ fn compare<'a>(
         recent.read_managed_fields(&mut cursor, owners)?;
     }
     cursor.literal("}")?;
-    let compared = tail::compare(stored, cursor.rest(), options.shares_text)?;
+    let compared = tail::compare(stored, cursor.rest(), options.shares_text_after.is_some())?;
     let tail = cursor.rest().get(..compared.len)?;
     cursor.skip_bytes(tail.len())?;
     cursor.literal("}")?;

@@ -10,7 +10,7 @@ pub(crate) fn all_options(check: impl Fn(&ParseOptions<'_>)) {
     let plain = Transform::default();
     let standard = Transform::standard();
     let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
-    for shares_text in [false, true] {
+    for shares_text in [None, Some(1)] {
         let options = ParseOptions::default().with_shared_text(shares_text);
         check(&options.with_type("v1", "Pod").with_transform(&plain));
         check(&options.with_transform(&standard));

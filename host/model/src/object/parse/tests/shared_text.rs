@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::object::tests::support::{summary, word};
 use crate::{Object, ObjectReader, PackedObject, ParseOptions};
 
-const OPTIONS: fn() -> ParseOptions<'static> = || ParseOptions::default().with_shared_text(true);
+const OPTIONS: fn() -> ParseOptions<'static> = || ParseOptions::default().with_shared_text(1);
 
 /// Returns a Pod of an owner, whose members after the metadata have some 1,400 bytes.
 fn pod(owner: &str, name: &str, version: u32, status: &str) -> String {
@@ -55,6 +55,17 @@ fn texts_are_stored_as_they_are_unless_sharing_is_on() {
         let read = reader.read(text.as_bytes(), &ParseOptions::default(), |_| None).expect("an object");
         assert!(!is_shared(&read));
     }
+}
+
+#[test]
+fn text_is_shared_after_as_many_objects_of_an_owner_as_the_options_say() {
+    let mut reader = ObjectReader::default();
+    let options = ParseOptions::default().with_shared_text(3);
+    let shared = ["a", "b", "c", "d", "e"].map(|name| {
+        let text = pod("web", name, 1, "Running");
+        is_shared(&reader.read(text.as_bytes(), &options, |_| None).expect("an object"))
+    });
+    assert_eq!(shared, [false, false, false, true, true]);
 }
 
 #[test]
