@@ -8,6 +8,9 @@ use crate::object::json::validate_against::{Allowed, Difference, validate_agains
 use crate::object::metadata::{FieldHints, MAX_MEMBER_STARTS, MemberStarts, Metadata};
 use crate::object::packed::{Recipe, Replacement};
 
+/// How many times as long as the members of an object its base may be. The object keeps the base in memory, even if nothing else needs it.
+const MAX_BASE_RATIO: usize = 4;
+
 /// Members that correspond to those of a known object.
 pub(super) struct Tail {
     /// Their length in bytes.
@@ -109,7 +112,8 @@ pub(super) fn recipe(
     {
         recipe = shorter;
     }
-    recipe.is_smaller(tail.len()).then_some((base, recipe))
+    let is_kept_small = base.json().len() <= MAX_BASE_RATIO * tail.len();
+    (is_kept_small && recipe.is_smaller(tail.len())).then_some((base, recipe))
 }
 
 /// Returns the length of the comma, the name and the colon before a value.

@@ -99,6 +99,18 @@ fn an_object_that_no_other_shares_text_with_is_stored_as_it_is() {
     assert!(!is_shared(&shared), "it was the last user of its base");
 }
 
+/// Otherwise a small object could keep a large text in memory that nothing else needs.
+#[test]
+fn text_is_not_shared_with_a_much_longer_object() {
+    for (annotation, shares) in [(1_000, true), (20_000, false)] {
+        let mut reader = ObjectReader::default();
+        let long = format!("\"annotations\":{{\"note\":\"{}\"}},\"labels\"", "x".repeat(annotation));
+        let _base = read(&mut reader, &pod("web", "a", 1, "Running").replace("\"labels\"", &long), None);
+        let next = read(&mut reader, &pod("web", "b", 1, "Running"), None);
+        assert_eq!(is_shared(&next), shares, "{annotation}");
+    }
+}
+
 #[test]
 fn differences_from_the_base_do_not_accumulate() {
     let mut reader = ObjectReader::default();
