@@ -28,9 +28,13 @@ pub(crate) struct ObjectFormat {
     api_version: String,
     kind: String,
     transform: Transform,
-    /// As [`ParseOptions::shares_text_after`].
+    /// As [`ParseOptions::shares_text_after`], for a large cache.
     shares_text_after: u32,
+    is_large: bool,
 }
+
+/// A cache of fewer bytes of JSON is small: its texts are stored as they are, because each reader of a shared text has to write it anew.
+const LARGE_CACHE_BYTES: usize = 4 << 20;
 
 /// The longest accepted resource version, in bytes. Real ones are decimal numbers. Versions go into URLs, whose length is
 /// limited, too.
@@ -73,10 +77,17 @@ impl ObjectFormat {
         Self {
             // A compressed cache would not keep the text that is shared as it is. So it has to save the text of more objects.
             shares_text_after: if is_compressed { 8 } else { 1 },
+            is_large: false,
             api_version: key.resource.api_version(),
             kind: key.resource.kind.clone(),
             transform: key.transform.clone(),
         }
+    }
+
+    /// Notes how many bytes of JSON are in the cache, or were read for it.
+    pub(crate) fn note_cache_bytes(&mut self, bytes: usize) {
+        // A cache that has been large stays large: sharing text makes it smaller.
+        self.is_large |= bytes >= LARGE_CACHE_BYTES;
     }
 
     /// Decodes one object. A missing type is added, as in the items of a list; a present type must be the informer's. `stored`
@@ -122,7 +133,7 @@ impl ObjectFormat {
         ParseOptions::default()
             .with_type(&self.api_version, &self.kind)
             .with_transform(&self.transform)
-            .with_shared_text(self.shares_text_after)
+            .with_shared_text(self.is_large.then_some(self.shares_text_after))
     }
 
     fn check_type(&self, object: &Object) -> Result<(), DecodeError> {
@@ -143,7 +154,13 @@ pub(crate) mod test_support {
 
     pub(crate) fn pod_format() -> ObjectFormat {
         let (api_version, kind) = ("v1".into(), "Pod".into());
-        ObjectFormat { api_version, kind, transform: Transform::standard(), shares_text_after: 1 }
+        ObjectFormat {
+            api_version,
+            kind,
+            transform: Transform::standard(),
+            shares_text_after: 1,
+            is_large: true,
+        }
     }
 
     /// Returns a pod as an item of a list: without its type.

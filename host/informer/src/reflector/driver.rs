@@ -64,6 +64,8 @@ pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,
     format: ObjectFormat,
+    /// The bytes of the current list, or of the last one.
+    list_bytes: usize,
     /// Decodes the objects of watch events.
     reader: ObjectReader,
     options: InformerOptions,
@@ -96,6 +98,7 @@ impl Reflector {
             list_watch,
             queue,
             format: ObjectFormat::new(key, options.compression.is_some()),
+            list_bytes: 0,
             reader: ObjectReader::default(),
             options: options.clone(),
             status,
@@ -185,9 +188,12 @@ impl Reflector {
         self.step(input)
     }
 
-    async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
+    async fn read_list(&mut self, params: &ListParams) -> Result<Input, Failure> {
         let idle = self.options.idle_timeout;
         let mut pace = ListPace::start(&self.options);
+        if params.continue_token.is_none() {
+            self.list_bytes = 0;
+        }
         let mut body =
             timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
@@ -195,6 +201,8 @@ impl Reflector {
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
             let (first_new, chunk) = (items.len(), chunk?);
             pace.record(&chunk)?;
+            self.list_bytes += chunk.len();
+            self.format.note_cache_bytes(self.list_bytes);
             decoder.feed(&chunk, &self.format, &mut items)?;
             let limit = self.options.max_list_items;
             if items.len() > limit {
@@ -260,6 +268,7 @@ impl Reflector {
     /// Processes the events that the chunk completes. Stops at the first one that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
         let store = self.queue.store();
+        self.format.note_cache_bytes(store.memory_size());
         let mut events = ChunkEvents {
             decoder: EventDecoder { format: &self.format, reader: &mut self.reader, store },
             machine: &mut self.machine,
