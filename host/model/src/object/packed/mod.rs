@@ -102,7 +102,7 @@ impl Dictionary {
         if let Some(packed) = PackedObject::of(object).filter(|packed| packed.is_compressed()) {
             return Some(packed.clone());
         }
-        let from_base = object.from_base_text();
+        let from_base = object.text_from_base();
         let text = object.stored_text();
         let (uid, version) = (object.uid(), object.resource_version());
         let overhead = size_of::<Packed>().saturating_sub(size_of::<Plain>()) + uid.len() + version.len();
@@ -311,11 +311,11 @@ impl Object {
     /// Returns the object that the text is made from, with the recipe for the text with these replacements. `None` if the text is not made
     /// from that of another object, or if the recipe would be too long.
     pub(super) fn recipe_with(&self, replacements: &[Replacement]) -> Option<(&Object, Recipe)> {
-        let text = self.from_base_text()?;
+        let text = self.text_from_base()?;
         Some((text.base(), text.replace(replacements)?))
     }
 
-    fn from_base_text(&self) -> Option<&FromBase> {
+    fn text_from_base(&self) -> Option<&FromBase> {
         match &PackedObject::of(self)?.0.text {
             PackedText::FromBase(text) => Some(text),
             PackedText::Compressed(_) => None,
@@ -324,7 +324,7 @@ impl Object {
 
     /// Returns what of the text is stored, before it is compressed: all of it, or what it does not share with its base.
     fn stored_text(&self) -> &str {
-        self.from_base_text().map_or_else(|| self.json(), FromBase::own)
+        self.text_from_base().map_or_else(|| self.json(), FromBase::own)
     }
 }
 
