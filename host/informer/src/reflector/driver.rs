@@ -64,7 +64,7 @@ pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,
     format: ObjectFormat,
-    /// The bytes of the current list, or of the last one.
+    /// The bytes that were received of the current list, or of the last one.
     list_bytes: usize,
     /// Decodes the objects of watch events.
     reader: ObjectReader,
@@ -228,6 +228,7 @@ impl Reflector {
         let mut lines = LineSplitter::new(self.options.max_object_bytes);
         let mut idle = IdleTimer::start(self.idle_timeout());
         let mut pace = ListPace::start(&self.options);
+        self.list_bytes = 0;
         loop {
             let chunk = match idle.next(&mut body, self.idle_timeout()).await {
                 Ok(Some(chunk)) => chunk,
@@ -240,10 +241,11 @@ impl Reflector {
                 }
                 Err(failure) => return self.watch_failed(failure),
             };
-            if self.machine.is_streaming()
-                && let Err(failure) = pace.record(&chunk)
-            {
-                return self.watch_failed(failure);
+            if self.machine.is_streaming() {
+                if let Err(failure) = pace.record(&chunk) {
+                    return self.watch_failed(failure);
+                }
+                self.list_bytes += chunk.len();
             }
             match self.read_chunk(&chunk, &mut lines) {
                 Ok(Action::Read) => {}
@@ -268,7 +270,7 @@ impl Reflector {
     /// Processes the events that the chunk completes. Stops at the first one that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
         let store = self.queue.store();
-        self.format.note_cache_bytes(store.memory_size());
+        self.format.note_cache_bytes(self.list_bytes.max(store.memory_size()));
         let mut events = ChunkEvents {
             decoder: EventDecoder { format: &self.format, reader: &mut self.reader, store },
             machine: &mut self.machine,

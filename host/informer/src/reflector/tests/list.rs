@@ -88,31 +88,44 @@ async fn a_failed_list_backs_off_and_reports_the_reason() {
     r.status.wait_for(|status| status.error.is_none()).await.expect("running");
 }
 
-/// Each Pod has some 8 KB, half of it after the metadata.
+/// Returns Pods of some 8 KB, half of it after the metadata.
+fn large_pods(range: std::ops::Range<u64>) -> Vec<Pod> {
+    range.map(|number| pod(&format!("p{number}"), number).app(&"web".repeat(1_300))).collect()
+}
+
+/// Returns the number of cached objects that share text with another one.
+fn shared(r: &RunningReflector) -> usize {
+    r.store.list().iter().filter(|object| pilothouse_model::PackedObject::of(object).is_some()).count()
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_objects_of_a_large_cache_share_text() {
-    let pods = |range: std::ops::Range<u64>| -> Vec<Pod> {
-        range.map(|number| pod(&format!("p{number}"), number).app(&"web".repeat(1_300))).collect()
-    };
-    let shared = |r: &RunningReflector| {
-        let objects = r.store.list();
-        objects.iter().filter(|object| pilothouse_model::PackedObject::of(object).is_some()).count()
-    };
     let mut r = start(&InformerOptions { page_size: 400, ..plain() });
     r.server.list().await.1.fail(expired());
-    r.server.list().await.1.page("400", "t1", &pods(1..401));
-    r.server.list().await.1.page("400", "t2", &pods(401..801));
-    r.server.list().await.1.page("800", "", &pods(801..901));
+    r.server.list().await.1.page("400", "t1", &large_pods(1..401));
+    r.server.list().await.1.page("400", "t2", &large_pods(401..801));
+    r.server.list().await.1.page("800", "", &large_pods(801..901));
     r.deltas(1).await;
     assert_eq!(shared(&r), 498, "all but the first page, and the base of each further one");
     let body = r.server.watch().await.1.open();
-    pods(901..903).iter().for_each(|pod| body.added(pod));
+    large_pods(901..903).iter().for_each(|pod| body.added(pod));
     r.deltas(2).await;
     assert_eq!(shared(&r), 499, "the watch has a base of its own");
 
     let mut r = start(&plain());
-    let body = r.server.serve("400", &pods(1..401)).await;
-    pods(401..403).iter().for_each(|pod| body.added(pod));
+    let body = r.server.serve("400", &large_pods(1..401)).await;
+    large_pods(401..403).iter().for_each(|pod| body.added(pod));
     r.deltas(3).await;
     assert_eq!(shared(&r), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_large_list_that_streams_share_text() {
+    let mut r = start(&streaming());
+    let body = r.server.watch().await.1.open();
+    large_pods(1..901).iter().for_each(|pod| body.added(pod));
+    body.initial_end(900);
+    r.deltas(1).await;
+    let shared = shared(&r);
+    assert!((300..500).contains(&shared), "{shared} of 900, those after the first 4 MiB");
 }
