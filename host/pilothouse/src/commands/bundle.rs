@@ -149,10 +149,12 @@ async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<Inst
     Ok(Some(taken))
 }
 
-/// Adds the second snapshot of the metrics, and the log lines.
+/// Adds the second snapshots of the metrics and of the process, and the log lines. The CPU times of the threads in both show which of them have worked
+/// in between.
 async fn add_latest(flags: &Bundle, material: &mut Material) {
     let server = &flags.server.server;
     add_response(server, "/metrics", ("metrics/2.txt", Form::Text), material).await;
+    add_response(server, "/debug/host", ("host-2.json", Form::Json), material).await;
     add_response(server, "/api/logs", ("logs.ndjson", Form::JsonLines), material).await;
 }
 

@@ -100,6 +100,7 @@ async fn the_bundle_of_a_running_host_has_its_status_metrics_and_logs() {
     let files = unpack(&folder.path().join("b.tar.gz"));
     let names = [
         "host.json",
+        "host-2.json",
         "status.json",
         "informers.json",
         "metrics/1.txt",

@@ -88,9 +88,15 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
         .expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let files = unpack(&fs::read(path("bundle.tar.gz")).expect("a bundle"));
-    for file in
-        ["config.yaml", "sidecars/quiet.yaml", "status.json", "host.json", "logs.ndjson", "keys/wish.json"]
-    {
+    for file in [
+        "config.yaml",
+        "sidecars/quiet.yaml",
+        "status.json",
+        "host.json",
+        "host-2.json",
+        "logs.ndjson",
+        "keys/wish.json",
+    ] {
         assert!(files.contains_key(file), "{file} is missing: {:?}", files.keys());
     }
     let logs = &files["logs.ndjson"];
