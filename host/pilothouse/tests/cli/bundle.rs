@@ -47,6 +47,11 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        printed.contains("left out: status, keys, informers, metrics and logs of a running host"),
+        "{printed}"
+    );
     let files = unpack(&folder.path().join("b.tar.gz"));
     for path in [
         "README.txt",
