@@ -67,7 +67,11 @@ async fn policy(settings: &RegistrySettings) -> Option<Finding> {
     let shown = path.display().to_string();
     let read = spawn_blocking(move || SignaturePolicy::read(&path).map(drop)).await;
     let problem = match read {
-        Ok(result) => result.err().map(|error| error.to_string()),
+        Ok(result) => result.err().map(|error| {
+            // Some of the errors begin with the file.
+            let text = error.to_string();
+            text.strip_prefix(&format!("{shown}: ")).unwrap_or(&text).to_owned()
+        }),
         Err(error) => Some(format!("internal error: {error}; please report this")),
     };
     Some(judge::signature_policy(&shown, problem.as_deref()))
@@ -107,7 +111,7 @@ fn remedy(problem: Problem) -> &'static str {
         Problem::Denied => "correct the file that registries.credentials in --config names",
         Problem::NotFound => "push the plugin, or correct `image` in --config",
         Problem::ForbiddenHost => "name the host in registries.trustedHosts in --config, if it is yours",
-        Problem::Invalid => "correct --config; `pilothouse check --config FILE` checks it again",
+        Problem::Invalid => "correct --config, or the file that it names",
         Problem::TooLarge
         | Problem::Altered
         | Problem::Layout
