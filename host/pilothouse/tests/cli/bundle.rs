@@ -65,7 +65,9 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
         assert!(files.contains_key(path), "{path}: {:?}", files.keys());
     }
     assert!(
-        files["left-out.txt"].contains("of a running host: cannot reach a host"),
+        files["left-out.txt"].contains(
+            "of a running host: cannot reach a host at http://127.0.0.1:1/metrics: Connection refused"
+        ),
         "{}",
         files["left-out.txt"]
     );
