@@ -156,7 +156,8 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     let config = format!(
         "registries: {{policy: policy.yaml, plainHttp: ['{registry}', '{silent}']}}\n\
          plugins: [{{name: good, image: '{registry}/team/good:1'}}, {{name: absent, image: '{registry}/team/absent:1'}}, \
-         {{name: silent, image: '{silent}/a:1'}}, {{name: other, image: '{silent}/b:1'}}]\n",
+         {{name: idle, image: '{registry}/team/good:1', sidecar: {{workers: 0}}}}, {{name: silent, image: '{silent}/a:1'}}, \
+         {{name: other, image: '{silent}/b:1'}}]\n",
         registry = cluster.registry.host(),
     );
     write("config.yaml", &config);
@@ -176,6 +177,8 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     assert!(good.starts_with("ok"), "{good}");
     let absent = line(&["registry", "absent: ", "push the plugin, or correct `image`"]);
     assert!(absent.starts_with("FAIL"), "{absent}");
+    let idle = line(&["registry", "idle: sidecar: workers: 0", "correct --config"]);
+    assert!(idle.starts_with("FAIL"), "{idle}");
     let silent = line(&["registry", "silent: ", "registries.plainHttp"]);
     assert!(silent.starts_with("FAIL") && silent.contains("1 more plugin"), "{silent}");
     assert!(!text.contains("other: "), "a registry that does not answer was asked again:\n{text}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_registry::{
     ClientOptions, PluginEntry, Problem, Reference, RegistryClient, RegistryError, RegistrySettings,
     SignaturePolicy, Tls, credentials,
@@ -77,8 +78,14 @@ async fn policy(settings: &RegistrySettings) -> Option<Finding> {
     Some(judge::signature_policy(&shown, problem.as_deref()))
 }
 
-/// Asks the registry for a plugin's manifest. Returns what it is.
+/// Checks the entry, and asks the registry for the plugin's manifest. Returns what it is.
 async fn look_up(plugin: &PluginEntry, settings: &RegistrySettings) -> Result<String, LookupFailure> {
+    plugin.check()?;
+    Sidecar::parse(&plugin.sidecar_text()).map_err(|error| LookupFailure {
+        text: format!("sidecar: {error}"),
+        remedy: "correct --config",
+        is_silence: false,
+    })?;
     let reference: Reference = plugin.image.parse()?;
     let options = ClientOptions { attempts: 1, ..settings.client_options(&reference) };
     let (authority, file) = (settings.certificate_authority.clone(), settings.credentials.clone());
