@@ -52,6 +52,7 @@ use canary::CanaryTask;
 pub use control::{ControlError, KeyStateName, PluginKeys, QueuedKey};
 pub use details::{PluginDetails, PluginGrants, WatchDetails};
 use dispatch::Dispatcher;
+pub(crate) use explain::CollectedFacts;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;

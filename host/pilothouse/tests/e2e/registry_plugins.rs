@@ -108,6 +108,12 @@ async fn a_plugin_with_a_bad_signature_waits_with_an_event_and_the_others_run() 
         !cluster.cache().join("plugins/bad.wasm").exists(),
         "an unverified plugin was handed to the host"
     );
+    let output = host.pilothouse(&["explain", "bad", "default/a"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.starts_with("PluginNotRunning: "), "{output:?}");
+    assert!(text.contains(&reason), "{text}");
+    let output = host.pilothouse(&["pause", "bad"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad does not run"), "{output:?}");
     host.wait_for_state("good", "running").await;
     let good = host.plugin("good").await;
     assert_eq!(good["error"], "", "{good:#}");
