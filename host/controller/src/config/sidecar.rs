@@ -105,7 +105,7 @@ const PLAIN_TYPES: [(&str, &str); 5] = [
     ("invalid u16", "expected a whole number from 0 to 65535"),
     ("invalid u64", "expected a whole number"),
     ("invalid f64", "expected a number"),
-    ("invalid bool", "expected true or false"),
+    ("invalid boolean", "expected true or false"),
 ];
 
 /// Why a sidecar was refused.
