@@ -79,6 +79,8 @@ mod requirements;
 #[cfg(feature = "full")]
 mod run_hashes;
 #[cfg(feature = "full")]
+mod running_host;
+#[cfg(feature = "full")]
 mod soak;
 #[cfg(feature = "full")]
 mod test;

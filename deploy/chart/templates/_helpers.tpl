@@ -192,6 +192,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.tracing.headersSecret.name (not (include "pilothouse.tracingEndpoint" .)) -}}
 {{- fail "tracing.headersSecret.name is set, but tracing.endpoint is empty: set the URL of the collector" -}}
 {{- end -}}
+{{- $egress := .Values.networkPolicy.egress -}}
+{{- if and $egress.registryCidrs (not $egress.registryPorts) -}}
+{{- fail "networkPolicy.egress.registryCidrs is set, but networkPolicy.egress.registryPorts is empty: name the ports of the registries, such as [443]" -}}
+{{- end -}}
 {{- $auth := include "pilothouse.auth" . -}}
 {{- if and .Values.prometheus.podMonitor.enabled (eq $auth "kubernetes") (not .Values.prometheus.podMonitor.authorization) -}}
 {{- fail "prometheus.podMonitor.enabled needs prometheus.podMonitor.authorization with status.auth \"kubernetes\": name a Secret with a token, or use prometheus.serviceMonitor, which sends the token of Prometheus's own service account" -}}

@@ -4,6 +4,8 @@
 //! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries, `traces` traces for an
 //! OpenTelemetry collector, `compressed-cache` compressed caches, and `persistence` an embedded server that keeps its objects on disk.
 
+#[cfg(feature = "jemalloc")]
+mod allocator_metrics;
 #[cfg(feature = "developer-tools")]
 mod build;
 mod bundle;

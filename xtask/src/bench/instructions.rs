@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
+use super::tracing_instructions;
 use crate::{cargo, host};
 
 /// The paths that `hot_path` runs, each with two numbers of repetitions. The difference of the counts excludes the start-up.
@@ -42,7 +43,8 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
     let mut counts = BTreeMap::new();
     for (path, [few, many]) in PATHS {
         let each = |path: &str| -> Result<u64> {
-            let difference = count(&program, path, many)? - count(&program, path, few)?;
+            let counted = |times: usize| count(&program, &[path, &times.to_string()]);
+            let difference = counted(many)? - counted(few)?;
             Ok(difference / (many - few) as u64)
         };
         // The same process generates the text of the list and the realistic events; its instructions are subtracted.
@@ -55,6 +57,7 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
         println!("instructions: {path}: {each} for each object");
         counts.insert(path, each);
     }
+    counts.insert("reconcile", tracing_instructions::measure(root)?);
     let file = root.join("bench/instructions.json");
     if update {
         let text = serde_json::to_string_pretty(&json!(counts)).context("write the counts")?;
@@ -73,15 +76,19 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
     Ok(())
 }
 
-fn count(program: &Path, path: &str, times: usize) -> Result<u64> {
+/// Returns the number of instructions of a program with these arguments.
+///
+/// # Errors
+/// Errors if valgrind is not installed, or the program fails.
+pub(super) fn count(program: &Path, arguments: &[&str]) -> Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([path, &times.to_string()])
+        .args(arguments)
         .output()
         .context("start valgrind; install it (Debian: apt-get install valgrind)")?;
     let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "hot_path {path} failed: {text}");
+    ensure!(output.status.success(), "{} {} failed: {text}", program.display(), arguments.join(" "));
     let collected = text.lines().find_map(|line| line.split_once("Collected : "));
     let count = collected.and_then(|(_, count)| count.trim().parse().ok());
     count.with_context(|| format!("valgrind reported no instruction count: {text}"))

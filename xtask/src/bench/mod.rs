@@ -17,6 +17,7 @@ mod report;
 mod results;
 mod scale;
 pub(crate) mod test_server;
+mod tracing_instructions;
 mod transport;
 
 use std::fs;

@@ -8,6 +8,7 @@ mod permissions;
 mod pod;
 mod sandbox;
 mod scenario;
+mod scripts;
 #[cfg(target_os = "linux")]
 mod seccomp;
 
@@ -30,7 +31,9 @@ use crate::demo::Api;
 use crate::guests::Guest;
 use crate::{host, loopback, tools};
 
+/// The plugins: one with a custom resource of its own, and one that uses each verb.
 const PLUGIN: &str = "sample-controller";
+const ACCEPTANCE: &str = "acceptance-rust";
 /// The folder of the plugins in the image.
 const PLUGINS: &str = "plugins";
 /// Accounts of the namespace `default`: one that may read metrics, one that may read the whole status port, and one that may read nothing.
@@ -39,10 +42,15 @@ const ACCOUNTS: [&str; 3] = ["prometheus", "operator", "stranger"];
 const STATUS_READER: &str = "pilothouse:status-reader";
 
 /// Permissions that the host needs in situations that the scenario does not have.
-const EXPLANATIONS: [Unused; 2] = [
+const EXPLANATIONS: [Unused; 3] = [
+    Unused {
+        verb: "get",
+        resource: "namespaces",
+        reason: "`rbac` grants `get` with each watch, for the outcome of writes without a response, and the plugin writes no Namespaces",
+    },
     Unused {
         verb: "list",
-        resource: "deployments",
+        resource: "namespaces",
         reason: "the host lists where the server has no streaming lists, and the embedded server has them",
     },
     Unused {
@@ -64,6 +72,9 @@ pub(crate) struct ContainerTestArguments {
     /// sample-controller.wasm. By default, it is built.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
+    /// acceptance-rust.wasm. By default, it is built.
+    #[arg(long, value_name = "FILE")]
+    acceptance: Option<PathBuf>,
 }
 
 /// Builds what the arguments do not name, and runs the test.
@@ -73,7 +84,9 @@ pub(crate) struct ContainerTestArguments {
 pub(crate) fn run(root: &Path, arguments: &ContainerTestArguments) -> Result<()> {
     let (given_host, given_plugin) = (arguments.host.as_deref(), arguments.plugin.as_deref());
     let (pilothouse, plugin) = host::build_with_plugin(root, PLUGIN, given_host, given_plugin)?;
-    test(root, &pilothouse, arguments.layout.as_deref(), &plugin)
+    let given_acceptance = arguments.acceptance.as_deref();
+    let (_, acceptance) = host::build_with_plugin(root, ACCEPTANCE, Some(&pilothouse), given_acceptance)?;
+    test(root, &pilothouse, arguments.layout.as_deref(), [&plugin, &acceptance])
 }
 
 /// Runs the test with a program and plugins that were built before.
@@ -81,15 +94,18 @@ pub(crate) fn run(root: &Path, arguments: &ContainerTestArguments) -> Result<()>
 /// # Errors
 /// As [`run`].
 pub(crate) fn test_built(root: &Path, pilothouse: &Path, guests: &[Guest]) -> Result<()> {
-    let plugin = guests.iter().find(|guest| guest.name == PLUGIN);
-    test(root, pilothouse, None, &plugin.with_context(|| format!("{PLUGIN} was not built"))?.wasm)
+    let wasm = |name: &str| {
+        let guest = guests.iter().find(|guest| guest.name == name);
+        guest.map(|guest| guest.wasm.as_path()).with_context(|| format!("{name} was not built"))
+    };
+    test(root, pilothouse, None, [wasm(PLUGIN)?, wasm(ACCEPTANCE)?])
 }
 
 /// Runs the test with the program in a container like that of the image, or with the image of a layout.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin: &Path) -> Result<()> {
+fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 2]) -> Result<()> {
     let helm = Helm::new(tools::HELM.install()?, root, "container")?;
     let folder = helm.folder().to_owned();
     let audit = folder.join("audit.log");
@@ -103,8 +119,10 @@ pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin
         Some(layout) => unpack_image(layout, &image)?,
         None => assemble_image(root, pilothouse, &image)?,
     };
-    let in_image = image.join(PLUGINS).join(format!("{PLUGIN}.wasm"));
-    fs::copy(plugin, &in_image).with_context(|| format!("copy {}", plugin.display()))?;
+    let in_image = [PLUGIN, ACCEPTANCE].map(|name| image.join(PLUGINS).join(format!("{name}.wasm")));
+    for (plugin, in_image) in plugins.into_iter().zip(&in_image) {
+        fs::copy(plugin, in_image).with_context(|| format!("copy {}", plugin.display()))?;
+    }
 
     let address = loopback::free_address()?;
     install(&helm, &server, pilothouse, &in_image, &address)?;
@@ -136,7 +154,8 @@ pub(crate) fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugin
         status: &format!("http://{address}"),
         namespace: RELEASE,
         manifest: &manifest,
-        plugin: &in_image,
+        plugin: &in_image[0],
+        acceptance: ACCEPTANCE,
         tokens: Tokens { metrics: metrics?, status: status?, stranger: stranger? },
     };
     scenario.run(&mut container).with_context(|| format!("the log of the host is {}", log.display()))?;
@@ -165,24 +184,35 @@ fn seccomp_program() -> Result<Vec<u8>> {
     anyhow::bail!("this system has no seccomp: run container-test on Linux")
 }
 
-/// Installs the chart with the roles and grants of the plugin, and the status port at `address`.
-fn install(helm: &Helm, server: &Server, pilothouse: &Path, plugin: &Path, address: &str) -> Result<()> {
+/// Installs the chart with the roles and grants of the plugins, and the status port at `address`.
+fn install(
+    helm: &Helm,
+    server: &Server,
+    pilothouse: &Path,
+    plugins: &[PathBuf; 2],
+    address: &str,
+) -> Result<()> {
     // With `grants: explicit`, which the chart sets, a plugin gets nothing else.
     let all = |verbs: &[&str]| json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
     let watches = json!([{"apiGroups": ["*"], "resources": ["*"]}]);
-    let sidecar = json!({"grants": {"crds": true, "watches": watches, "writes": all(&["*"])}});
+    let sidecars = [
+        json!({"grants": {"crds": true, "watches": watches, "writes": all(&["*"])}}),
+        json!({"grants": scripts::grants()}),
+    ];
     let (host, port) = address.rsplit_once(':').context("the address has no port")?;
     let values = json!({
-        "plugins": {"sidecars": {PLUGIN: sidecar}},
+        "plugins": {"sidecars": {PLUGIN: sidecars[0], ACCEPTANCE: sidecars[1]}},
         "status": {"address": host, "port": port.parse::<u16>().context("the port")?, "auth": "kubernetes"},
         "prometheus": {"serviceAccounts": [{"name": ACCOUNTS[0], "namespace": "default"}]},
     });
     // `rbac` reads the sidecar beside the plugin; in the container, a mount is in its place.
-    let beside = plugin.with_extension("yaml");
-    fs::write(&beside, sidecar.to_string()).with_context(|| format!("write {}", beside.display()))?;
+    for (plugin, sidecar) in plugins.iter().zip(&sidecars) {
+        let beside = plugin.with_extension("yaml");
+        fs::write(&beside, sidecar.to_string()).with_context(|| format!("write {}", beside.display()))?;
+    }
     let output = Command::new(pilothouse)
         .args(["rbac", "--format", "helm-values"])
-        .arg(plugin)
+        .args(plugins)
         .output()
         .with_context(|| format!("start {}", pilothouse.display()))?;
     ensure!(output.status.success(), "pilothouse rbac: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What the sample controller does in the container, so that its permissions are used.
+//! What the plugins do in the container, so that their permissions are used.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::sandbox::Container;
+use super::scripts::{results, scripts};
 use crate::demo::Api;
 
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/example-foo";
@@ -24,8 +25,10 @@ pub(super) struct Scenario<'a> {
     /// The namespace of the host.
     pub(super) namespace: &'a str,
     pub(super) manifest: &'a str,
-    /// The plugin's file in the image.
+    /// The file of the sample controller in the image.
     pub(super) plugin: &'a Path,
+    /// The name of the acceptance plugin.
+    pub(super) acceptance: &'static str,
     pub(super) tokens: Tokens,
 }
 
@@ -52,6 +55,7 @@ impl Scenario<'_> {
         self.lose_responses()?;
         self.repeat_events()?;
         self.reload()?;
+        self.perform_scripts()?;
         self.read_status()?;
         container.check()
     }
@@ -123,6 +127,22 @@ impl Scenario<'_> {
         let condition = "an Event about the plugin that is repeated";
         self.api.wait(condition, |_| self.has_series(self.namespace))?;
         println!("container-test: the host has reloaded the plugin");
+        Ok(())
+    }
+
+    /// Makes the acceptance plugin perform each of its scripts.
+    fn perform_scripts(&self) -> Result<()> {
+        let path = format!("/api/logs?plugin={}", self.acceptance);
+        let log = || self.status_text(&path, Some(&self.tokens.status)).unwrap_or_default();
+        for (number, script) in scripts().iter().enumerate() {
+            let seen = results(&log()).len();
+            let (path, config_map) = script.config_map(number);
+            self.api.post(&path, &config_map)?;
+            self.api.wait(&format!("the result of {script:?}"), |_| {
+                Ok(script.is_done(&log(), seen)?.then_some(()))
+            })?;
+        }
+        println!("container-test: the acceptance plugin has used every verb");
         Ok(())
     }
 

@@ -111,6 +111,10 @@ pub(super) const DASHBOARDS: [Dashboard; 4] = [
                 ("process_resident_memory_bytes{@}", "{{instance}}"),
                 ("pilothouse_memory_limit_bytes{@}", "limit of {{instance}}"),
             ]),
+            graph("Memory of the allocator", "bytes", "Allocations, and the memory that the allocator uses for them; guests' memories and compiled code are not part of it.", &[
+                ("pilothouse_allocator_allocated_bytes{@}", "allocated by {{instance}}"),
+                ("pilothouse_allocator_resident_bytes{@}", "used for {{instance}}"),
+            ]),
             graph("Processor time", "percentunit", "Processors in use; 100 % is one.", &[
                 ("rate(process_cpu_seconds_total{@}[@])", "{{instance}}"),
             ]),

@@ -5,7 +5,6 @@
 //! with those by cosign 2.
 
 mod cosign;
-mod host;
 mod keyless;
 mod registry;
 
@@ -18,9 +17,10 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use self::cosign::{Cosign, Format};
-use self::host::Host;
 use self::registry::Registry;
+use crate::chart::Server;
 use crate::demo::Api;
+use crate::running_host::{HostFiles, RunningHost};
 use crate::{delivery, guests, monitoring};
 
 /// The plugin that is pushed, and the one that the tag is moved to.
@@ -202,8 +202,16 @@ fn run_host(
     });
     fs::write(&config, settings.to_string()).context("write the host's configuration")?;
 
-    let host = Host::start(binary, folder, &config)?;
-    let status = Api::new(host.status());
+    let server = Server::start(binary, folder)?;
+    let files = HostFiles {
+        binary,
+        folder,
+        kubeconfig: server.kubeconfig(),
+        plugins: &folder.join("plugins"),
+        config: &config,
+    };
+    let host = RunningHost::start(&files)?;
+    let status = Api::new(&host.status);
     wait_for_plugin(&status, "the signed plugin", |plugin| plugin["state"] == "running")?;
     println!("registries: {name}: the host runs the signed plugin");
 
@@ -221,16 +229,16 @@ fn run_host(
         plugin["state"] == "running"
             && plugin["digest"].as_str().is_some_and(|digest| digest.ends_with(&code))
     })?;
-    let rollback = pilothouse(binary, &["rollback", PLUGINS[0], "--server", host.status()], &[])?;
+    let rollback = pilothouse(binary, &["rollback", PLUGINS[0], "--server", &host.status], &[])?;
     ensure!(rollback.status.success(), "rollback failed: {}", error_of(&rollback));
-    require_series(host.status(), &monitoring::delivery_series())?;
+    require_series(&host.status, &monitoring::delivery_series())?;
     println!(
         "registries: {name}: the next version was rolled back, and the dashboard about delivery has data"
     );
 
     drop((host, registry));
-    let host = Host::start(binary, folder, &config)?;
-    wait_for_plugin(&Api::new(host.status()), "the plugin of the cache", |plugin| {
+    let host = RunningHost::start(&files)?;
+    wait_for_plugin(&Api::new(&host.status), "the plugin of the cache", |plugin| {
         plugin["state"] == "running"
     })?;
     println!("registries: {name}: without the registry, a new host runs the plugin from its cache");

@@ -99,6 +99,15 @@ pub struct WatchRule {
     pub namespaces: Vec<String>,
 }
 
+/// What the YAML parser says of a value of another type, and what its author understands.
+const PLAIN_TYPES: [(&str, &str); 5] = [
+    ("invalid u8", "expected a whole number from 0 to 255"),
+    ("invalid u16", "expected a whole number from 0 to 65535"),
+    ("invalid u64", "expected a whole number"),
+    ("invalid f64", "expected a number"),
+    ("invalid boolean", "expected true or false"),
+];
+
 /// Why a sidecar was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -239,6 +248,9 @@ impl Sidecar {
             // line.
             let line = text.lines().next().unwrap_or_default();
             let mut line = printable(line.strip_prefix("error: ").unwrap_or(line)).to_string();
+            for (rust, plain) in PLAIN_TYPES {
+                line = line.replace(rust, plain);
+            }
             if !line.contains("expected one of") {
                 line.push_str(
                     "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout, shadow",
@@ -267,6 +279,17 @@ impl Sidecar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_another_type_is_described_without_types_of_rust() {
+        for (text, expected) in [
+            ("workers: many", "line 1 column 10: expected a whole number from 0 to 65535; the members are"),
+            ("enabled: perhaps", "line 1 column 10: expected true or false; the members are"),
+        ] {
+            let error = Sidecar::parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
 
     #[test]
     fn an_unknown_field_is_named_with_its_line() {

@@ -6,9 +6,10 @@ use pilothouse_model::hash::HashMap;
 
 use super::PluginHost;
 use crate::explain::Explanation;
+use crate::lifecycle::PluginStatus;
 use crate::logs::PluginLogLine;
 use crate::name::PluginName;
-use crate::runtime::{ControlError, PluginKeys, PluginStatusSource};
+use crate::runtime::{CollectedFacts, ControlError, PluginKeys, PluginStatusSource};
 
 impl PluginHost {
     /// Returns up to `limit` of a plugin's pending keys, with the last error of each as far as its log has it.
@@ -27,7 +28,8 @@ impl PluginHost {
         Ok(keys)
     }
 
-    /// Explains why a key of a plugin was reconciled, or was not. Asks the API server about an object that the cache does not have.
+    /// Explains why a key of a plugin was reconciled, or was not. Asks the API server about an object that the cache does not have. Of a plugin that
+    /// was never loaded, such as one that cannot be pulled, the status has the reason.
     ///
     /// # Errors
     /// Errors if there is no such plugin, or the key or the watch is not one of the running version.
@@ -37,7 +39,13 @@ impl PluginHost {
         watch: Option<&str>,
         key: &str,
     ) -> Result<Explanation, ControlError> {
-        let (name, view) = self.find(plugin)?;
+        let (name, view) = match self.find(plugin) {
+            Ok(found) => found,
+            Err(error) => {
+                let status = self.status_of(plugin).ok_or(error)?;
+                return Ok(CollectedFacts::never_loaded(status, watch, key).explain());
+            }
+        };
         let mut facts = view.facts(watch, key)?;
         if let Some(queue) = facts.now.queue.as_mut().filter(|queue| queue.attempts > 0) {
             let lines = self.shared.logs.after(0, Some(&name));
@@ -104,14 +112,20 @@ impl PluginHost {
     }
 
     pub(super) fn find(&self, plugin: &str) -> Result<(PluginName, Arc<PluginStatusSource>), ControlError> {
-        let views = self.shared.status_sources.read();
-        let found = views.iter().find(|(name, _)| name.as_str() == plugin);
-        found.map(|(name, view)| (name.clone(), Arc::clone(view))).ok_or_else(|| unknown(plugin))
+        let found = {
+            let views = self.shared.status_sources.read();
+            let found = views.iter().find(|(name, _)| name.as_str() == plugin);
+            found.map(|(name, view)| (name.clone(), Arc::clone(view)))
+        };
+        found.ok_or_else(|| match self.status_of(plugin) {
+            Some(_) => ControlError::NotRunning { plugin: plugin.to_owned() },
+            None => ControlError::UnknownPlugin { plugin: plugin.to_owned() },
+        })
     }
-}
 
-fn unknown(plugin: &str) -> ControlError {
-    ControlError::UnknownPlugin { plugin: plugin.to_owned() }
+    fn status_of(&self, plugin: &str) -> Option<PluginStatus> {
+        self.status().into_iter().find(|status| status.name == plugin)
+    }
 }
 
 /// Returns the last failure in the log at each key, by watch and key, without the time of the next try: the log leaves out most repeats, and the

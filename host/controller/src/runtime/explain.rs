@@ -17,7 +17,7 @@ use crate::explain::{
     PluginSituation, PrerequisiteKind, QueueSituation, Situation, TriggerSituation, VersionSituation,
     WatchSituation, decide,
 };
-use crate::lifecycle::WaitingFor;
+use crate::lifecycle::{PluginStatus, WaitingFor};
 use crate::load::version::Version;
 use crate::runtime::predicate::parts;
 use crate::runtime::queue::Item;
@@ -36,6 +36,29 @@ pub(crate) struct CollectedFacts {
 }
 
 impl CollectedFacts {
+    fn new(plugin: String, watch: Option<&str>, key: &str, situation: PluginSituation) -> Self {
+        let now = Situation {
+            plugin: situation,
+            watch: None,
+            version: None,
+            cached: None,
+            on_server: None,
+            predicate: None,
+            triggers: Vec::new(),
+            queue: None,
+            hot_loop: None,
+        };
+        let watch = watch.unwrap_or_default().to_owned();
+        Self { plugin, watch, key: key.to_owned(), now, then: Vec::new(), question: None }
+    }
+
+    /// Returns the facts about a key of a plugin that was never loaded: those of its status.
+    pub(crate) fn never_loaded(status: PluginStatus, watch: Option<&str>, key: &str) -> Self {
+        let PluginStatus { name, state, error, paused, .. } = status;
+        let situation = PluginSituation { state, error, running: false, paused, missing: None };
+        Self::new(name, watch, key, situation)
+    }
+
     /// Decides the cause.
     pub(crate) fn explain(self) -> Explanation {
         let Self { plugin, watch, key, now, then, .. } = self;
@@ -49,24 +72,8 @@ impl PluginStatusSource {
     /// are those about the plugin.
     pub(crate) fn facts(&self, watch: Option<&str>, key: &str) -> Result<CollectedFacts, ControlError> {
         let version = self.running_status.version();
-        let mut facts = CollectedFacts {
-            plugin: self.guest.name.to_string(),
-            watch: watch.unwrap_or_default().to_owned(),
-            key: key.to_owned(),
-            now: Situation {
-                plugin: self.plugin_situation(version.as_deref()),
-                watch: None,
-                version: None,
-                cached: None,
-                on_server: None,
-                predicate: None,
-                triggers: Vec::new(),
-                queue: None,
-                hot_loop: None,
-            },
-            then: Vec::new(),
-            question: None,
-        };
+        let situation = self.plugin_situation(version.as_deref());
+        let mut facts = CollectedFacts::new(self.guest.name.to_string(), watch, key, situation);
         if let Some(version) = version {
             self.add_key(&version, watch, key, &mut facts)?;
         }

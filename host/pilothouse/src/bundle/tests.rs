@@ -1,39 +1,22 @@
 //! Secrets are planted in everything that a bundle is made of, and none may be in the bundle.
 
-use std::io::Read;
+use std::collections::BTreeMap;
 
-use flate2::read::GzDecoder;
 use serde_json::json;
 
 use super::*;
+use planted_secrets::{CANARIES, COLOUR, LOGIN, canary, logged, unpack};
+
+#[path = "../../tests/e2e/planted_secrets.rs"]
+mod planted_secrets;
 
 fn options() -> BundleOptions {
     BundleOptions { unredacted: false, anonymise: None, created: 1, max_bytes: MAX_BUNDLE }
 }
 
-/// Returns the paths and texts in a bundle.
-fn unpack(bundle: &[u8]) -> Vec<(String, String)> {
-    let mut archive = tar::Archive::new(GzDecoder::new(bundle));
-    let entries = archive.entries().expect("entries").map(|entry| {
-        let mut entry = entry.expect("an entry");
-        let path = entry.path().expect("a path").display().to_string();
-        let mut text = String::new();
-        entry.read_to_string(&mut text).expect("text");
-        (path.trim_start_matches("pilothouse-bundle/").to_owned(), text)
-    });
-    entries.collect()
+fn text_of<'a>(files: &'a BTreeMap<String, String>, path: &str) -> &'a str {
+    files.get(path).unwrap_or_else(|| panic!("{path} is missing"))
 }
-
-fn text_of<'a>(files: &'a [(String, String)], path: &str) -> &'a str {
-    &files.iter().find(|(found, _)| found == path).unwrap_or_else(|| panic!("{path} is missing")).1
-}
-
-/// Returns a secret, which is found again by its number.
-fn canary(number: usize) -> String {
-    format!("canary{number:02}zzq")
-}
-
-const CANARIES: usize = 40;
 
 /// Plants the canaries 0 to 39 in a host's files, documents and logs.
 fn planted() -> Material {
@@ -45,33 +28,13 @@ fn planted() -> Material {
         "error": format!("sidecar: invalid type: string {:?}, expected u16", c(12)),
         "lastError": {
             "key": "shop/web",
-            "message": format!("GET https://user:{}@api.example.com/?key={} failed: Bearer {}", c(13), c(14), c(15)),
+            "message": logged()[0],
         },
         "token": c(16),
     }]});
     material.add("status.json", Form::Json, status.to_string());
     let message = |text: String| json!({"plugin": "greeter", "level": "info", "message": text}).to_string();
-    let lines = [
-        format!("Authorization: Basic {}", c(17)),
-        format!("sent authorization={}", c(18)),
-        format!("password: {} and more", c(19)),
-        format!("api_key={} tries=1", c(20)),
-        format!("{{\"client_secret\": \"{}\"}}", c(21)),
-        format!("the password is {}", c(22)),
-        format!("object {{\"kind\":\"Secret\",\"data\":{{\"a\":\"{}\"}}}}", c(23)),
-        format!("annotations map[example.com/note:{}]", c(24)),
-        format!("{{\"metadata\":{{\"annotations\":{{\"note\":\"{}\"}}}}}}", c(25)),
-        format!("metadata.annotations: Invalid value: {:?}: too long", c(26)),
-        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", c(27)),
-        format!("Cookie: session={}; theme=dark", c(28)),
-        format!("the colour is {}", c(0)),
-        format!("login with {}", c(8)),
-        format!("jwt eyJhbGciOiJ9.{}.sig", c(29)),
-        format!("postgres://app:{}@db/app", c(30)),
-        format!("X-Api-Key: {}", c(31)),
-        format!("proxy http://{}:x@proxy.example:3128", c(32)),
-    ];
-    let mut log = lines.map(message).join("\n");
+    let mut log = logged().into_iter().map(message).collect::<Vec<_>>().join("\n");
     let fields = json!({"plugin": "greeter", "message": "sent", "fields": [["url", format!("https://a.example/?sig={}", c(33))]]});
     log += &format!("\n{fields}\nnot JSON, token={}\n", c(34));
     material.add("logs.ndjson", Form::JsonLines, log);
@@ -91,7 +54,7 @@ fn plant_configuration(material: &mut Material) {
     let c = canary;
     material.add_kubeconfig(&format!(
         "users:\n- name: me\n  user:\n    token: {}\n    password: {}\n    exec: {{env: [{{name: KEY, value: {}}}]}}\n",
-        c(8),
+        c(LOGIN),
         c(9),
         c(10)
     ));
@@ -106,7 +69,7 @@ fn plant_configuration(material: &mut Material) {
     let sidecar = format!(
         "# {}\nworkers: 2\nconfig:\n  colour: {}\n  deep: [{{a: {}}}]\n  text: |\n    first\n    {}\ntypo: {}\n",
         c(4),
-        c(0),
+        c(COLOUR),
         c(1),
         c(2),
         c(3)

@@ -52,13 +52,14 @@ pub(crate) async fn run(flags: Bundle) -> CommandResult {
         created,
         max_bytes: MAX_BUNDLE,
     };
+    let left_out: Vec<_> = material.left_out.iter().map(|left_out| left_out.what.clone()).collect();
     let bytes = assemble(material, &options)
         .map_err(|error| CommandError::Failure(format!("cannot make the bundle: {error}")))?;
-    write(flags.output, created, &bytes)
+    write(flags.output, created, &bytes, &left_out)
 }
 
-/// Writes the bundle to a new file, or to standard output.
-fn write(output: Option<PathBuf>, created: u64, bytes: &[u8]) -> CommandResult {
+/// Writes the bundle to a new file, or to standard output. For a file, prints what the bundle lacks.
+fn write(output: Option<PathBuf>, created: u64, bytes: &[u8], left_out: &[String]) -> CommandResult {
     let path = output.unwrap_or_else(|| format!("pilothouse-bundle-{created}.tar.gz").into());
     let failed = |error: std::io::Error| {
         CommandError::Failure(format!("cannot write {}: {error}; give another path with -o", path.display()))
@@ -77,6 +78,12 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8]) -> CommandResult {
         path.display(),
         bytes.len().div_ceil(1024)
     ));
+    if !left_out.is_empty() {
+        output::print_line(format_args!(
+            "left out: {}; left-out.txt in the bundle says why",
+            left_out.join(", ")
+        ));
+    }
     Ok(())
 }
 
@@ -149,10 +156,12 @@ async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<Inst
     Ok(Some(taken))
 }
 
-/// Adds the second snapshot of the metrics, and the log lines.
+/// Adds the second snapshots of the metrics and of the process, and the log lines. The CPU times of the threads in both show which of them have worked
+/// in between.
 async fn add_latest(flags: &Bundle, material: &mut Material) {
     let server = &flags.server.server;
     add_response(server, "/metrics", ("metrics/2.txt", Form::Text), material).await;
+    add_response(server, "/debug/host", ("host-2.json", Form::Json), material).await;
     add_response(server, "/api/logs", ("logs.ndjson", Form::JsonLines), material).await;
 }
 

@@ -1,6 +1,6 @@
 //! `pilothouse check --config FILE --sidecars DIR`: checks the files of an operator without any plugin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
-use super::run::read_config;
+use super::run::{HostConfig, read_config};
 use crate::cli::Check;
 use crate::{CommandError, CommandResult, output};
 
@@ -37,7 +37,7 @@ pub(super) fn check_configuration(flags: &Check) -> CommandResult {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     if let Some(path) = &flags.config {
         files.push(path.display().to_string());
-        problems.extend(config_problem(path));
+        problems.extend(config_problems(path));
     }
     if let Some(directory) = &flags.sidecars {
         for path in sidecar_files(directory)? {
@@ -51,7 +51,8 @@ pub(super) fn check_configuration(flags: &Check) -> CommandResult {
     } else {
         print_result(&files, &problems);
     }
-    match problems.len() {
+    let invalid: BTreeSet<_> = problems.iter().map(|problem| &problem.file).collect();
+    match invalid.len() {
         0 => Ok(()),
         1 => Err(CommandError::Failure("one file is invalid".to_owned())),
         count => Err(CommandError::Failure(format!("{count} files are invalid"))),
@@ -60,21 +61,66 @@ pub(super) fn check_configuration(flags: &Check) -> CommandResult {
 
 fn print_result(files: &[String], problems: &[FileProblem]) {
     for file in files {
-        match problems.iter().find(|problem| problem.file == *file) {
-            None => output::print_line(format_args!("{file}: valid")),
-            Some(FileProblem { line: Some(line), problem, .. }) => {
-                output::print_line(format_args!("{file}: line {line}: {problem}"))
-            }
-            Some(FileProblem { problem, .. }) => output::print_line(format_args!("{file}: {problem}")),
-        };
+        let mut of_file = problems.iter().filter(|problem| problem.file == *file).peekable();
+        if of_file.peek().is_none() {
+            output::print_line(format_args!("{file}: valid"));
+        }
+        for problem in of_file {
+            output::print_line(format_args!("{file}: {}", problem.text()));
+        }
     }
 }
 
-fn config_problem(path: &Path) -> Option<FileProblem> {
-    let (CommandError::Usage(text) | CommandError::Failure(text)) = read_config(Some(path)).err()?;
+impl FileProblem {
+    /// Returns the problem, with its line unless the text begins with that.
+    fn text(&self) -> String {
+        match self.line {
+            Some(line) if !self.problem.starts_with("line ") => format!("line {line}: {}", self.problem),
+            _ => self.problem.clone(),
+        }
+    }
+}
+
+fn config_problems(path: &Path) -> Vec<FileProblem> {
     let file = path.display().to_string();
-    let problem = text.strip_prefix(&format!("--config {file}: ")).unwrap_or(&text);
-    Some(with_line(file, problem))
+    match read_config(Some(path)) {
+        Ok(config) => entry_problems(path, &file, &config),
+        Err(CommandError::Usage(text) | CommandError::Failure(text)) => {
+            let problem = text.strip_prefix(&format!("--config {file}: ")).unwrap_or(&text);
+            vec![with_line(file, problem)]
+        }
+    }
+}
+
+/// Returns what is wrong with the plugins from registries. A running host shows the same in the status of each.
+#[cfg(feature = "registry")]
+fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProblem> {
+    /// The lines of the entries.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Entries {
+        plugins: Vec<Spanned<Value>>,
+    }
+    let problem = |line, problem| FileProblem { file: file.to_owned(), line, problem };
+    if let Err(error) = config.registries.check(&config.plugins) {
+        return vec![problem(None, error.to_string())];
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Entries = serde_saphyr::from_str(&text).unwrap_or_default();
+    let mut found = Vec::new();
+    for (number, entry) in config.plugins.iter().enumerate() {
+        let line = lines.plugins.get(number).map(|entry| entry.referenced.line());
+        let of_entry = entry.check().err().map(|error| error.to_string());
+        let of_sidecar = Sidecar::parse(&entry.sidecar_text()).err().map(|error| format!("sidecar: {error}"));
+        let texts = of_entry.into_iter().chain(of_sidecar);
+        found.extend(texts.map(|text| problem(line, format!("the plugin {:?}: {text}", entry.name))));
+    }
+    found
+}
+
+#[cfg(not(feature = "registry"))]
+fn entry_problems(_: &Path, _: &str, _: &HostConfig) -> Vec<FileProblem> {
+    Vec::new()
 }
 
 /// Separates the line from the message of the YAML parser, which has the form `error: line 2 column 3: …` or ends with it.
@@ -195,6 +241,38 @@ mod tests {
             assert!(found.problem.contains(part), "{found:?}");
             assert!(found.line == Some(line) || part.is_empty() && found.line.is_some(), "{found:?}");
         }
+    }
+
+    #[cfg(feature = "registry")]
+    #[test]
+    fn plugins_of_the_configuration_are_checked_without_their_registry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("host.yaml");
+        let found = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            config_problems(&path).iter().map(FileProblem::text).collect::<Vec<_>>()
+        };
+        assert_eq!(found("plugins: [{name: a, image: 'r.example/a:1', sidecar: {workers: 2}}]\n"), [""; 0]);
+        let all = found(
+            "plugins:\n- name: a\n  image: r.example/a\n  sidecar: {workers: 0}\n- {name: b, image: 'r.example/b:1', poll: 3s}\n",
+        );
+        let parts = [
+            ["line 2: the plugin \"a\": ", "neither a tag nor a digest"],
+            ["line 2: the plugin \"a\": sidecar: ", "workers"],
+            ["line 5: the plugin \"b\": ", "poll"],
+        ];
+        assert_eq!(all.len(), parts.len(), "{all:?}");
+        for (text, [start, part]) in all.iter().zip(parts) {
+            assert!(text.starts_with(start) && text.contains(part), "{text}");
+        }
+        let twice = "plugins: [{name: a, image: 'r.example/a:1'}, {name: a, image: 'r.example/a:1'}]\n";
+        assert!(found(twice)[0].contains("two entries"));
+    }
+
+    #[test]
+    fn the_line_is_named_once() {
+        let found = problem("a.yaml", "# a\nworkers: many\n").expect("a problem").text();
+        assert_eq!(found.matches("line 2").count(), 1, "{found}");
     }
 
     #[test]

@@ -148,6 +148,8 @@ impl RunningHost {
         }
         host.set_shadows(shadows);
         host.register_collectors(&mut registry);
+        #[cfg(feature = "jemalloc")]
+        registry.register_collector(Box::new(crate::allocator_metrics::AllocatorCollector));
         if let Some(provided) = flags.provided {
             host.add_provided_plugins(provided);
         }

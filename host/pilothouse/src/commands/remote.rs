@@ -109,9 +109,9 @@ async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incom
     }
     let response = timeout(RESPONSE_TIMEOUT, client.request(request)).await;
     let response = response.map_err(|_| no_response(server))?.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         CommandError::Failure(format!(
-            "cannot reach a host at {url}: {error}: {cause}; start it, or pass its address with --server"
+            "cannot reach a host at {url}: {}; start it, or pass its address with --server",
+            innermost_cause(&error)
         ))
     })?;
     let status = response.status();
@@ -142,6 +142,12 @@ fn authorization(file: &Path) -> Result<HeaderValue, CommandError> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| usage_error(&error))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Returns the text of the innermost cause, such as "Connection refused". Those around it only say that the connection failed.
+fn innermost_cause(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
 }
 
 fn no_response(server: &str) -> CommandError {

@@ -138,8 +138,9 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
         .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
     let config: HostConfig = serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
-        let first_line = text.lines().next().unwrap_or_default().to_owned();
-        config_error(first_line, "see \"pilothouse run\" in docs/cli.md for the supported fields")
+        let first_line = text.lines().next().unwrap_or_default();
+        let problem = first_line.strip_prefix("error: ").unwrap_or(first_line);
+        config_error(problem.to_owned(), "see \"pilothouse run\" in docs/cli.md for the supported fields")
     })?;
     #[cfg(feature = "registry")]
     config

@@ -47,6 +47,11 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        printed.contains("left out: status, keys, informers, metrics and logs of a running host"),
+        "{printed}"
+    );
     let files = unpack(&folder.path().join("b.tar.gz"));
     for path in [
         "README.txt",
@@ -60,7 +65,9 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
         assert!(files.contains_key(path), "{path}: {:?}", files.keys());
     }
     assert!(
-        files["left-out.txt"].contains("of a running host: cannot reach a host"),
+        files["left-out.txt"].contains(
+            "of a running host: cannot reach a host at http://127.0.0.1:1/metrics: Connection refused"
+        ),
         "{}",
         files["left-out.txt"]
     );
@@ -100,6 +107,7 @@ async fn the_bundle_of_a_running_host_has_its_status_metrics_and_logs() {
     let files = unpack(&folder.path().join("b.tar.gz"));
     let names = [
         "host.json",
+        "host-2.json",
         "status.json",
         "informers.json",
         "metrics/1.txt",

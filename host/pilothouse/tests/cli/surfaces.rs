@@ -251,8 +251,11 @@ async fn the_status_servers_documents_match_their_snapshots() {
         |row: &str| row.starts_with("`process_") || row.starts_with("`pilothouse_memory_limit_bytes`");
     // Only a host with plugins from registries has these.
     let is_of_registries = |row: &str| row.starts_with("`pilothouse_oci_");
+    let is_of_allocator = |row: &str| row.starts_with("`pilothouse_allocator_");
     let is_expected = |row: &&String| {
-        !is_of_registries(row.as_str()) && (cfg!(target_os = "linux") || !is_from_proc(row.as_str()))
+        !is_of_registries(row.as_str())
+            && (cfg!(target_os = "linux") || !is_from_proc(row.as_str()))
+            && (cfg!(feature = "jemalloc") || !is_of_allocator(row.as_str()))
     };
     let missing: Vec<_> = documented.difference(&served).filter(is_expected).collect();
     assert!(

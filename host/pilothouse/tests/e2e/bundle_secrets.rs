@@ -2,31 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::harness::{ApiServer, Host, Options, binary, wat};
-
-/// Returns a secret, which is found again by its number.
-fn canary(number: usize) -> String {
-    format!("canary{number:02}zzq")
-}
-
-/// The number of planted secrets.
-const CANARIES: usize = 13;
-
-/// What the plugin logs, each with secrets that only the bundle's other sources or the text's form give away.
-fn logged() -> [String; 4] {
-    [
-        format!("y authorization: Bearer {}", canary(0)),
-        // A value of the sidecar of another plugin, and one of the environment.
-        format!("y the colour is {} and the login {}", canary(1), canary(2)),
-        format!("y got https://user:{}@api.example.com/?sig={}", canary(3), canary(4)),
-        format!("y object {{\"kind\":\"Secret\",\"data\":{{\"a\":\"{}\"}}}}", canary(5)),
-    ]
-}
+use crate::planted_secrets::{CANARIES, COLOUR, LOGIN, canary, logged, unpack};
 
 /// Creates a ConfigMap without labels, in which the guest expects none.
 async fn create(host: &Host, name: &str, data: Value) {
@@ -37,20 +18,6 @@ async fn create(host: &Host, name: &str, data: Value) {
 
 fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-}
-
-/// Returns the texts in a bundle by their paths.
-fn unpack(path: &Path) -> BTreeMap<String, String> {
-    let bytes = fs::read(path).expect("a bundle");
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
-    let entries = archive.entries().expect("entries").map(|entry| {
-        let mut entry = entry.expect("an entry");
-        let path = entry.path().expect("a path").display().to_string();
-        let mut text = String::new();
-        entry.read_to_string(&mut text).expect("text");
-        (path.trim_start_matches("pilothouse-bundle/").to_owned(), text)
-    });
-    entries.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,13 +32,13 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
         &format!(
             "# the token is {}\nregistries: {{cacheDir: '{}', plainHttp: ['127.0.0.1:1']}}\n\
              plugins: [{{name: remote, image: '127.0.0.1:1/team/remote:1', sidecar: {{config: {{token: {}}}}}}}]\n",
-            canary(6),
+            canary(4),
             path("oci").display(),
-            canary(7),
+            canary(6),
         ),
     );
     let config: &'static str = Box::leak(path("config.yaml").display().to_string().into_boxed_str());
-    let environment = vec![("DB_PASSWORD", canary(2)), ("API_TOKEN", canary(8))];
+    let environment = vec![("DB_PASSWORD", canary(LOGIN)), ("API_TOKEN", canary(11))];
     let host = Host::start_with(Options {
         kubeconfig: Some(kubeconfig.clone()),
         flags: vec!["--config", config],
@@ -80,21 +47,31 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
     })
     .await;
     // Sidecars: values of `config`, and comments. `done` ignores its configuration.
-    let sidecar =
-        format!("# {}\nconfig: {{password: {}, deep: [{{colour: {}}}]}}\n", canary(9), canary(10), canary(1));
+    let sidecar = format!(
+        "# {}\nconfig: {{password: {}, deep: [{{colour: {}}}]}}\n",
+        canary(3),
+        canary(1),
+        canary(COLOUR)
+    );
     host.write_sidecar("quiet", &sidecar);
     host.install_plugin("quiet", &wat("done"));
     host.install_plugin("wish", &wat("wish"));
     host.wait_for_state("quiet", "running").await;
     host.wait_for_state("wish", "running").await;
     // Objects: data that no plugin logs, and what the plugin logs of the others.
-    create(&host, "unread", json!({"password": canary(11)})).await;
-    for (number, wish) in logged().iter().enumerate() {
-        create(&host, &format!("logged-{number}"), json!({"wish": wish})).await;
-        host.wait_for_message("wish", wish, 1).await;
+    create(&host, "unread", json!({"password": canary(2)})).await;
+    for (number, message) in logged().iter().enumerate() {
+        create(&host, &format!("logged-{number}"), json!({"wish": format!("y {message}")})).await;
+        // The log escapes line breaks.
+        let line = message.lines().next().expect("a line");
+        host.wait(&format!("the message {line:?}"), || async {
+            let messages = host.log_messages("wish").await;
+            messages.iter().any(|logged| logged.contains(line)).then_some(())
+        })
+        .await;
     }
     // The error of a key.
-    create(&host, "failing", json!({"wish": format!("r password={}", canary(12))})).await;
+    create(&host, "failing", json!({"wish": format!("r password={}", canary(35))})).await;
     let keys = "/api/plugins/wish/keys";
     host.wait("a key that failed", || async { host.get(keys).await.1.contains("failing").then_some(()) })
         .await;
@@ -110,14 +87,20 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let files = unpack(&path("bundle.tar.gz"));
-    for file in
-        ["config.yaml", "sidecars/quiet.yaml", "status.json", "host.json", "logs.ndjson", "keys/wish.json"]
-    {
+    let files = unpack(&fs::read(path("bundle.tar.gz")).expect("a bundle"));
+    for file in [
+        "config.yaml",
+        "sidecars/quiet.yaml",
+        "status.json",
+        "host.json",
+        "host-2.json",
+        "logs.ndjson",
+        "keys/wish.json",
+    ] {
         assert!(files.contains_key(file), "{file} is missing: {:?}", files.keys());
     }
     let logs = &files["logs.ndjson"];
-    for part in ["authorization: [redacted]", "the colour is [redacted]", "@api.example.com"] {
+    for part in ["Authorization: [redacted]", "the colour is [redacted]", "@api.example.com"] {
         assert!(logs.contains(part), "the log of the plugin is not there: {part}: {logs}");
     }
     for (file, text) in &files {

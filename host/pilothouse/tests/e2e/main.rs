@@ -32,6 +32,7 @@ mod namespace_trigger;
 mod observer;
 mod own_writes;
 mod permissions;
+mod planted_secrets;
 mod plugin_objects;
 mod pod_counter;
 mod recording;

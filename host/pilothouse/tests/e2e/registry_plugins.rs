@@ -108,6 +108,12 @@ async fn a_plugin_with_a_bad_signature_waits_with_an_event_and_the_others_run() 
         !cluster.cache().join("plugins/bad.wasm").exists(),
         "an unverified plugin was handed to the host"
     );
+    let output = host.pilothouse(&["explain", "bad", "default/a"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.starts_with("PluginNotRunning: "), "{output:?}");
+    assert!(text.contains(&reason), "{text}");
+    let output = host.pilothouse(&["pause", "bad"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad does not run"), "{output:?}");
     host.wait_for_state("good", "running").await;
     let good = host.plugin("good").await;
     assert_eq!(good["error"], "", "{good:#}");
@@ -156,7 +162,8 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     let config = format!(
         "registries: {{policy: policy.yaml, plainHttp: ['{registry}', '{silent}']}}\n\
          plugins: [{{name: good, image: '{registry}/team/good:1'}}, {{name: absent, image: '{registry}/team/absent:1'}}, \
-         {{name: silent, image: '{silent}/a:1'}}, {{name: other, image: '{silent}/b:1'}}]\n",
+         {{name: idle, image: '{registry}/team/good:1', sidecar: {{workers: 0}}}}, {{name: silent, image: '{silent}/a:1'}}, \
+         {{name: other, image: '{silent}/b:1'}}]\n",
         registry = cluster.registry.host(),
     );
     write("config.yaml", &config);
@@ -176,6 +183,8 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     assert!(good.starts_with("ok"), "{good}");
     let absent = line(&["registry", "absent: ", "push the plugin, or correct `image`"]);
     assert!(absent.starts_with("FAIL"), "{absent}");
+    let idle = line(&["registry", "idle: sidecar: workers: 0", "correct --config"]);
+    assert!(idle.starts_with("FAIL"), "{idle}");
     let silent = line(&["registry", "silent: ", "registries.plainHttp"]);
     assert!(silent.starts_with("FAIL") && silent.contains("1 more plugin"), "{silent}");
     assert!(!text.contains("other: "), "a registry that does not answer was asked again:\n{text}");

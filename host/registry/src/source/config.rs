@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::error::{Problem, RegistryError, excerpt};
+use crate::reference::Reference;
 
 /// The most plugins of one host.
 const MAX_PLUGINS: usize = 10_000;
@@ -105,6 +106,15 @@ impl RegistrySettings {
 }
 
 impl PluginEntry {
+    /// Checks the reference and the interval. The host checks the sidecar, when it loads the plugin.
+    ///
+    /// # Errors
+    /// Errors with what is wrong, and what to write.
+    pub fn check(&self) -> Result<(), RegistryError> {
+        self.image.parse::<Reference>()?;
+        self.poll_interval().map(drop)
+    }
+
     /// Returns the interval at which a tag is looked at.
     pub(super) fn poll_interval(&self) -> Result<Duration, RegistryError> {
         let Some(text) = &self.poll else { return Ok(DEFAULT_POLL) };
@@ -129,7 +139,8 @@ impl PluginEntry {
     }
 
     /// Returns the text of the plugin's sidecar.
-    pub(super) fn sidecar_text(&self) -> String {
+    #[must_use]
+    pub fn sidecar_text(&self) -> String {
         // JSON is YAML, too.
         let members = self.sidecar.clone().unwrap_or_default();
         serde_json::Value::Object(members).to_string()
@@ -183,6 +194,17 @@ mod tests {
         for name in ["", "A", "a/b", "..", "-a", "a_b", &"a".repeat(64)] {
             assert!(check(&[name]).expect_err(name).contains("cannot name"), "{name}");
         }
+    }
+
+    #[test]
+    fn an_entry_is_checked_without_a_registry() {
+        let checked = |image: &str, poll| {
+            let entry = PluginEntry { image: image.to_owned(), ..entry("p", poll) };
+            entry.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(checked("oci://r.example/p:1", Some("10s")), Ok(()));
+        assert!(checked("r.example/p", None).expect_err("no tag").contains("neither a tag nor a digest"));
+        assert!(checked("r.example/p:1", Some("3s")).expect_err("too often").contains("poll"));
     }
 
     #[test]

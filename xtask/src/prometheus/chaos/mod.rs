@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use self::host::{Host, HostFiles};
+use self::host::Host;
 use self::plugins::{Plugins, RUNNING};
 use self::registry::Registry;
 use self::table::{EXCEPTIONS, PROVOCATIONS, Provocation, Trouble};
@@ -28,6 +28,7 @@ use super::server::{Prometheus, Target};
 use super::shorten::shorten;
 use crate::chart::Server;
 use crate::demo::Api;
+use crate::running_host::HostFiles;
 use crate::{loopback, monitoring};
 
 /// The label `host` of the host with the bad plugins, and of the one that does not reach its API server.
@@ -68,8 +69,8 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
     let loaded = start_loaded(binary, folder, server.kubeconfig(), &registry)?;
     let starting = start_starting(binary, folder)?;
     let targets = [
-        Target { status: &loaded.status, host: LOADED },
-        Target { status: &starting.status, host: STARTING },
+        Target { status: loaded.status(), host: LOADED },
+        Target { status: starting.status(), host: STARTING },
     ];
     let prometheus = Prometheus::start(folder, &rules, &targets)?;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_registry::{
     ClientOptions, PluginEntry, Problem, Reference, RegistryClient, RegistryError, RegistrySettings,
     SignaturePolicy, Tls, credentials,
@@ -67,14 +68,24 @@ async fn policy(settings: &RegistrySettings) -> Option<Finding> {
     let shown = path.display().to_string();
     let read = spawn_blocking(move || SignaturePolicy::read(&path).map(drop)).await;
     let problem = match read {
-        Ok(result) => result.err().map(|error| error.to_string()),
+        Ok(result) => result.err().map(|error| {
+            // Some of the errors begin with the file.
+            let text = error.to_string();
+            text.strip_prefix(&format!("{shown}: ")).unwrap_or(&text).to_owned()
+        }),
         Err(error) => Some(format!("internal error: {error}; please report this")),
     };
     Some(judge::signature_policy(&shown, problem.as_deref()))
 }
 
-/// Asks the registry for a plugin's manifest. Returns what it is.
+/// Checks the entry, and asks the registry for the plugin's manifest. Returns what it is.
 async fn look_up(plugin: &PluginEntry, settings: &RegistrySettings) -> Result<String, LookupFailure> {
+    plugin.check()?;
+    Sidecar::parse(&plugin.sidecar_text()).map_err(|error| LookupFailure {
+        text: format!("sidecar: {error}"),
+        remedy: "correct --config",
+        is_silence: false,
+    })?;
     let reference: Reference = plugin.image.parse()?;
     let options = ClientOptions { attempts: 1, ..settings.client_options(&reference) };
     let (authority, file) = (settings.certificate_authority.clone(), settings.credentials.clone());
@@ -107,7 +118,7 @@ fn remedy(problem: Problem) -> &'static str {
         Problem::Denied => "correct the file that registries.credentials in --config names",
         Problem::NotFound => "push the plugin, or correct `image` in --config",
         Problem::ForbiddenHost => "name the host in registries.trustedHosts in --config, if it is yours",
-        Problem::Invalid => "correct --config; `pilothouse check --config FILE` checks it again",
+        Problem::Invalid => "correct --config, or the file that it names",
         Problem::TooLarge
         | Problem::Altered
         | Problem::Layout

@@ -1,0 +1,207 @@
+//! How a version becomes the running one, and how it stops.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use pilothouse_plugin::{LogLevel, Reason};
+use tokio::time::{Instant, timeout_at};
+
+use super::running::RunningVersions;
+use super::swap::ExclusiveVersion;
+use super::work_gate::WorkGate;
+use super::{
+    DRAIN_TIMEOUT, IDLE_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes,
+    observer, worker,
+};
+use crate::lifecycle::{Input, PluginState};
+use crate::load::version::Version;
+
+impl PluginTask {
+    /// Replaces the running version, and its canary, by this one. The workers have finished their reconciles, and start no other until
+    /// `exclusive` is released. The queue keeps its keys.
+    pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: ExclusiveVersion) {
+        let version = Arc::<Version>::from(version);
+        // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
+        self.guest.recent_errors.forget();
+        self.guest.log.end_version();
+        self.guest.queue.reset_retries();
+        let previous_backs_off =
+            self.installed.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
+        self.install(Arc::clone(&version), exclusive).await;
+        self.guest.metrics.loaded.inc();
+        self.lifecycle
+            .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
+        let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
+        let watching = version.watch_list();
+        self.guest.log.state(
+            LogLevel::Info,
+            format_args!("running version {number:?}, generation {generation}; watches {watching}"),
+        );
+        self.record_installation(&version, previous_backs_off).await;
+        // Its index functions may have failed before the swap.
+        self.update_health();
+    }
+
+    /// Makes this the running version, and starts the tasks that belong to it.
+    pub(super) async fn install(&mut self, version: Arc<Version>, exclusive: ExclusiveVersion) {
+        // The observer is in no call while the write lock is held.
+        self.observer.shutdown().await;
+        self.guest.set_limits(&version.plugin_limits);
+        self.dispatcher.install(Arc::clone(&version), &self.guest);
+        let canary = self.canary.as_mut().map(|task| task.finish(&self.guest));
+        self.clear_canary();
+        if let Some(old) = &self.installed {
+            let running = std::iter::once(old).chain(canary.as_ref().map(|canary| &canary.version));
+            let running: Vec<&Version> = running.map(|version| &**version).collect();
+            handover::hand_over(&running, &version, &self.guest);
+        }
+        if self.options.requeue_all && self.installed.is_some() {
+            dispatch::requeue(&version, &self.guest, Reason::Startup, |_| true);
+        }
+        {
+            // Locked, so that an operator's pause or resume reaches the version that runs afterwards.
+            let paused = self.guest.paused.lock();
+            version.views.access.set_paused(*paused);
+            self.running_status.set_version(&version);
+        }
+        exclusive.replace(Arc::clone(&version));
+        self.installed = Some(Arc::clone(&version));
+        *self.recovery.version.lock() = Some(Arc::clone(&version));
+        self.health_changes = version.health.changes();
+        self.access_changes = version.views.access.changes();
+        self.gate.send_replace(WorkGate::new(version.health.clone(), None));
+        self.resize_workers(version.workers);
+        self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
+        if !version.observer_subscriptions.is_empty() {
+            let (running, guest, history) =
+                (Arc::clone(&self.running), self.guest.clone(), self.recovery.history.clone());
+            let version = Arc::clone(&version);
+            self.observer.spawn(async move {
+                let observe = || -> BoxFuture<'static, ()> {
+                    let (running, version) = (Arc::clone(&running), Arc::clone(&version));
+                    Box::pin(observer::observe(running, version, guest.clone(), history.clone()))
+                };
+                guest.restart("observer", observe).await;
+            });
+        } else {
+            self.recovery.history.clear();
+        }
+        self.kind_changes.abort_all();
+        let (discovery, watched, guest) =
+            (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
+        self.kind_changes.spawn(async move {
+            let wait = || -> BoxFuture<'static, String> {
+                Box::pin(kind_changes::wait_for_change(
+                    discovery.clone(),
+                    Arc::clone(&watched),
+                    guest.clone(),
+                ))
+            };
+            guest.restart("kinds", wait).await
+        });
+        self.crds.abort_all();
+        if !version.descriptor.crds.is_empty() {
+            let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
+            let (version, lifecycle, guest) =
+                (Arc::clone(&version), self.lifecycle.clone(), self.guest.clone());
+            self.crds.spawn(async move {
+                let restore = || -> BoxFuture<'static, ()> {
+                    let (services, lifecycle) = (services.clone(), lifecycle.clone());
+                    let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
+                    let guest = guest.clone();
+                    Box::pin(deleted_crds::restore(services, version, guest, running_status, lifecycle))
+                };
+                guest.restart("CRDs", restore).await;
+            });
+        }
+    }
+
+    /// Updates the lifecycle state: whether the running version lacks a permission or backs off after faults.
+    pub(super) fn update_health(&self) {
+        let Some(version) = &self.installed else { return };
+        if let Some(why) = version.views.access.reason() {
+            self.lifecycle.apply(&Input::Suspended { why: &why });
+            return;
+        }
+        self.lifecycle.apply(&Input::Resumed);
+        let log = &self.guest.log;
+        match version.health.backing_off() {
+            Some(backing_off) => {
+                let wait = backing_off.until.saturating_duration_since(Instant::now());
+                let problem = backing_off.to_string();
+                self.lifecycle.apply(&Input::Faulty { problem: &problem, wait });
+                if !wait.is_zero() {
+                    log.state(
+                        LogLevel::Warn,
+                        format_args!("backing off, tried again in {wait:.1?}: {problem}"),
+                    );
+                }
+            }
+            None => {
+                if self.lifecycle.apply(&Input::Recovered) {
+                    log.state(LogLevel::Info, format_args!("running again after faults"));
+                }
+            }
+        }
+    }
+
+    /// Sets the number of workers. Surplus ones end once they are done with their current key.
+    pub(super) fn resize_workers(&mut self, desired: usize) {
+        let (running, gate, guest) = (&self.running, &self.gate, &self.guest);
+        self.workers
+            .resize(desired, |slot| worker::work(slot, Arc::clone(running), gate.subscribe(), guest.clone()));
+    }
+
+    pub(super) fn drop_idle_instances(&self) {
+        let canary = self.canary.as_ref().map(|task| &task.canary.version);
+        for version in self.installed.iter().chain(canary).filter(|version| !version.descriptor.stateful) {
+            let dropped = version.pool.drop_idle(IDLE_TIMEOUT);
+            if dropped > 0 {
+                tracing::debug!(plugin = %self.guest.name, dropped, "idle instances dropped");
+            }
+        }
+    }
+
+    /// Stops the running version. The workers may finish their reconciles for up to [`DRAIN_TIMEOUT`]; then they are aborted.
+    pub(super) async fn uninstall(&mut self) {
+        // The state is `Draining` already if this task panicked and was started again in the middle of this.
+        if self.lifecycle.status().state != PluginState::Draining {
+            self.lifecycle.apply(&Input::Draining);
+        }
+        let drained = timeout_at(Instant::now() + DRAIN_TIMEOUT, self.running.write()).await;
+        if drained.map(|mut running| std::mem::take(&mut *running)).is_err() {
+            let seconds = DRAIN_TIMEOUT.as_secs();
+            let text =
+                format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
+            self.guest.log.state(LogLevel::Warn, text);
+        }
+        self.recovery.version.lock().take();
+        if let Some(task) = &self.canary {
+            task.canary.version.retire();
+        }
+        self.clear_canary();
+        if let Some(version) = self.installed.take() {
+            version.retire();
+        }
+        self.workers.shutdown().await;
+        self.observer.shutdown().await;
+        self.crds.shutdown().await;
+        self.kind_changes.shutdown().await;
+        *self.running.write().await = RunningVersions::default();
+        self.dispatcher.clear();
+        self.running_status.clear();
+        self.record_end().await;
+    }
+
+    pub(super) async fn stop(&mut self, reason: &str) {
+        self.uninstall().await;
+        if reason != SHUTDOWN_REASON {
+            self.guest.rollout.remove_record().await;
+        }
+        self.guest.queue.shutdown();
+        self.guest.release();
+        self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
+        self.guest.log.end_version();
+        self.guest.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
+    }
+}

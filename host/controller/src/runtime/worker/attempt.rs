@@ -1,0 +1,108 @@
+//! A key that a worker reconciles, from the queue until it is handled.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::{HostContext, Reason, Request};
+
+use super::outcome::Reconciled;
+use crate::client::in_flight::HeldItem;
+use crate::guest_host::GuestServices;
+use crate::load::version::Version;
+use crate::runtime::queue::Item;
+use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace, TRACEPARENT};
+
+/// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not handled by then goes back into
+/// the queue.
+pub(super) struct ReconcileAttempt<'a> {
+    guest: &'a GuestServices,
+    pub(super) item: HeldItem,
+    pub(super) request: Arc<Request>,
+    /// `None` without tracing.
+    pub(super) trace: Option<Arc<ReconcileTrace>>,
+    pub(super) is_handled: bool,
+}
+
+impl<'a> ReconcileAttempt<'a> {
+    pub(super) fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
+        let Item { watch, key } = item.key().clone();
+        let (attempt, event_at) = (item.attempts(), item.event_at());
+        let trace = guest.tracer.begin(item.ready_for(), item.events());
+        let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
+        guest.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
+        let host_context = trace.clone().map(HostContext::new);
+        let traceparent = trace.as_ref().and_then(|trace| trace.sampled_traceparent());
+        let extra = traceparent.map(|value| (TRACEPARENT.to_owned(), value)).into_iter().collect();
+        let request = Request { watch, key, reasons, attempt, extra, event_at, host_context };
+        Self { guest, item, request: Arc::new(request), trace, is_handled: false }
+    }
+}
+
+impl ReconcileAttempt<'_> {
+    /// Ends the trace, if there is one. Returns it if it is exported.
+    pub(super) fn end_trace(&mut self, reconciled: &Reconciled) -> Option<ExportedTrace> {
+        let trace = self.trace.as_ref()?;
+        let events = self.item.take_events();
+        let ended = EndedReconcile {
+            plugin: self.guest.name.as_str(),
+            item: self.item.key(),
+            reasons: &self.request.reasons,
+            attempt: self.item.attempts(),
+            started: reconciled.started,
+            time: reconciled.time,
+            outcome: &reconciled.outcome,
+        };
+        trace.end(&ended, events.as_deref())
+    }
+
+    /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
+    pub(super) fn requeue_renamed(&mut self, version: &Version) {
+        let Item { watch, key } = self.item.key().clone();
+        let names = version.renamed_watches.lock().get(&watch).cloned().unwrap_or_default();
+        if names.is_empty() {
+            tracing::debug!(plugin = %self.guest.name, %watch, %key, "dropped: its target watch is gone");
+        }
+        for name in names {
+            self.queue_as(&Item { watch: name, key: key.clone() });
+        }
+        self.item.forget();
+        self.is_handled = true;
+    }
+
+    fn queue_as(&self, item: &Item) {
+        let reasons = &self.request.reasons;
+        for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
+            let (priority, event_at) = (self.item.priority(), self.item.event_at());
+            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at.map(Into::into));
+        }
+    }
+}
+
+impl Drop for ReconcileAttempt<'_> {
+    fn drop(&mut self) {
+        if self.is_handled {
+            return;
+        }
+        let reasons = &self.request.reasons;
+        let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
+        if !std::thread::panicking() {
+            self.guest.queue.requeue_taken(&mut self.item, reasons);
+        } else {
+            // The next worker may panic at this key, too, so the key is delayed as after a failure.
+            if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons) {
+                self.guest.queue.requeue_taken_after(&mut self.item, reasons, delay);
+            }
+        }
+        // The item is dropped after this; only then does the queue give the key that was added to a worker.
+    }
+}
+
+/// [`ReconcileAttempt::requeue_renamed`] for a key that was just taken.
+#[cfg(test)]
+pub(in crate::runtime) fn requeue_renamed(
+    guest: &GuestServices,
+    item: HeldItem,
+    reasons: Vec<Reason>,
+    version: &Version,
+) {
+    ReconcileAttempt::new(guest, item, reasons).requeue_renamed(version);
+}

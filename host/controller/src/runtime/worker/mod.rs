@@ -1,0 +1,180 @@
+//! A worker: takes keys from the plugin's queue and reconciles them, one at a time, with the running version or, if the key is among those of
+//! its canary, with that.
+
+mod attempt;
+mod outcome;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pilothouse_plugin::{Failure, Reason, Request};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::running::RunningVersion;
+use super::work_gate::WorkGate;
+use super::workers::WorkerSlot;
+use crate::guest_host::GuestServices;
+use crate::lifecycle::Activity;
+use crate::load::version::Version;
+use crate::runtime::hot_loop;
+use attempt::ReconcileAttempt;
+#[cfg(test)]
+pub(super) use attempt::requeue_renamed;
+use outcome::{Reconciled, record_outcome};
+
+/// How long a key waits at least whose version may not be called, while the other version works. The version may be suspended, or another key
+/// may be the one with which it is probed.
+const BLOCKED_KEY_DELAY: Duration = Duration::from_secs(1);
+
+/// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `gate` is that of the running versions.
+pub(super) async fn work(
+    slot: WorkerSlot,
+    running: RunningVersion,
+    gate: watch::Receiver<WorkGate>,
+    guest: GuestServices,
+) {
+    let supervisor = guest.clone();
+    let mut worker = Worker { slot, running, gate, guest };
+    supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
+}
+
+struct Worker {
+    slot: WorkerSlot,
+    running: RunningVersion,
+    gate: watch::Receiver<WorkGate>,
+    guest: GuestServices,
+}
+
+impl Worker {
+    async fn run(&mut self) {
+        let Self { slot, running, gate, guest } = self;
+        let guest = &*guest;
+        let mut current_gate = gate.borrow_and_update().clone();
+        while !slot.is_surplus() {
+            // An error means that the plugin's task is gone, and that there will be no other gate.
+            if gate.has_changed().is_ok_and(|changed| changed) {
+                current_gate = gate.borrow_and_update().clone();
+            }
+            // While the plugin backs off or lacks a permission, its keys stay in the queue.
+            tokio::select! {
+                biased;
+                () = current_gate.wait_until_allowed() => {}
+                // Another version may be able to work, such as a canary that has begun.
+                Ok(()) = gate.changed() => {
+                    current_gate = gate.borrow_and_update().clone();
+                    continue;
+                }
+                () = slot.wait_until_surplus() => return,
+            }
+            let next = tokio::select! {
+                biased;
+                next = guest.queue.get() => next,
+                () = current_gate.wait_until_blocked() => continue,
+                () = slot.wait_until_surplus() => return,
+            };
+            let Some((item, reasons)) = next else { return };
+            let mut held = ReconcileAttempt::new(guest, item, reasons);
+            let request = Arc::clone(&held.request);
+            if let Some(delay) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
+                guest.queue.requeue_taken_after(&mut held.item, &request.reasons, delay);
+                held.is_handled = true;
+                continue;
+            }
+            loop {
+                // The read lock is held during the reconcile, so that a swap waits for its end. No other worker gets the key meanwhile.
+                let running = running.read().await;
+                let Some(chosen) = running.of(&request.key) else { return };
+                let version = chosen.version;
+                if !version.views.is_target(&request.watch) {
+                    held.requeue_renamed(version);
+                    break;
+                }
+                // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
+                let Some(pass) = version.health.try_acquire() else {
+                    if running.canary.is_some() {
+                        // The worker goes on with the keys of the other version, so this one must not come back at once.
+                        let reasons = request.reasons.as_slice();
+                        guest.queue.requeue_blocked(&mut held.item, reasons, blocked_key_delay(version));
+                        held.is_handled = true;
+                    }
+                    break;
+                };
+                let active = ActiveReconcile::begin(guest);
+                guest.panics.inject_test_panic("worker");
+                let outcome = reconcile(version, &seen_by_guest(guest, &request)).await;
+                drop(active);
+                if let Some(reconciled) = outcome {
+                    match &reconciled.outcome {
+                        Err(Failure::Fault(fault)) => {
+                            pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
+                        }
+                        _ => pass.succeeded(Activity::Reconcile),
+                    }
+                    chosen.count(guest, reconciled.outcome.is_err());
+                    let errors = chosen.recent_errors(guest);
+                    let exported = held.end_trace(&reconciled);
+                    record_outcome(guest, errors, &mut held.item, &request.reasons, reconciled, exported);
+                    held.is_handled = true;
+                    if let Some(found) = guest.hot_loops.end(held.item.key()) {
+                        hot_loop::report(guest, held.item.key(), &found);
+                    }
+                    break;
+                }
+                drop(pass);
+                // The observer has to catch up first. It needs a read lock for that, behind which a swap may wait: so wait without one.
+                let mut caught_up = version.dedicated_instance.subscribe_caught_up();
+                drop(running);
+                // An error means that the version was replaced: try the next one.
+                let _ = caught_up.wait_for(|caught_up| *caught_up).await;
+            }
+        }
+    }
+}
+
+/// Returns how long a key waits whose version may not be called: until the end of its backoff, if it has one.
+fn blocked_key_delay(version: &Version) -> Duration {
+    version.health.blocked_for().unwrap_or_default().max(BLOCKED_KEY_DELAY)
+}
+
+/// Counts a reconcile as active until it is dropped.
+struct ActiveReconcile<'a>(&'a GuestServices);
+
+impl<'a> ActiveReconcile<'a> {
+    fn begin(guest: &'a GuestServices) -> Self {
+        guest.metrics.active_workers.inc();
+        Self(guest)
+    }
+}
+
+impl Drop for ActiveReconcile<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.active_workers.dec();
+    }
+}
+
+/// Returns the request that the guest receives: the same one, unless a simulation withholds the reasons.
+fn seen_by_guest(guest: &GuestServices, request: &Arc<Request>) -> Arc<Request> {
+    if !guest.withholds_reasons.load(Ordering::Relaxed) {
+        return Arc::clone(request);
+    }
+    Arc::new(Request { reasons: vec![Reason::Other], attempt: 0, ..Request::clone(request) })
+}
+
+/// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
+async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconciled> {
+    let started = Instant::now();
+    let outcome = if version.descriptor.stateful {
+        version.dedicated_instance.reconcile(request).await?
+    } else {
+        match version.pool.checkout().await {
+            Ok(mut instance) => instance.reconcile(Arc::clone(request)).await,
+            Err(fault) => Err(fault.into()),
+        }
+    };
+    Some(Reconciled { outcome, started, time: started.elapsed() })
+}
+
+#[cfg(test)]
+mod tests;

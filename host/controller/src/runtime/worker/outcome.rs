@@ -1,0 +1,144 @@
+//! What follows from the outcome of a reconcile: counts, the journal, log lines, and when the key is tried again.
+
+use std::time::Duration;
+
+use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason};
+use tokio::time::Instant;
+
+use crate::client::in_flight::HeldItem;
+use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
+use crate::guest_host::GuestServices;
+use crate::lifecycle::RecentErrors;
+use crate::runtime::queue::Item;
+use crate::trace::ExportedTrace;
+
+/// A call of `reconcile` that has ended.
+pub(super) struct Reconciled {
+    pub(super) outcome: Result<Outcome, Failure>,
+    pub(super) started: Instant,
+    pub(super) time: Duration,
+}
+
+impl Reconciled {
+    /// Returns what the journal keeps of the reconcile.
+    fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> ReconcileRecord {
+        ReconcileRecord {
+            microseconds: u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX),
+            attempt: u16::try_from(attempts).unwrap_or(u16::MAX),
+            reasons: reason_bits(reasons),
+            outcome: ReconcileOutcome::of(&self.outcome),
+            trace,
+        }
+    }
+}
+
+/// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
+pub(super) fn record_outcome(
+    guest: &GuestServices,
+    errors: &RecentErrors,
+    item: &mut HeldItem,
+    reasons: &[Reason],
+    reconciled: Reconciled,
+    exported: Option<ExportedTrace>,
+) {
+    let metrics = &guest.metrics;
+    let labels = || exported.map(|trace| trace.labels());
+    metrics.reconcile_time.observe(reconciled.time.as_secs_f64(), labels(), None);
+    if let Some(event_at) = item.event_at() {
+        let delay = reconciled.started.saturating_duration_since(event_at);
+        metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
+    }
+    guest.journal.record_reconcile(
+        &item.key().watch,
+        &item.key().key,
+        reconciled.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
+    );
+    guest.slow_reconciles.record(item.key(), reconciled.time, || guest.environment.clock.now());
+    match reconciled.outcome {
+        Ok(Outcome::Done) => {
+            errors.record_success();
+            metrics.succeeded.inc();
+            item.forget();
+        }
+        Ok(Outcome::RequeueAfter(delay)) => {
+            errors.record_success();
+            metrics.requeued_after.inc();
+            item.forget();
+            guest.queue.requeue_after(item, reasons, delay);
+        }
+        Err(Failure::Terminal(problem)) => {
+            metrics.failed.inc();
+            metrics.errors.inc();
+            metrics.terminal_errors.inc();
+            item.forget();
+            let Item { watch, key } = item.key();
+            errors.record_error(watch, key.as_str(), &problem);
+            guest.log.failure(
+                LogLevel::Error,
+                format_args!("failed with a terminal error: {problem}"),
+                &"not tried again until the object changes",
+                traced_fields(
+                    exported,
+                    &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))],
+                ),
+            );
+        }
+        Err(failure) => {
+            metrics.failed.inc();
+            metrics.errors.inc();
+            if let Failure::Fault(fault) = &failure {
+                match fault.kind() {
+                    FaultKind::Timeout { .. } => metrics.timeouts.inc(),
+                    _ => metrics.panics.inc(),
+                };
+            }
+            let attempt = item.attempts() + 1;
+            let retry = RetryDelay(guest.queue.retry(item, reasons));
+            let Item { watch, key } = item.key();
+            errors.record_error(watch, key.as_str(), &failure);
+            guest.log.failure(
+                LogLevel::Warn,
+                format_args!("failed: {failure}"),
+                &retry,
+                traced_fields(
+                    exported,
+                    &[
+                        ("watch", watch),
+                        ("key", key),
+                        ("attempt", &attempt),
+                        ("trace_id", &TraceIdField(exported)),
+                    ],
+                ),
+            );
+        }
+    }
+}
+
+/// Returns the fields of a log line, of which the last is the trace's identifier, without that if the trace is not exported.
+fn traced_fields<'a, 'b>(
+    exported: Option<ExportedTrace>,
+    fields: &'b [(&'a str, &'a dyn std::fmt::Display)],
+) -> &'b [(&'a str, &'a dyn std::fmt::Display)] {
+    if exported.is_some() { fields } else { &fields[..fields.len() - 1] }
+}
+
+/// The identifier of a trace in a log line.
+struct TraceIdField(Option<ExportedTrace>);
+
+impl std::fmt::Display for TraceIdField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |trace| write!(f, "{}", trace.id))
+    }
+}
+
+/// The delay of a retry, for a log line; `None` once the queue is shut down.
+struct RetryDelay(Option<Duration>);
+
+impl std::fmt::Display for RetryDelay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(delay) => write!(f, "tried again in {delay:?}"),
+            None => f.write_str("not tried again, the plugin is stopping"),
+        }
+    }
+}
