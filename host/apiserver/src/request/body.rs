@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Request, duplicates};
 use crate::go;
 use crate::registry::Endpoint;
-use crate::schema::decode_protobuf;
+use crate::schema::{Schema, decode_protobuf};
 use crate::status::Status;
 
 /// The largest accepted body in bytes, as in kube-apiserver.
@@ -102,19 +102,21 @@ pub(crate) fn check_type(
     kind: &str,
 ) -> Result<(), Status> {
     let built_in = endpoint.resource.custom.is_none();
+    // The Scale of a custom resource has a type in Go, too.
+    let has_go_type = built_in || kind != endpoint.kind();
     if built_in && value.is_null() {
         *value = Value::Object(Map::new());
     }
     let Value::Object(object) = value else {
         return Err(Status::bad_request(unrecognized(value, kind)));
     };
-    if built_in
+    if has_go_type
         && let Some(metadata) = object.get("metadata").filter(|found| !found.is_object() && !found.is_null())
     {
         return Err(Status::bad_request(format!(
             "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {} into Go struct field \
              {kind}.metadata of type v1.ObjectMeta",
-            endpoint.version,
+            api_version.rsplit('/').next().unwrap_or_default(),
             go::json_type(metadata)
         )));
     }
@@ -144,7 +146,19 @@ pub(crate) fn check_type(
             }));
         }
     }
-    Ok(())
+    // Objects of the endpoint's own built-in kind are decoded later, with their unknown fields.
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let schema = if kind != endpoint.kind() {
+        Schema::builtin(group, version, kind)
+    } else if built_in {
+        None
+    } else {
+        endpoint.schema.clone()
+    };
+    match schema.and_then(|schema| schema.decode_error(value)) {
+        Some(problem) => Err(Status::bad_request(problem)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the message about a body that is no object: Go cannot read its type.
