@@ -254,7 +254,10 @@ mod tests {
             syntax(&value),
             r#"map[string]interface {}{"a":"x\"", "b":[]interface {}{true, 1.5}, "c":interface {}(nil)}"#
         );
-        assert_eq!([&value, &value["b"][1], &value["c"]].map(type_name), ["map[string]interface {}", "float64", "<nil>"]);
+        assert_eq!(
+            [&value, &value["b"][1], &value["c"]].map(type_name),
+            ["map[string]interface {}", "float64", "<nil>"]
+        );
     }
 
     #[test]

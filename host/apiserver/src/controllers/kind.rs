@@ -14,6 +14,7 @@ pub(super) enum Kind {
     EndpointSlice,
     Endpoints,
     Event,
+    HorizontalPodAutoscaler,
     Job,
     Namespace,
     Node,
@@ -27,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::CertificateSigningRequest,
         Self::ConfigMap,
         Self::ControllerRevision,
@@ -37,6 +38,7 @@ impl Kind {
         Self::EndpointSlice,
         Self::Endpoints,
         Self::Event,
+        Self::HorizontalPodAutoscaler,
         Self::Job,
         Self::Namespace,
         Self::Node,
@@ -70,6 +72,7 @@ impl Kind {
             Self::EndpointSlice => ("discovery.k8s.io", "v1", "endpointslices"),
             Self::Endpoints => ("", "v1", "endpoints"),
             Self::Event => ("", "v1", "events"),
+            Self::HorizontalPodAutoscaler => ("autoscaling", "v2", "horizontalpodautoscalers"),
             Self::Job => ("batch", "v1", "jobs"),
             Self::Namespace => ("", "v1", "namespaces"),
             Self::Node => ("", "v1", "nodes"),
@@ -103,6 +106,7 @@ impl Kind {
             Self::EndpointSlice => "EndpointSlice",
             Self::Endpoints => "Endpoints",
             Self::Event => "Event",
+            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
             Self::Job => "Job",
             Self::Namespace => "Namespace",
             Self::Node => "Node",

@@ -12,6 +12,7 @@
 
 mod action;
 pub(crate) mod aggregation;
+mod autoscaler;
 mod certificates;
 mod claim;
 mod cluster;

@@ -6,7 +6,8 @@ use super::identity::{MergeKind, item_element, merge_kind, missing_key};
 use super::{ApplyError, fieldset};
 use crate::go;
 use crate::schema::{
-    AdditionalProperties, ListType, Schema, SchemaRef, Type, is_untyped_scalar, object_meta, preserves_unknown,
+    AdditionalProperties, ListType, Schema, SchemaRef, Type, is_untyped_scalar, object_meta,
+    preserves_unknown,
 };
 
 /// The members of an object and of an embedded resource that a CRD need not declare.
