@@ -41,7 +41,7 @@ const GAPS: [Gap; 28] = [
     without("deployment-controller", "deployments.apps", "Deployment: no controller creates its ReplicaSets"),
     always(
         "horizontalpodautoscalers.autoscaling",
-        "HorizontalPodAutoscaler: no controller scales, and there are no metrics",
+        "HorizontalPodAutoscaler: there are no metrics, so it only keeps the replicas in its range",
     ),
     always("ingresses.networking.k8s.io", "Ingress: no controller, so its status stays empty"),
     without("job-controller", "jobs.batch", "Job: no controller creates its Pods"),

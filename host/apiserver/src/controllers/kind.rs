@@ -18,6 +18,7 @@ pub(super) enum Kind {
     Job,
     Namespace,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
@@ -28,7 +29,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::CertificateSigningRequest,
         Self::ConfigMap,
         Self::ControllerRevision,
@@ -42,6 +43,7 @@ impl Kind {
         Self::Job,
         Self::Namespace,
         Self::Node,
+        Self::PersistentVolume,
         Self::PersistentVolumeClaim,
         Self::Pod,
         Self::PodDisruptionBudget,
@@ -76,6 +78,7 @@ impl Kind {
             Self::Job => ("batch", "v1", "jobs"),
             Self::Namespace => ("", "v1", "namespaces"),
             Self::Node => ("", "v1", "nodes"),
+            Self::PersistentVolume => ("", "v1", "persistentvolumes"),
             Self::PersistentVolumeClaim => ("", "v1", "persistentvolumeclaims"),
             Self::Pod => ("", "v1", "pods"),
             Self::PodDisruptionBudget => ("policy", "v1", "poddisruptionbudgets"),
@@ -110,6 +113,7 @@ impl Kind {
             Self::Job => "Job",
             Self::Namespace => "Namespace",
             Self::Node => "Node",
+            Self::PersistentVolume => "PersistentVolume",
             Self::PersistentVolumeClaim => "PersistentVolumeClaim",
             Self::Pod => "Pod",
             Self::PodDisruptionBudget => "PodDisruptionBudget",

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{
     Controller, ControllerOptions, aggregation, autoscaler, certificates, crds, cron_job, daemon_set,
     deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node,
-    replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl, workload_status,
+    replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl, volumes, workload_status,
 };
 
 /// A controller: its name, the older name that kube-controller-manager also accepts, and how it is created.
@@ -19,7 +19,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -93,6 +93,11 @@ const ROWS: [Row; 25] = [
         name: "horizontal-pod-autoscaler-controller",
         alias: "horizontalpodautoscaling",
         create: |_| Box::new(autoscaler::controller()),
+    },
+    Row {
+        name: "persistentvolume-binder-controller",
+        alias: "persistentvolume-binder",
+        create: |_| Box::new(volumes::controller()),
     },
     Row { name: scheduler::NAME, alias: "kube-scheduler", create: |_| Box::new(scheduler::controller()) },
     Row { name: node::NAME, alias: "simulated-node", create: |_| Box::new(node::controller()) },

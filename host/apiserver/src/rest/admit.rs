@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::daemon_sets;
 use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
@@ -28,6 +29,9 @@ pub(crate) fn decode(
         return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
+    if daemon_sets::is_daemon_set(endpoint) {
+        daemon_sets::complete(value);
+    }
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
 }
 

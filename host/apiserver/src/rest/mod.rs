@@ -8,6 +8,7 @@ pub(crate) mod api_services;
 pub(crate) mod certificates;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
+mod daemon_sets;
 mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
@@ -24,6 +25,7 @@ mod services;
 pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod update;
+mod warnings;
 
 use std::sync::Arc;
 

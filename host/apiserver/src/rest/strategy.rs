@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{api_services, certificates, defaults, jobs, pods, services};
+use super::{api_services, certificates, daemon_sets, defaults, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -38,7 +38,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             ("", "pods") => json!({"phase": "Pending", "qosClass": qos_class(&value["spec"])}),
             ("", "namespaces") => json!({"phase": "Active"}),
             ("", "persistentvolumeclaims") => json!({"phase": "Pending"}),
-            ("", "persistentvolumes") => json!({"phase": "Available"}),
+            ("", "persistentvolumes") => json!({"phase": "Pending", "lastPhaseTransitionTime": now}),
             ("" | "networking.k8s.io", "services" | "ingresses") => json!({"loadBalancer": {}}),
             ("policy", _) => json!({
                 "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
@@ -76,6 +76,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
         ("", "secrets") => encode_string_data(value),
         ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("batch", "jobs") => jobs::generate_selector(value),
+        ("apps", "daemonsets") => daemon_sets::prepare_create(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
@@ -107,6 +108,9 @@ pub(crate) fn prepare_update(
         }
         ("", "pods") if target == UpdateTarget::Resize => return pods::validate_resize(old, new),
         ("", "secrets") => encode_string_data(new),
+        ("", "persistentvolumes") if target == UpdateTarget::Status => {
+            set_phase_transition_time(old, new, &state.now());
+        }
         ("", "services") if target == UpdateTarget::Object => {
             return services::prepare_update(endpoint, old, new, &state.identifiers);
         }
@@ -124,6 +128,26 @@ pub(crate) fn prepare_update(
         _ => {}
     }
     Vec::new()
+}
+
+/// Sets the fields that an update of a kind sets after the managed fields were recorded, because no client owns them.
+pub(crate) fn finish_update(endpoint: &Endpoint, old: &Value, new: &mut Value) {
+    if daemon_sets::is_daemon_set(endpoint) {
+        daemon_sets::finish_update(old, new);
+    }
+}
+
+/// Sets the time at which the phase of a PersistentVolume changed, unless the client did.
+fn set_phase_transition_time(old: &Value, new: &mut Value, now: &str) {
+    const TIME: &str = "lastPhaseTransitionTime";
+    let (before, after) = (&old["status"], &new["status"]);
+    if before["phase"] == after["phase"] {
+        if after[TIME].is_null() && !before[TIME].is_null() {
+            new["status"][TIME] = before[TIME].clone();
+        }
+    } else if after[TIME].is_null() || after[TIME] == before[TIME] {
+        new["status"][TIME] = now.into();
+    }
 }
 
 /// Returns the metadata after an update of the status. Only custom resources keep all of it; built-in kinds keep what
@@ -251,6 +275,20 @@ mod tests {
         let mut secret = json!({"stringData": {"a": "hello"}, "data": {"b": "eA=="}});
         encode_string_data(&mut secret);
         assert_eq!(secret, json!({"data": {"a": "aGVsbG8=", "b": "eA=="}}));
+    }
+
+    #[test]
+    fn phase_of_a_volume_has_the_time_of_its_change() {
+        let old = json!({"status": {"phase": "Pending", "lastPhaseTransitionTime": "t1"}});
+        let changed = |status: Value| {
+            let mut new = json!({"status": status});
+            set_phase_transition_time(&old, &mut new, "t2");
+            new["status"]["lastPhaseTransitionTime"].clone()
+        };
+        assert_eq!(changed(json!({"phase": "Pending"})), "t1");
+        assert_eq!(changed(json!({"phase": "Available", "lastPhaseTransitionTime": "t1"})), "t2");
+        assert_eq!(changed(json!({"phase": "Available"})), "t2");
+        assert_eq!(changed(json!({"phase": "Available", "lastPhaseTransitionTime": "t3"})), "t3");
     }
 
     #[test]
