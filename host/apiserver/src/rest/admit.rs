@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::daemon_sets;
+use super::{daemon_sets, scale};
 use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
@@ -106,7 +106,9 @@ pub(crate) fn validate(
     check_depth(new)?;
     let mut causes = extra;
     if let Some(schema) = &endpoint.schema {
-        for cause in schema.validate(new, old) {
+        let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
+        let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
+        for cause in schema.validate_with(new, old, scale) {
             if !causes.iter().any(|known| is_duplicate(known, &cause)) {
                 causes.push(cause);
             }

@@ -9,6 +9,7 @@ mod correlation;
 mod cron;
 mod decode;
 mod defaults;
+mod embedded;
 pub mod field;
 mod format;
 mod names;
