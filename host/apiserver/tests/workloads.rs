@@ -350,8 +350,9 @@ async fn autoscaler_keeps_the_replicas_of_its_target_in_its_range() {
     let scale = managers.iter().find(|entry| entry["subresource"] == "scale");
     assert_eq!(scale.expect("an entry")["manager"], "kube-controller-manager");
     let settled =
-        api.until(&path("/h"), has("/status/conditions/1/reason", "FailedGetResourceMetric")).await.ok();
+        api.until(&path("/h"), has("/status/currentReplicas", 4)).await.ok();
     assert_eq!(settled["status"]["conditions"][0]["reason"], "SucceededGetScale");
+    assert_eq!(settled["status"]["conditions"][1]["reason"], "FailedGetResourceMetric");
     assert_eq!(
         (&settled["status"]["currentReplicas"], &settled["status"]["desiredReplicas"]),
         (&json!(4), &json!(4))
