@@ -5,15 +5,19 @@ use serde_json::{Map, Value};
 
 use super::{Request, duplicates};
 use crate::go;
+use crate::meta;
 use crate::registry::Endpoint;
-use crate::schema::{Schema, decode_protobuf};
-use crate::status::Status;
+use crate::schema::{Schema, decode_protobuf, field};
+use crate::status::{ResourceRef, Status};
 
 /// The largest accepted body in bytes, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 /// How many bytes of an unrecognized body the answer shows, as in kube-apiserver.
 const MAX_SHOWN: usize = 1024;
+
+/// How many bytes of an object without its type the answer shows at its end, as in kube-apiserver.
+const MAX_SUMMARY: usize = 30;
 
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
@@ -120,21 +124,38 @@ pub(crate) fn check_type(
             go::json_type(metadata)
         )));
     }
-    for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
-        let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
+    for (member, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
+        let found = object.get(member).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
             if !built_in {
-                let object = Value::Object(object.clone());
-                return Err(Status::bad_request(format!("Object '{label}' is missing in '{object}'")));
+                let text = value.to_string();
+                let end = text.floor_char_boundary(MAX_SUMMARY);
+                let summary = if end < text.len() { format!("{} ...", &text[..end]) } else { text.clone() };
+                return Err(Status::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): Object '{label}' is missing in '{text}' \
+                     ({summary})"
+                )));
             }
-            object.insert(field.into(), expected.into());
+            object.insert(member.into(), expected.into());
         } else if found != expected {
             let found = found.to_owned();
-            return Err(Status::bad_request(match field {
-                "kind" => format!(
-                    "{found} in version {:?} cannot be handled as a {kind}: unknown conversion",
-                    endpoint.version
-                ),
+            if member == "kind" && !has_go_type {
+                // A custom resource is decoded whatever its kind is, and validated then.
+                let cause = field::invalid("kind", &Value::from(found.as_str()), &format!("must be {kind}"));
+                let about = ResourceRef { kind: &found, ..endpoint.resource_ref() };
+                return Err(Status::invalid(about, meta::text(value, "name"), vec![cause]));
+            }
+            return Err(Status::bad_request(match member {
+                "kind" => {
+                    let api_version_of = object.get("apiVersion").and_then(Value::as_str);
+                    let api_version = api_version_of.filter(|text| !text.is_empty()).unwrap_or(api_version);
+                    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                    let problem = match Schema::builtin(group, version, &found) {
+                        Some(_) => "unknown conversion".to_owned(),
+                        None => unregistered(&found, api_version),
+                    };
+                    format!("{found} in version {version:?} cannot be handled as a {kind}: {problem}")
+                }
                 _ if built_in => format!(
                     "{kind} in version {:?} cannot be handled as a {kind}: {}",
                     found.rsplit('/').next().unwrap_or_default(),
