@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{daemon_sets, scale};
+use super::{daemon_sets, scale, strategy};
 use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
@@ -29,6 +29,9 @@ pub(crate) fn decode(
         return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
+    if strategy::is_namespace(endpoint) {
+        strategy::label_named(value);
+    }
     if daemon_sets::is_daemon_set(endpoint) {
         daemon_sets::complete(value);
     }
@@ -160,6 +163,7 @@ pub(crate) fn writer<'a>(
         api_version: &endpoint.api_version,
         subresource,
         has_status: endpoint.has_status,
+        kept_by_status: strategy::metadata_kept_by_status(endpoint),
         time,
     }
 }

@@ -73,6 +73,11 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["finalizers"] = json!(["kubernetes"]);
             label_with_name(value);
         }
+        ("", "pods")
+            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|time| time < 0) =>
+        {
+            value["spec"]["terminationGracePeriodSeconds"] = json!(1);
+        }
         ("", "secrets") => encode_string_data(value),
         ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("batch", "jobs") => jobs::generate_selector(value),
@@ -150,18 +155,23 @@ fn set_phase_transition_time(old: &Value, new: &mut Value, now: &str) {
     }
 }
 
-/// Returns the metadata after an update of the status. Only custom resources keep all of it; built-in kinds keep what
-/// their status strategy resets.
-pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &Value) -> Value {
-    let kept: &[&str] = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-        _ if endpoint.resource.custom.is_some() => return old["metadata"].clone(),
+/// Returns the fields of the metadata that an update of the status keeps, because the status strategy of the kind resets them. `None` for all, as
+/// for custom resources.
+pub(crate) fn metadata_kept_by_status(endpoint: &Endpoint) -> Option<&'static [&'static str]> {
+    Some(match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        _ if endpoint.resource.custom.is_some() => return None,
         ("apps", "deployments") => &["labels"],
         ("", "pods") => &["ownerReferences"],
         ("storage.k8s.io" | "admissionregistration.k8s.io", _) => {
             &["labels", "annotations", "finalizers", "ownerReferences"]
         }
         _ => &[],
-    };
+    })
+}
+
+/// Returns the metadata after an update of the status.
+pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &Value) -> Value {
+    let Some(kept) = metadata_kept_by_status(endpoint) else { return old["metadata"].clone() };
     let mut metadata = new["metadata"].clone();
     for field in kept.iter().chain(&["managedFields"]) {
         match (metadata.as_object_mut(), old["metadata"].get(*field)) {
@@ -220,6 +230,13 @@ pub(crate) fn mark_deleting(state: &State, endpoint: &Endpoint, value: &mut Valu
         value["status"]["phase"] = json!("Terminating");
     } else if is_crd(endpoint) {
         crd::mark_deleting(state, value);
+    }
+}
+
+/// Gives a Namespace the label with its name, unless that is still to be generated. This is a default in Kubernetes, so the client owns it.
+pub(super) fn label_named(namespace: &mut Value) {
+    if !meta::text(namespace, "name").is_empty() {
+        label_with_name(namespace);
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Writer<'a> {
     pub subresource: &'a str,
     /// Whether the resource has a status subresource. Writes to the main resource then leave `status` as it is.
     pub has_status: bool,
+    /// The fields of the metadata that a write to the status leaves as they are, and so owns none of. `None` for all, as for a custom resource.
+    pub kept_by_status: Option<&'a [&'a str]>,
     /// The time of the write: RFC 3339 in whole seconds.
     pub time: &'a str,
 }

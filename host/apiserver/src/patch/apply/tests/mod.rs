@@ -35,6 +35,7 @@ fn writer(manager: &str) -> Writer<'_> {
         api_version: "example.com/v1",
         subresource: "",
         has_status: true,
+        kept_by_status: None,
         time: "2026-01-01T00:00:00Z",
     }
 }
