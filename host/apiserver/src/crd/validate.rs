@@ -107,8 +107,10 @@ fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
             causes.push(field::invalid(&format!("{at}.name"), &version["name"], DNS_1035));
         }
         names.push(name);
-        // What was too large for the versions before is not compiled further.
-        for part in separate.iter().filter(|_| patterns <= MAX_PATTERNS_SIZE) {
+        for part in &separate {
+            if patterns > MAX_PATTERNS_SIZE {
+                break;
+            }
             patterns += validate_part(version, part, &format!("{at}.{part}"), causes);
         }
     }

@@ -241,11 +241,12 @@ mod tests {
     }
 
     fn events(plan: &Plan) -> Vec<(&'static str, &str)> {
-        let event = |action| match action {
-            &Action::Event { reason, ref message, .. } => Some((reason, message.as_str())),
+        let actions = plan.actions.iter();
+        let events = actions.filter_map(|action| match action {
+            Action::Event { reason, message, .. } => Some((*reason, message.as_str())),
             _ => None,
-        };
-        plan.actions.iter().filter_map(event).collect()
+        });
+        events.collect()
     }
 
     fn reason<'a>(status: &'a Value, kind: &str) -> (&'a str, &'a str) {
