@@ -349,8 +349,7 @@ async fn autoscaler_keeps_the_replicas_of_its_target_in_its_range() {
     let managers = scaled["metadata"]["managedFields"].as_array().expect("managers");
     let scale = managers.iter().find(|entry| entry["subresource"] == "scale");
     assert_eq!(scale.expect("an entry")["manager"], "kube-controller-manager");
-    let settled =
-        api.until(&path("/h"), has("/status/currentReplicas", 4)).await.ok();
+    let settled = api.until(&path("/h"), has("/status/currentReplicas", 4)).await.ok();
     assert_eq!(settled["status"]["conditions"][0]["reason"], "SucceededGetScale");
     assert_eq!(settled["status"]["conditions"][1]["reason"], "FailedGetResourceMetric");
     assert_eq!(
@@ -382,4 +381,25 @@ async fn volume_without_a_claim_becomes_available() {
         api.post("/api/v1/persistentvolumes", &json!({"metadata": {"name": "v"}, "spec": spec})).await.ok();
     assert_eq!(created["status"]["phase"], "Pending");
     api.until("/api/v1/persistentvolumes/v", has("/status/phase", "Available")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_claim_stays_while_a_pod_uses_it() {
+    let (api, _running) = start();
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let claim = api
+        .post(&core("persistentvolumeclaims"), &json!({"metadata": {"name": "c"}, "spec": spec}))
+        .await
+        .ok();
+    assert_eq!(claim["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"volumes": [volume], "containers": [{"name": "c", "image": "i:1"}]}});
+    api.post(&core("pods"), &pod).await.ok();
+    api.until(&core("pods/p"), has("/status/phase", "Running")).await;
+    delete_now(&api, &core("persistentvolumeclaims/c")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let waiting = api.get(&core("persistentvolumeclaims/c")).await.ok();
+    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
+    delete_now(&api, &core("pods/p")).await;
+    api.until(&core("persistentvolumeclaims/c"), |answer| answer.code == 404).await;
 }

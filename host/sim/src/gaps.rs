@@ -52,7 +52,10 @@ const GAPS: [Gap; 28] = [
     ),
     always("networkpolicies.networking.k8s.io", "NetworkPolicy: not enforced"),
     always("nodes", "Node: no cloud provider, and no eviction"),
-    always("persistentvolumeclaims", "PersistentVolumeClaim: no volume is provisioned, so it stays Pending"),
+    always(
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim: no volume is provisioned, so it stays Pending; a deleted one does not wait for its Pods",
+    ),
     always("persistentvolumes", "PersistentVolume: it is not bound"),
     without(
         "disruption-controller",

@@ -46,6 +46,7 @@ mod service_accounts;
 mod stage;
 mod stateful_set;
 mod ttl;
+mod volume_protection;
 mod volumes;
 mod workload_status;
 

@@ -9,7 +9,7 @@ pub(crate) mod certificates;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
 mod daemon_sets;
-mod defaults;
+pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
 mod internal;
