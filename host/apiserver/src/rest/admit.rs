@@ -61,12 +61,7 @@ pub(crate) fn check_duplicates(
 fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
     let problem = format!("strict decoding error: {}", problems.join(", "));
     let (kind, version) = (endpoint.kind(), &endpoint.version);
-    let is_built_in = endpoint.schema.as_ref().is_some_and(|schema| schema.is_built_in());
-    Status::bad_request(if is_built_in {
-        format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
-    } else {
-        problem
-    })
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
 }
 
 /// Decodes an object that admission changed. Its type remains that of the endpoint.
