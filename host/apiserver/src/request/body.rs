@@ -19,6 +19,10 @@ const MAX_SHOWN: usize = 1024;
 /// How many bytes of an object without its type the answer shows at its end, as in kube-apiserver.
 const MAX_SUMMARY: usize = 30;
 
+/// The message about a malformed Scale of a custom resource.
+const UNKNOWN_SCALE: &str =
+    "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
+
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Returns the media type of the body without parameters. If there is no `Content-Type`, returns JSON for a DELETE, whose
@@ -114,7 +118,7 @@ pub(crate) fn check_type(
     let Value::Object(object) = value else {
         return Err(Status::bad_request(unrecognized(value, kind)));
     };
-    if has_go_type
+    if built_in
         && let Some(metadata) = object.get("metadata").filter(|found| !found.is_object() && !found.is_null())
     {
         return Err(Status::bad_request(format!(
@@ -124,17 +128,20 @@ pub(crate) fn check_type(
             go::json_type(metadata)
         )));
     }
-    for (member, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
+    for (member, expected) in [("kind", kind), ("apiVersion", api_version)] {
         let found = object.get(member).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
-            if !built_in {
+            if !built_in && member == "kind" {
                 let text = value.to_string();
                 let end = text.floor_char_boundary(MAX_SUMMARY);
                 let summary = if end < text.len() { format!("{} ...", &text[..end]) } else { text.clone() };
                 return Err(Status::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): Object '{label}' is missing in '{text}' \
+                    "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{text}' \
                      ({summary})"
                 )));
+            }
+            if !built_in {
+                return Err(Status::bad_request(other_version(found, expected)));
             }
             object.insert(member.into(), expected.into());
         } else if found != expected {
@@ -161,9 +168,7 @@ pub(crate) fn check_type(
                     found.rsplit('/').next().unwrap_or_default(),
                     unregistered(kind, &found)
                 ),
-                _ => format!(
-                    "the API version in the data ({found}) does not match the expected API version ({expected})"
-                ),
+                _ => other_version(&found, expected),
             }));
         }
     }
@@ -177,9 +182,16 @@ pub(crate) fn check_type(
         endpoint.schema.clone()
     };
     match schema.and_then(|schema| schema.decode_error(value)) {
+        // kube-apiserver cannot name the type of the Scale of a custom resource.
+        Some(_) if !built_in && has_go_type => Err(Status::bad_request(UNKNOWN_SCALE)),
         Some(problem) => Err(Status::bad_request(problem)),
         None => Ok(()),
     }
+}
+
+/// Returns the message about an object in another API version.
+fn other_version(found: &str, expected: &str) -> String {
+    format!("the API version in the data ({found}) does not match the expected API version ({expected})")
 }
 
 /// Returns the message about a body that is no object: Go cannot read its type.

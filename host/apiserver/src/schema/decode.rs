@@ -40,13 +40,12 @@ impl Schema {
     }
 }
 
-/// Returns whether a server-side apply accepts any scalar for a field: quantities, numbers or names of ports, and times of Go's types.
+/// Returns whether a server-side apply accepts any scalar for a field of a built-in kind: quantities, numbers or names of ports, and times.
 pub(crate) fn is_untyped_scalar(schema: SchemaRef<'_>, built_in: bool) -> bool {
     let node = schema.node();
     let format = node.validations.as_ref().and_then(|validations| validations.format.as_deref());
-    node.int_or_string
-        || node.definition.as_deref() == Some(QUANTITY)
-        || (built_in && format == Some("date-time"))
+    built_in
+        && (node.int_or_string || node.definition.as_deref() == Some(QUANTITY) || format == Some("date-time"))
 }
 
 /// Returns the first value that has another type than its field.

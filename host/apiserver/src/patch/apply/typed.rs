@@ -89,6 +89,13 @@ impl Check {
         let mut elements = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let element = match kind {
+                MergeKind::Items(ListType::Map(_)) if !item.is_object() => {
+                    let found = if item.is_null() { "a null element" } else { "non-map elements" };
+                    self.problems.push(format!(
+                        "{path}: element {index}: associative list with keys may not have {found}"
+                    ));
+                    continue;
+                }
                 MergeKind::Items(ListType::Map(names)) if missing_key(names, item_schema, item).is_some() => {
                     let name = missing_key(names, item_schema, item).map(String::as_str).unwrap_or_default();
                     self.problems.push(format!(
@@ -127,9 +134,10 @@ fn type_problem(value: &Value, schema: SchemaRef<'_>, built_in: bool) -> Option<
         let is_scalar = !value.is_object() && !value.is_array();
         return (!is_scalar).then(|| format!("expected any scalar, got {}", shown()));
     }
-    let is_raw = node.definition.is_some() && node.preserve_unknown;
+    let is_raw = (node.definition.is_some() && node.preserve_unknown) || node.int_or_string;
     match node.ty {
-        Type::Object if !value.is_object() && !is_raw => Some(format!("expected map, got {}", shown())),
+        _ if is_raw => None,
+        Type::Object if !value.is_object() => Some(format!("expected map, got {}", shown())),
         Type::Array if !value.is_array() => Some(format!("expected list, got {}", shown())),
         Type::String if !value.is_string() => {
             Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value)))
