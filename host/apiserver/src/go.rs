@@ -1,6 +1,6 @@
 //! Values as Go's `fmt` and `encoding/json` print them, which messages of kube-apiserver contain.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// The members of `metadata` in the order of `metav1.ObjectMeta`, in which Go writes them.
 const METADATA: [&str; 15] = [
@@ -36,6 +36,97 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// Returns the name that Go's verb `%T` prints for a decoded JSON value.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// Returns a decoded JSON value as Go's verb `%#v` prints it: `map[string]interface {}{"a":1}`.
+pub(crate) fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(text) => quoted(text),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(members) => {
+            let members = sorted(members).into_iter();
+            let members: Vec<String> =
+                members.map(|(name, value)| format!("{}:{}", quoted(name), syntax(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+/// Returns a value as the `Encoder` of `encoding/json` writes it: with sorted members, without characters that HTML interprets, and with a line
+/// break at the end.
+pub(crate) fn encoded_json(value: &Value) -> String {
+    let mut text = String::new();
+    encode(value, &mut text);
+    text.push('\n');
+    text
+}
+
+fn encode(value: &Value, out: &mut String) {
+    match value {
+        Value::Number(number) => out.push_str(&encoded_number(number)),
+        Value::String(text) => encode_text(text, out),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                out.push(if index == 0 { '[' } else { ',' });
+                encode(item, out);
+            }
+            out.push_str(if items.is_empty() { "[]" } else { "]" });
+        }
+        Value::Object(members) => {
+            for (index, (name, value)) in sorted(members).into_iter().enumerate() {
+                out.push(if index == 0 { '{' } else { ',' });
+                encode_text(name, out);
+                out.push(':');
+                encode(value, out);
+            }
+            out.push_str(if members.is_empty() { "{}" } else { "}" });
+        }
+        Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
+    }
+}
+
+fn encode_text(text: &str, out: &mut String) {
+    // None of these characters is part of an escape sequence.
+    for c in Value::from(text).to_string().chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+}
+
+fn encoded_number(number: &Number) -> String {
+    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
+    let size = float.abs();
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        let text = format!("{float:e}");
+        return if size < 1.0 { text } else { text.replace('e', "e+") };
+    }
+    format!("{float}")
+}
+
+fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut members: Vec<(&String, &Value)> = members.iter().collect();
+    members.sort_unstable_by_key(|(name, _)| *name);
+    members
 }
 
 /// Returns a text as Go's verb `%q` prints it.
@@ -75,9 +166,8 @@ pub(crate) fn printed(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", joined(items.iter().map(printed).collect())),
         Value::Object(members) => {
-            let mut members: Vec<(&String, &Value)> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
-            let members = members.into_iter().map(|(name, value)| format!("{name}:{}", printed(value)));
+            let members = sorted(members).into_iter();
+            let members = members.map(|(name, value)| format!("{name}:{}", printed(value)));
             format!("map[{}]", joined(members.collect()))
         }
         scalar => scalar.to_string(),
@@ -155,6 +245,28 @@ mod tests {
     fn maps_are_printed_as_in_go() {
         let value = json!({"b": ["x", 1, null], "a": {"c": true}});
         assert_eq!(printed(&value), "map[a:map[c:true] b:[x 1 <nil>]]");
+    }
+
+    #[test]
+    fn values_are_printed_in_the_syntax_of_go() {
+        let value = json!({"b": [true, 1.5], "a": "x\"", "c": null});
+        assert_eq!(
+            syntax(&value),
+            r#"map[string]interface {}{"a":"x\"", "b":[]interface {}{true, 1.5}, "c":interface {}(nil)}"#
+        );
+        assert_eq!(
+            [&value, &value["b"][1], &value["c"]].map(type_name),
+            ["map[string]interface {}", "float64", "<nil>"]
+        );
+    }
+
+    #[test]
+    fn json_is_encoded_as_in_go() {
+        let value = json!({"b": "<a&b>\u{2028}\u{1}", "a": [1.0, 1e21, 1e-7, -2, 0.0, {}, [], null]});
+        assert_eq!(
+            encoded_json(&value),
+            "{\"a\":[1,1e+21,1e-7,-2,0,{},[],null],\"b\":\"\\u003ca\\u0026b\\u003e\\u2028\\u0001\"}\n"
+        );
     }
 
     #[test]

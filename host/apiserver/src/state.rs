@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub webhooks: Arc<WebhookClient>,
     /// The interval between the bookmarks of a watch.
     pub bookmark_interval: Duration,
+    /// Whether claims and volumes get a finalizer.
+    pub protects_volumes: bool,
 }
 
 /// The parameters of [`State::new`].
@@ -47,6 +49,8 @@ pub(crate) struct StateOptions {
     pub allow_anonymous: bool,
     /// Whether webhooks are called.
     pub webhooks: bool,
+    /// Whether claims and volumes get a finalizer.
+    pub protects_volumes: bool,
     /// Receive every change of an object.
     pub change_logs: Vec<Arc<dyn ChangeLog>>,
 }
@@ -62,6 +66,7 @@ impl State {
             authorization,
             allow_anonymous,
             webhooks,
+            protects_volumes,
             change_logs,
         } = options;
         let storage = Storage::new(history, first_revision).logged_to(change_logs);
@@ -79,6 +84,7 @@ impl State {
             clock,
             identifiers,
             bookmark_interval,
+            protects_volumes,
         }
     }
 

@@ -93,6 +93,45 @@ async fn custom_resources_are_defaulted_pruned_and_validated() {
 }
 
 #[tokio::test]
+async fn metadata_of_a_wrong_type_is_refused() {
+    let api = with_crd().await;
+    let created = api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let before = "Foo in version \"v1\" cannot be handled as a Foo: json: cannot unmarshal";
+    for (metadata, problem) in [
+        (json!("text"), "string into Go value of type v1.ObjectMeta"),
+        (
+            json!({"name": "a", "labels": ["x"]}),
+            "array into Go struct field ObjectMeta.labels of type map[string]string",
+        ),
+        (
+            json!({"name": "a", "annotations": {"x": 1}}),
+            "number into Go struct field ObjectMeta.annotations of type string",
+        ),
+        (
+            json!({"name": "a", "finalizers": "x"}),
+            "string into Go struct field ObjectMeta.finalizers of type []string",
+        ),
+    ] {
+        let mut body = foo("a", &json!({"color": "red"}));
+        body["metadata"] = metadata;
+        for answer in [
+            api.post(FOOS, &body).await,
+            api.put(&format!("{FOOS}/a"), &body).await,
+            api.put(&format!("{FOOS}/a/status"), &body).await,
+        ] {
+            assert_eq!(answer.fails(400, "BadRequest")["message"], format!("{before} {problem}"));
+        }
+    }
+    let scale =
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": "text", "spec": {"replicas": 1}});
+    let refused = api.put(&format!("{FOOS}/a/scale"), &scale).await.fails(400, "BadRequest");
+    let message = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
+    assert_eq!(refused["message"], message, "as in kube-apiserver");
+    api.merge(&format!("{FOOS}/a"), &json!({"metadata": {"labels": ["x"]}})).await.fails(422, "Invalid");
+    assert_eq!(api.get(&format!("{FOOS}/a")).await.ok(), created);
+}
+
+#[tokio::test]
 async fn list_items_of_custom_resources_have_kind_and_api_version() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({}))).await.ok();

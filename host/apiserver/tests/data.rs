@@ -3,10 +3,12 @@
 mod api;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::{Api, apps, core, names, version};
 use pilothouse_apiserver::{ApiServer, DataError};
 use serde_json::{Value, json};
+use tracing::{Event, Level, Metadata, Subscriber, span};
 
 fn open(folder: &tempfile::TempDir) -> Api {
     let builder = ApiServer::builder().snapshots_over_http(true);
@@ -64,6 +66,43 @@ async fn objects_versions_and_custom_resources_survive_a_restart() {
     changed["data"]["text"] = json!("3");
     api.put(&core("configmaps/a"), &changed).await.ok();
     api.put(&core("configmaps/a"), &changed).await.fails(409, "Conflict");
+}
+
+/// Counts what is logged as an error.
+struct Errors(Arc<AtomicUsize>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn second_start_reports_no_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let errors = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2 {
+        let api = tracing::subscriber::with_default(Errors(Arc::clone(&errors)), || open(&folder));
+        let components = api.get("/api/v1/componentstatuses").await.ok();
+        assert_eq!(names(&components), ["controller-manager", "etcd-0", "scheduler"]);
+    }
+    assert_eq!(errors.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

@@ -133,6 +133,53 @@ async fn apply_conflicts_with_another_manager_unless_forced() {
 }
 
 #[tokio::test]
+async fn apply_of_kubectl_updates_the_annotation_of_client_side_apply() {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let api = Api::new();
+    let applied =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}});
+    let mut live = applied.clone();
+    live["metadata"]["annotations"] = json!({ANNOTATION: applied.to_string()});
+    api.post(&core("configmaps?fieldManager=kubectl-client-side-apply"), &live).await.ok();
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "<2>"}});
+    let result = api.apply(&core("configmaps/a?fieldManager=kubectl"), &config).await.ok();
+    assert_eq!(
+        result["metadata"]["annotations"][ANNOTATION],
+        "{\"apiVersion\":\"v1\",\"data\":{\"x\":\"\\u003c2\\u003e\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}\n"
+    );
+    let other =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"y": "1"}});
+    let unchanged = api.apply(&core("configmaps/a?fieldManager=other"), &other).await.ok();
+    assert_eq!(unchanged["metadata"]["annotations"], result["metadata"]["annotations"]);
+}
+
+#[tokio::test]
+async fn apply_with_a_value_of_the_wrong_type_fails_as_in_kubernetes() {
+    let api = Api::new();
+    for (spec, problem) in [
+        (json!({"replicas": "1"}), ".spec.replicas: expected numeric (int or float), got string"),
+        (json!({"paused": "no"}), ".spec.paused: expected boolean, got &{no}"),
+        (json!({"template": ["a"]}), ".spec.template: expected map, got &{[a]}"),
+        (
+            json!({"strategy": {"type": 1}}),
+            ".spec.strategy.type: expected string, got &value.valueUnstructured{Value:1}",
+        ),
+        (
+            json!({"strategy": {"rollingUpdate": {"maxSurge": {}}}}),
+            ".spec.strategy.rollingUpdate.maxSurge: expected any scalar, got &{map[]}",
+        ),
+    ] {
+        let config =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec});
+        let refused = api.apply(&apps("deployments/d?fieldManager=m"), &config).await;
+        let message =
+            format!("failed to create typed patch object (/d; apps/v1, Kind=Deployment): {problem}");
+        assert_eq!((refused.code, &refused.body["message"]), (500, &json!(message)));
+    }
+}
+
+#[tokio::test]
 async fn apply_to_status_changes_only_the_status() {
     let api = Api::new();
     api.post(&apps("deployments"), &deployment()).await.ok();

@@ -327,3 +327,79 @@ async fn settled_cluster_is_not_written() {
     tokio::time::sleep(Duration::from_secs(1860)).await;
     assert_eq!(names(&api.get(&core("events")).await.ok()), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn autoscaler_keeps_the_replicas_of_its_target_in_its_range() {
+    let (api, _running) = start();
+    let path = |rest: &str| format!("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers{rest}");
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let spec = json!({"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 4});
+    api.post(&path(""), &json!({"metadata": {"name": "h"}, "spec": spec})).await.ok();
+    let missing = has("/status/conditions/0/reason", "FailedGetScale");
+    let found = api.until(&path("/h"), missing).await.ok();
+    assert_eq!(
+        found["status"]["conditions"][0]["message"],
+        "the HPA controller was unable to get the target's current scale: deployments.apps \"web\" not found"
+    );
+
+    api.post(&apps("deployments"), &workload("web", &json!({"replicas": 1}))).await.ok();
+    api.until(&apps("deployments/web"), has("/status/availableReplicas", 2)).await;
+    api.merge(&apps("deployments/web/scale"), &json!({"spec": {"replicas": 9}})).await.ok();
+    let scaled = api.until(&apps("deployments/web"), has("/spec/replicas", 4)).await.ok();
+    let managers = scaled["metadata"]["managedFields"].as_array().expect("managers");
+    let scale = managers.iter().find(|entry| entry["subresource"] == "scale");
+    assert_eq!(scale.expect("an entry")["manager"], "kube-controller-manager");
+    let settled = api.until(&path("/h"), has("/status/currentReplicas", 4)).await.ok();
+    assert_eq!(settled["status"]["conditions"][0]["reason"], "SucceededGetScale");
+    assert_eq!(settled["status"]["conditions"][1]["reason"], "FailedGetResourceMetric");
+    assert_eq!(
+        (&settled["status"]["currentReplicas"], &settled["status"]["desiredReplicas"]),
+        (&json!(4), &json!(4))
+    );
+    let events =
+        api.get(&core("events?fieldSelector=involvedObject.kind=HorizontalPodAutoscaler")).await.ok();
+    let reasons: Vec<&str> = events["items"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter_map(|event| event["reason"].as_str())
+        .collect();
+    for reason in
+        ["FailedGetScale", "SuccessfulRescale", "FailedGetResourceMetric", "FailedComputeMetricsReplicas"]
+    {
+        assert!(reasons.contains(&reason), "{reason}: {reasons:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn volume_without_a_claim_becomes_available() {
+    let (api, _running) = start();
+    let spec = json!({
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"},
+    });
+    let created =
+        api.post("/api/v1/persistentvolumes", &json!({"metadata": {"name": "v"}, "spec": spec})).await.ok();
+    assert_eq!(created["status"]["phase"], "Pending");
+    api.until("/api/v1/persistentvolumes/v", has("/status/phase", "Available")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_claim_stays_while_a_pod_uses_it() {
+    let (api, _running) = start();
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let claim = api
+        .post(&core("persistentvolumeclaims"), &json!({"metadata": {"name": "c"}, "spec": spec}))
+        .await
+        .ok();
+    assert_eq!(claim["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"volumes": [volume], "containers": [{"name": "c", "image": "i:1"}]}});
+    api.post(&core("pods"), &pod).await.ok();
+    api.until(&core("pods/p"), has("/status/phase", "Running")).await;
+    delete_now(&api, &core("persistentvolumeclaims/c")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let waiting = api.get(&core("persistentvolumeclaims/c")).await.ok();
+    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
+    delete_now(&api, &core("pods/p")).await;
+    api.until(&core("persistentvolumeclaims/c"), |answer| answer.code == 404).await;
+}

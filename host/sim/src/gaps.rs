@@ -41,7 +41,7 @@ const GAPS: [Gap; 28] = [
     without("deployment-controller", "deployments.apps", "Deployment: no controller creates its ReplicaSets"),
     always(
         "horizontalpodautoscalers.autoscaling",
-        "HorizontalPodAutoscaler: no controller scales, and there are no metrics",
+        "HorizontalPodAutoscaler: there are no metrics, so it only keeps the replicas in its range",
     ),
     always("ingresses.networking.k8s.io", "Ingress: no controller, so its status stays empty"),
     without("job-controller", "jobs.batch", "Job: no controller creates its Pods"),
@@ -52,7 +52,10 @@ const GAPS: [Gap; 28] = [
     ),
     always("networkpolicies.networking.k8s.io", "NetworkPolicy: not enforced"),
     always("nodes", "Node: no cloud provider, and no eviction"),
-    always("persistentvolumeclaims", "PersistentVolumeClaim: no volume is provisioned, so it stays Pending"),
+    always(
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim: no volume is provisioned, so it stays Pending; a deleted one does not wait for its Pods",
+    ),
     always("persistentvolumes", "PersistentVolume: it is not bound"),
     without(
         "disruption-controller",

@@ -12,6 +12,7 @@ use crate::patch::merge_patch;
 use crate::request::options::WriteOptions;
 use crate::rest::create::create;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
+use crate::rest::scale;
 use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
 use crate::status::Status;
 
@@ -30,6 +31,14 @@ impl Plan {
     }
 }
 
+/// An object that has the subresource `scale`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ScaleTarget {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) key: Key,
+}
+
 /// One write.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
@@ -43,6 +52,8 @@ pub(super) enum Action {
     SetStatus(Value),
     /// Replaces the status of the reconciled CertificateSigningRequest as [`Self::SetStatus`] does, by its subresource `approval`.
     SetApproval(Value),
+    /// Sets the replicas of an object by its subresource `scale`.
+    Scale(ScaleTarget, i64),
     /// Deletes the object with this UID.
     Delete { kind: Kind, key: Key, uid: String, foreground: bool },
     /// Assigns the reconciled Pod to a Node, as the subresource `binding` does.
@@ -98,6 +109,7 @@ impl Executor<'_> {
         match action {
             Action::Create(kind, value) | Action::CreateOrStop(kind, value) => self.create(kind, value),
             Action::Patch(kind, key, patch) => ignore_missing(self.patch(kind, &key, &patch)),
+            Action::Scale(target, replicas) => ignore_missing(self.scale(&target, replicas)),
             Action::SetStatus(status) => ignore_missing(self.set_status(UpdateTarget::Status, &status)),
             Action::SetApproval(status) => ignore_missing(self.set_status(UpdateTarget::Approval, &status)),
             Action::Delete { kind, key, uid, foreground } => {
@@ -145,6 +157,33 @@ impl Executor<'_> {
             Ok(ProposedUpdate { value: merge_patch(old, patch), applied: false, retry: true })
         })
         .map(drop)
+    }
+
+    fn scale(&self, target: &ScaleTarget, replicas: i64) -> Result<(), Status> {
+        let Some(endpoint) = self.cluster.scalable_endpoint(&target.group, &target.kind) else {
+            return Ok(());
+        };
+        let Some(paths) = &endpoint.scale else { return Ok(()) };
+        let (namespace, name) = &target.key;
+        let scaled = json!({"spec": {"replicas": replicas}});
+        let result = update(
+            self.cluster.state,
+            &endpoint,
+            (namespace, name),
+            UpdateTarget::Scale,
+            &self.options,
+            |old| {
+                let value = scale::set_replicas(&endpoint, paths, old, &scaled)?;
+                Ok(ProposedUpdate { value, applied: false, retry: true })
+            },
+        );
+        if let Err(error) = &result
+            && !matches!(error.code, 404 | 409)
+        {
+            let message = format!("New size: {replicas}; error: {}", error.message);
+            self.record_event(true, "FailedRescale", &message);
+        }
+        result.map(drop)
     }
 
     fn set_status(&self, target: UpdateTarget, status: &Value) -> Result<(), Status> {

@@ -33,6 +33,17 @@ impl<'a> Cluster<'a> {
         self.registry.endpoint(group, version, plural)
     }
 
+    /// Returns the endpoint of a kind of a group that an autoscaler names. A custom resource is served as it is stored, if that is possible.
+    pub(super) fn scalable_endpoint(&self, group: &str, kind: &str) -> Option<Arc<Endpoint>> {
+        let is_named = |endpoint: &&Arc<Endpoint>| endpoint.group == group && endpoint.kind() == kind;
+        let found = self.registry.endpoints().find(is_named)?;
+        let stored = found.resource.custom.as_ref().and_then(|custom| {
+            let (group, version) = custom.storage_version.split_once('/')?;
+            self.registry.endpoint(group, version, &found.resource.names.plural)
+        });
+        Some(Arc::clone(stored.unwrap_or(found)))
+    }
+
     /// Returns an object with `apiVersion` and `kind`. `namespace` is "" for a cluster-scoped one.
     pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
         let endpoint = self.endpoint(kind)?;

@@ -12,6 +12,7 @@
 
 mod action;
 pub(crate) mod aggregation;
+mod autoscaler;
 mod certificates;
 mod claim;
 mod cluster;
@@ -45,6 +46,8 @@ mod service_accounts;
 mod stage;
 mod stateful_set;
 mod ttl;
+mod volume_protection;
+mod volumes;
 mod workload_status;
 
 use std::sync::Arc;

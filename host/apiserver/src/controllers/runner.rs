@@ -221,6 +221,7 @@ mod tests {
             authorization: Authorization::default(),
             allow_anonymous: false,
             webhooks: false,
+            protects_volumes: true,
             change_logs: Vec::new(),
         }))
     }

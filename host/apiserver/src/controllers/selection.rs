@@ -7,9 +7,10 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::{
-    Controller, ControllerOptions, aggregation, certificates, crds, cron_job, daemon_set, deployment,
-    disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node, replica_set, root_ca,
-    scheduler, service_accounts, stage, stateful_set, ttl, workload_status,
+    Controller, ControllerOptions, aggregation, autoscaler, certificates, crds, cron_job, daemon_set,
+    deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node,
+    replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl, volume_protection, volumes,
+    workload_status,
 };
 
 /// A controller: its name, the older name that kube-controller-manager also accepts, and how it is created.
@@ -19,7 +20,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 28] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -88,6 +89,26 @@ const ROWS: [Row; 24] = [
         name: "disruption-controller",
         alias: "disruption",
         create: |_| Box::new(disruption::controller()),
+    },
+    Row {
+        name: "horizontal-pod-autoscaler-controller",
+        alias: "horizontalpodautoscaling",
+        create: |_| Box::new(autoscaler::controller()),
+    },
+    Row {
+        name: "persistentvolume-binder-controller",
+        alias: "persistentvolume-binder",
+        create: |_| Box::new(volumes::controller()),
+    },
+    Row {
+        name: "persistentvolumeclaim-protection-controller",
+        alias: "pvc-protection",
+        create: |_| Box::new(volume_protection::claims()),
+    },
+    Row {
+        name: "persistentvolume-protection-controller",
+        alias: "pv-protection",
+        create: |_| Box::new(volume_protection::volumes()),
     },
     Row { name: scheduler::NAME, alias: "kube-scheduler", create: |_| Box::new(scheduler::controller()) },
     Row { name: node::NAME, alias: "simulated-node", create: |_| Box::new(node::controller()) },

@@ -70,6 +70,12 @@ pub(crate) fn to_v2(autoscaler: &mut Value) {
         put_cpu(metrics, "target", &json!({"type": "Utilization", "averageUtilization": target}));
     }
     if let Some(status) = autoscaler.get_mut("status").filter(|status| status.is_object()) {
+        // `currentReplicas` has `omitempty` in v2 only.
+        if status["currentReplicas"] == 0
+            && let Some(status) = status.as_object_mut()
+        {
+            status.remove("currentReplicas");
+        }
         // `currentMetrics` has no `omitempty` in v2: it is null when absent.
         let metrics = &mut status["currentMetrics"];
         if let Some(current) = current {

@@ -16,7 +16,7 @@ pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: 
     if names["singular"].as_str().is_none_or(str::is_empty) {
         names["singular"] = kind.to_lowercase().into();
     }
-    if names["listKind"].as_str().is_none_or(str::is_empty) {
+    if names["listKind"].as_str().is_none_or(str::is_empty) && !kind.is_empty() {
         names["listKind"] = format!("{kind}List").into();
     }
     let names = names.clone();

@@ -1,9 +1,11 @@
 //! Unaggregated discovery: `APIVersions`, `APIGroupList`, `APIGroup` and `APIResourceList`.
 
 use bytes::Bytes;
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::registry::{Endpoint, Group, Registry};
+use crate::registry::{Conversion, Endpoint, Group, Registry};
 
 /// Returns the response to `/api`.
 pub(super) fn core_versions(registry: &Registry) -> Value {
@@ -50,6 +52,29 @@ pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     Some(group_version.document(render))
 }
 
+/// Returns the hash by which clients notice that the version changes in which a resource is stored; `None` if this version of a custom resource is
+/// another one, or the resource is not stored.
+fn storage_version_hash(endpoint: &Endpoint) -> Option<Value> {
+    let resource = &endpoint.resource;
+    if resource.strategy.is_review || resource.strategy.is_read_only {
+        return None;
+    }
+    let stored = match (&resource.custom, endpoint.conversion) {
+        (Some(custom), _) if custom.storage_version != endpoint.api_version => return None,
+        (_, Conversion::Events) => "/v1".to_owned(),
+        (_, Conversion::Autoscaling) => format!("{}/v2", endpoint.group),
+        // kube-apiserver still stores CRDs as v1beta1.
+        _ if is_crd(endpoint) => format!("{}/v1beta1", endpoint.group),
+        _ => format!("{}/{}", endpoint.group, endpoint.version),
+    };
+    let hash = Sha256::digest(format!("{stored}/{}", resource.names.kind));
+    serde_json::to_value(ByteString(hash[..8].to_vec())).ok()
+}
+
+fn is_crd(endpoint: &Endpoint) -> bool {
+    endpoint.group == "apiextensions.k8s.io" && endpoint.resource.names.plural == "customresourcedefinitions"
+}
+
 /// Returns the `APIResource` of an endpoint and of its subresources.
 fn api_resources(endpoint: &Endpoint) -> Vec<Value> {
     let resource = &endpoint.resource;
@@ -64,6 +89,9 @@ fn api_resources(endpoint: &Endpoint) -> Vec<Value> {
     if !names.categories.is_empty() {
         main["categories"] = names.categories.clone().into();
     }
+    if let Some(hash) = storage_version_hash(endpoint) {
+        main["storageVersionHash"] = hash;
+    }
     let mut all = vec![main];
     for sub in super::aggregated::subresources(endpoint) {
         let mut resource = json!({
@@ -77,4 +105,27 @@ fn api_resources(endpoint: &Endpoint) -> Vec<Value> {
         all.push(resource);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{HistoryLimits, Storage};
+
+    #[test]
+    fn hashes_of_storage_versions_are_those_of_kubernetes() {
+        let registry = Registry::built_in(&Storage::new(HistoryLimits { events: 1, bytes: 1 }, 1));
+        for (group, version, plural, hash) in [
+            ("", "v1", "pods", Some("xPOwRZ+Yhw8=")),
+            ("apps", "v1", "deployments", Some("8aSe+NMegvE=")),
+            ("events.k8s.io", "v1", "events", Some("r2yiGXH7wu8=")),
+            ("autoscaling", "v1", "horizontalpodautoscalers", Some("qwQve8ut294=")),
+            ("autoscaling", "v2", "horizontalpodautoscalers", Some("qwQve8ut294=")),
+            ("apiextensions.k8s.io", "v1", "customresourcedefinitions", Some("jfWCUB31mvA=")),
+            ("", "v1", "componentstatuses", None),
+        ] {
+            let endpoint = registry.endpoint(group, version, plural).expect("it is built in");
+            assert_eq!(storage_version_hash(endpoint), hash.map(Value::from), "{plural}");
+        }
+    }
 }

@@ -5,15 +5,23 @@ use serde_json::{Map, Value};
 
 use super::{Request, duplicates};
 use crate::go;
+use crate::meta;
 use crate::registry::Endpoint;
-use crate::schema::decode_protobuf;
-use crate::status::Status;
+use crate::schema::{Schema, decode_protobuf, field};
+use crate::status::{ResourceRef, Status};
 
 /// The largest accepted body in bytes, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 /// How many bytes of an unrecognized body the answer shows, as in kube-apiserver.
 const MAX_SHOWN: usize = 1024;
+
+/// How many bytes of an object without its type the answer shows at its end, as in kube-apiserver.
+const MAX_SUMMARY: usize = 30;
+
+/// The message about a malformed Scale of a custom resource.
+const UNKNOWN_SCALE: &str =
+    "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
 
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
@@ -102,6 +110,8 @@ pub(crate) fn check_type(
     kind: &str,
 ) -> Result<(), Status> {
     let built_in = endpoint.resource.custom.is_none();
+    // The Scale of a custom resource has a type in Go, too.
+    let has_go_type = built_in || kind != endpoint.kind();
     if built_in && value.is_null() {
         *value = Value::Object(Map::new());
     }
@@ -114,37 +124,74 @@ pub(crate) fn check_type(
         return Err(Status::bad_request(format!(
             "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {} into Go struct field \
              {kind}.metadata of type v1.ObjectMeta",
-            endpoint.version,
+            api_version.rsplit('/').next().unwrap_or_default(),
             go::json_type(metadata)
         )));
     }
-    for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
-        let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
+    for (member, expected) in [("kind", kind), ("apiVersion", api_version)] {
+        let found = object.get(member).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
-            if !built_in {
-                let object = Value::Object(object.clone());
-                return Err(Status::bad_request(format!("Object '{label}' is missing in '{object}'")));
+            if !built_in && member == "kind" {
+                let text = value.to_string();
+                let end = text.floor_char_boundary(MAX_SUMMARY);
+                let summary = if end < text.len() { format!("{} ...", &text[..end]) } else { text.clone() };
+                return Err(Status::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{text}' \
+                     ({summary})"
+                )));
             }
-            object.insert(field.into(), expected.into());
+            if !built_in {
+                return Err(Status::bad_request(other_version(found, expected)));
+            }
+            object.insert(member.into(), expected.into());
         } else if found != expected {
             let found = found.to_owned();
-            return Err(Status::bad_request(match field {
-                "kind" => format!(
-                    "{found} in version {:?} cannot be handled as a {kind}: unknown conversion",
-                    endpoint.version
-                ),
+            if member == "kind" && !has_go_type {
+                // A custom resource is decoded whatever its kind is, and validated then.
+                let cause = field::invalid("kind", &Value::from(found.as_str()), &format!("must be {kind}"));
+                let about = ResourceRef { kind: &found, ..endpoint.resource_ref() };
+                return Err(Status::invalid(about, meta::text(value, "name"), vec![cause]));
+            }
+            return Err(Status::bad_request(match member {
+                "kind" => {
+                    let api_version_of = object.get("apiVersion").and_then(Value::as_str);
+                    let api_version = api_version_of.filter(|text| !text.is_empty()).unwrap_or(api_version);
+                    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                    let problem = match Schema::builtin(group, version, &found) {
+                        Some(_) => "unknown conversion".to_owned(),
+                        None => unregistered(&found, api_version),
+                    };
+                    format!("{found} in version {version:?} cannot be handled as a {kind}: {problem}")
+                }
                 _ if built_in => format!(
                     "{kind} in version {:?} cannot be handled as a {kind}: {}",
                     found.rsplit('/').next().unwrap_or_default(),
                     unregistered(kind, &found)
                 ),
-                _ => format!(
-                    "the API version in the data ({found}) does not match the expected API version ({expected})"
-                ),
+                _ => other_version(&found, expected),
             }));
         }
     }
-    Ok(())
+    // Objects of the endpoint's own built-in kind are decoded later, with their unknown fields.
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let schema = if kind != endpoint.kind() {
+        Schema::builtin(group, version, kind)
+    } else if built_in {
+        None
+    } else {
+        endpoint.schema.clone()
+    };
+    match schema.and_then(|schema| schema.decode_error(value)) {
+        // kube-apiserver cannot name the type of the Scale of a custom resource.
+        Some(_) if !built_in && has_go_type => Err(Status::bad_request(UNKNOWN_SCALE)),
+        Some(problem) => Err(Status::bad_request(problem)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the message about an object in another API version.
+fn other_version(found: &str, expected: &str) -> String {
+    format!("the API version in the data ({found}) does not match the expected API version ({expected})")
 }
 
 /// Returns the message about a body that is no object: Go cannot read its type.

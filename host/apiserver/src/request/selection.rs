@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use pilothouse_model::{FieldSelector, LabelSelector};
 
+use crate::go;
 use crate::registry::{Conversion, Endpoint, field_selector_value};
 use crate::request::Query;
 use crate::status::Status;
@@ -42,7 +43,7 @@ impl Selection {
             let is_metadata =
                 path == "metadata.name" || (path == "metadata.namespace" && resource.namespaced);
             if !is_metadata && !resource.selectable.iter().any(|known| known == path) {
-                return Err(Status::bad_request(format!("field label not supported: {path}")));
+                return Err(Status::bad_request(unknown_field(endpoint, path)));
             }
         }
         Ok(Self {
@@ -82,6 +83,15 @@ impl Selection {
             }
         }
     }
+}
+
+/// Returns the message about a field that is not selectable.
+fn unknown_field(endpoint: &Endpoint, path: &str) -> String {
+    if endpoint.resource.custom.is_some() || !endpoint.resource.selectable.is_empty() {
+        return format!("field label not supported: {path}");
+    }
+    let shown = go::quoted(path);
+    format!("{shown} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
 }
 
 /// Replaces the field names of events.k8s.io by those of core/v1, in which Events are stored.

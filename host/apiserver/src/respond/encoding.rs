@@ -61,7 +61,7 @@ pub(crate) fn list(endpoint: &Endpoint, listing: &Listing, encoding: Encoding) -
         return None;
     }
     let head = json!({
-        "kind": endpoint.resource.names.list_kind, "apiVersion": endpoint.api_version, "metadata": listing.metadata(),
+        "kind": endpoint.resource.names.list_kind, "apiVersion": endpoint.api_version, "metadata": listing.metadata_of_objects(endpoint),
     });
     let items = listing.objects.iter().map(|stored| item(endpoint, stored));
     let (content_type, encoded) = match encoding {

@@ -36,6 +36,15 @@ impl Listing {
         Value::Object(metadata)
     }
 
+    /// Returns the `metadata` of a list of whole objects. That of custom resources always has a token, which is empty after the last page.
+    pub(crate) fn metadata_of_objects(&self, endpoint: &Endpoint) -> Value {
+        let mut metadata = self.metadata();
+        if endpoint.resource.custom.is_some() && self.next.is_none() {
+            metadata["continue"] = "".into();
+        }
+        metadata
+    }
+
     /// Returns the JSON text of the list in chunks, built while it is sent. The objects' bytes are copied, not
     /// serialized again.
     pub(crate) fn into_chunks(self, endpoint: Arc<Endpoint>) -> impl Iterator<Item = Bytes> + Send {
@@ -43,7 +52,7 @@ impl Listing {
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
             Value::from(endpoint.resource.names.list_kind.as_str()),
             Value::from(endpoint.api_version.as_str()),
-            self.metadata()
+            self.metadata_of_objects(&endpoint)
         );
         let mut buffer = BytesMut::from(head.as_bytes());
         let mut objects = self.objects.into_iter();

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 pub use body::ResponseBody;
 pub(crate) use listing::Listing;
 
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::{Form, View};
 use crate::status::Status;
@@ -97,7 +98,10 @@ pub(crate) fn render_object(
     match view.form {
         Form::Plain => object,
         Form::Metadata => metadata_only(object),
-        Form::Table => endpoint.columns.event_table(&object, with_columns, view.include, now),
+        Form::Table => {
+            let object = as_in_table(endpoint, object);
+            endpoint.columns.event_table(&object, with_columns, view.include, now)
+        }
     }
 }
 
@@ -113,6 +117,7 @@ pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: 
     let metadata = listing.metadata();
     let objects: Vec<Value> = listing.objects.iter().map(|stored| endpoint.served_value(stored)).collect();
     let list = if view.form == Form::Table {
+        let objects: Vec<Value> = objects.into_iter().map(|object| as_in_table(endpoint, object)).collect();
         endpoint.columns.table(&objects, metadata, view.include, now)
     } else {
         let items: Vec<Value> = objects.into_iter().map(metadata_only).collect();
@@ -121,6 +126,20 @@ pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: 
         })
     };
     json_value(StatusCode::OK, &list)
+}
+
+/// Returns an object as a table shows its metadata: as in Kubernetes, that of a DaemonSet lacks the annotation with the generation of the template.
+fn as_in_table(endpoint: &Endpoint, mut object: Value) -> Value {
+    if endpoint.group == "apps"
+        && endpoint.resource.names.plural == "daemonsets"
+        && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
+    {
+        annotations.remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty() {
+            meta::metadata_mut(&mut object).remove("annotations");
+        }
+    }
+    object
 }
 
 fn metadata_only(mut object: Value) -> Value {

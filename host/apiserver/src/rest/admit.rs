@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::{daemon_sets, scale, strategy};
 use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
@@ -28,6 +29,12 @@ pub(crate) fn decode(
         return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
+    if strategy::is_namespace(endpoint) {
+        strategy::label_named(value);
+    }
+    if daemon_sets::is_daemon_set(endpoint) {
+        daemon_sets::complete(value);
+    }
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
 }
 
@@ -54,12 +61,7 @@ pub(crate) fn check_duplicates(
 fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
     let problem = format!("strict decoding error: {}", problems.join(", "));
     let (kind, version) = (endpoint.kind(), &endpoint.version);
-    let is_built_in = endpoint.schema.as_ref().is_some_and(|schema| schema.is_built_in());
-    Status::bad_request(if is_built_in {
-        format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
-    } else {
-        problem
-    })
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
 }
 
 /// Decodes an object that admission changed. Its type remains that of the endpoint.
@@ -102,7 +104,9 @@ pub(crate) fn validate(
     check_depth(new)?;
     let mut causes = extra;
     if let Some(schema) = &endpoint.schema {
-        for cause in schema.validate(new, old) {
+        let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
+        let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
+        for cause in schema.validate_with(new, old, scale) {
             if !causes.iter().any(|known| is_duplicate(known, &cause)) {
                 causes.push(cause);
             }
@@ -154,6 +158,7 @@ pub(crate) fn writer<'a>(
         api_version: &endpoint.api_version,
         subresource,
         has_status: endpoint.has_status,
+        kept_by_status: strategy::metadata_kept_by_status(endpoint),
         time,
     }
 }

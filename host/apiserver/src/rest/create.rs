@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
 use super::update::UpdateTarget;
-use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy};
+use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -115,6 +115,7 @@ async fn create_tracked(
             Err(status) => return Err(status),
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, &name, options.dry_run);
+                warnings.extend(kind_warnings::on_create(endpoint, &object.value()));
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }

@@ -1,5 +1,5 @@
-//! The fields that kube-apiserver's built-in admission plugins set on Pods and Nodes: `Priority`,
-//! `DefaultTolerationSeconds`, `TaintNodesByCondition` and `ServiceAccount`. As there, no field manager owns them.
+//! The fields that kube-apiserver's built-in admission plugins set on Pods, Nodes, claims and volumes: `Priority`,
+//! `DefaultTolerationSeconds`, `TaintNodesByCondition`, `ServiceAccount` and `StorageObjectInUseProtection`. As there, no field manager owns them.
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,11 @@ use crate::status::Status;
 const TOLERATED_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// The seconds for which they are tolerated.
 const TOLERATION_SECONDS: u32 = 300;
+
+/// The finalizer of PersistentVolumeClaims.
+pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// The finalizer of PersistentVolumes.
+pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// The priority that a Pod gets from its PriorityClass.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +44,10 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
         }
     } else if endpoint.is_core("nodes") {
         add_taint(&mut value["spec"]);
+    } else if state.protects_volumes && endpoint.is_core("persistentvolumeclaims") {
+        add_finalizer(value, CLAIM_PROTECTION);
+    } else if state.protects_volumes && endpoint.is_core("persistentvolumes") {
+        add_finalizer(value, VOLUME_PROTECTION);
     }
     Ok(())
 }
@@ -53,6 +62,14 @@ pub(super) fn on_pod_update(old: &Value, new: &mut Value) {
         }
     }
     add_tolerations(&mut new["spec"]);
+}
+
+fn add_finalizer(value: &mut Value, finalizer: &str) {
+    let mut finalizers = meta::finalizers(value);
+    if !finalizers.iter().any(|one| one == finalizer) {
+        finalizers.push(finalizer.to_owned());
+        meta::set_finalizers(value, finalizers);
+    }
 }
 
 fn priority_classes(state: &State) -> Vec<Value> {

@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token};
+use super::{
+    WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token, warnings,
+};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -269,8 +271,15 @@ impl Call<'_> {
 
     async fn delete(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
+        let warning = warnings::on_delete(self.endpoint, &options);
+        let mut answer = self.delete_object(&options).await?;
+        respond::add_warnings(&mut answer, &warning);
+        Ok(answer)
+    }
+
+    async fn delete_object(&self, options: &DeleteOptions) -> Result<Answer, Status> {
         let deleted =
-            delete_admitted(self.state, self.endpoint, self.key(), &options, &self.admission).await?;
+            delete_admitted(self.state, self.endpoint, self.key(), options, &self.admission).await?;
         let object = match deleted {
             DeleteResult::Deleted(last) if !self.endpoint.resource.strategy.returns_deleted => {
                 return Ok(respond::deletion_status(self.endpoint, &last));
@@ -296,7 +305,9 @@ impl Call<'_> {
             }
         }
         self.endpoint.present_all(&mut listing.objects).await?;
-        Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
+        let mut answer = respond::list(self.endpoint, listing, self.view, self.state.clock.now());
+        respond::add_warnings(&mut answer, &warnings::on_delete(self.endpoint, &options));
+        Ok(answer)
     }
 
     fn review(&self, verb: Verb) -> Result<Answer, Status> {

@@ -8,7 +8,8 @@ pub(crate) mod api_services;
 pub(crate) mod certificates;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
-mod defaults;
+mod daemon_sets;
+pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dispatch;
 mod internal;
@@ -24,6 +25,7 @@ mod services;
 pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod update;
+mod warnings;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::{WriteResult, admit, create, scale};
 use crate::admission::Admission;
 use crate::go;
 use crate::meta;
-use crate::patch::apply::{ApplyError, apply, check_config};
+use crate::patch::apply::{ApplyError, apply, check_config, update_last_applied};
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use crate::registry::Endpoint;
 use crate::request::body;
@@ -265,7 +265,10 @@ async fn apply_patch(
         config = scale::applied_object(endpoint, paths, &config)?;
     }
     check_applied_type(&config, &endpoint.api_version, endpoint.kind())?;
-    body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
+    if !config.is_object() {
+        body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
+    }
+    let sent = config.clone();
     let given = meta::text(&config, "name").to_owned();
     if !given.is_empty() && given != name {
         return Err(Status::bad_request(format!(
@@ -296,8 +299,13 @@ async fn apply_patch(
     let schema =
         endpoint.schema.as_deref().ok_or_else(|| Status::internal("the kind has no schema to apply by"))?;
     let apply_to = |live: Option<&Value>| {
-        apply(schema, live, &config, &writer, options.force)
-            .map_err(|error| apply_error(endpoint, &config, error))
+        let mut applied = apply(schema, live, &config, &writer, options.force)
+            .map_err(|error| apply_error(endpoint, &config, error))?;
+        // A Scale has no annotations.
+        if target != UpdateTarget::Scale {
+            update_last_applied(&mut applied, &sent, &writer);
+        }
+        Ok(applied)
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
     let mut written = if exists || target != UpdateTarget::Object {

@@ -3,10 +3,11 @@
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
+use crate::go;
 use crate::meta;
 use crate::registry::{Endpoint, ScalePaths};
 use crate::schema::field;
-use crate::status::{ResourceRef, Status};
+use crate::status::{Cause, ResourceRef, Status};
 
 /// `apiVersion` of the subresource.
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
@@ -97,6 +98,64 @@ fn replicas(endpoint: &Endpoint, name: &str, scale: &Value) -> Result<i64, Statu
     Ok(number)
 }
 
+/// Returns what is wrong with the fields behind the subresource in a custom resource, apart from its schema.
+pub(crate) fn causes(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for path in [&paths.spec_replicas, &paths.status_replicas] {
+        let at = format!(".{path}");
+        match typed_field(object, path, "int64", Value::as_i64) {
+            Err(problem) => causes.push(field::invalid(&at, &0.into(), &problem)),
+            Ok(Some(number)) if number < 0 => {
+                causes.push(field::invalid(&at, &number.into(), "should be a non-negative integer"));
+            }
+            Ok(Some(number)) if number > i64::from(i32::MAX) => {
+                let detail = format!("should be less than or equal to {}", i32::MAX);
+                causes.push(field::invalid(&at, &number.into(), &detail));
+            }
+            Ok(_) => {}
+        }
+    }
+    if let Some(path) = &paths.selector
+        && let Err(problem) = typed_field(object, path, "string", Value::as_str)
+    {
+        causes.push(field::invalid(&format!(".{path}"), &"".into(), &problem));
+    }
+    causes
+}
+
+/// Returns the field at a path, `None` if it is absent.
+///
+/// # Errors
+/// The error of Go's functions for unstructured objects, if the field or one around it has another type.
+fn typed_field<'a, T>(
+    object: &'a Value,
+    path: &str,
+    expected: &str,
+    read: impl Fn(&'a Value) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let error = |path: &str, value: &Value, expected: &str| {
+        let (shown, found) = (go::printed(value), go::type_name(value));
+        Err(format!(".{path} accessor error: {shown} is of the type {found}, expected {expected}"))
+    };
+    let mut value = object;
+    let mut end = 0;
+    for part in path.split('.') {
+        end += part.len() + usize::from(end > 0);
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(members) => match members.get(part) {
+                Some(child) => value = child,
+                None => return Ok(None),
+            },
+            other => return error(&path[..end], other, "map[string]interface{}"),
+        }
+    }
+    match read(value) {
+        Some(found) => Ok(Some(found)),
+        None => error(path, value, expected),
+    }
+}
+
 /// Sets the field at a path such as `spec.replicas`.
 fn set_path(object: &mut Value, path: &str, value: Value) {
     let mut field = object;
@@ -125,4 +184,43 @@ fn selector(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> String {
 
 fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, part| value.get(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_of_a_custom_resource_are_small_whole_numbers() {
+        let paths = ScalePaths {
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: Some("status.selector".into()),
+        };
+        let messages = |object: Value| -> Vec<String> {
+            causes(&paths, &object)
+                .into_iter()
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                .collect()
+        };
+        assert_eq!(messages(json!({"spec": {"replicas": 3}})), [""; 0]);
+        assert_eq!(
+            messages(
+                json!({"spec": {"replicas": -1}, "status": {"replicas": 3_000_000_000_i64, "selector": 1}})
+            ),
+            [
+                ".spec.replicas: Invalid value: -1: should be a non-negative integer",
+                ".status.replicas: Invalid value: 3000000000: should be less than or equal to 2147483647",
+                ".status.selector: Invalid value: \"\": .status.selector accessor error: 1 is of the type int64, expected string",
+            ]
+        );
+        assert_eq!(
+            messages(json!({"spec": "text", "status": {"replicas": "many"}})),
+            [
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: text is of the type string, expected \
+                 map[string]interface{}",
+                ".status.replicas: Invalid value: 0: .status.replicas accessor error: many is of the type string, expected int64",
+            ]
+        );
+    }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{api_services, certificates, defaults, jobs, pods, services};
+use super::{api_services, certificates, daemon_sets, defaults, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -38,7 +38,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             ("", "pods") => json!({"phase": "Pending", "qosClass": qos_class(&value["spec"])}),
             ("", "namespaces") => json!({"phase": "Active"}),
             ("", "persistentvolumeclaims") => json!({"phase": "Pending"}),
-            ("", "persistentvolumes") => json!({"phase": "Available"}),
+            ("", "persistentvolumes") => json!({"phase": "Pending", "lastPhaseTransitionTime": now}),
             ("" | "networking.k8s.io", "services" | "ingresses") => json!({"loadBalancer": {}}),
             ("policy", _) => json!({
                 "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
@@ -73,9 +73,15 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["finalizers"] = json!(["kubernetes"]);
             label_with_name(value);
         }
+        ("", "pods")
+            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|time| time < 0) =>
+        {
+            value["spec"]["terminationGracePeriodSeconds"] = json!(1);
+        }
         ("", "secrets") => encode_string_data(value),
         ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("batch", "jobs") => jobs::generate_selector(value),
+        ("apps", "daemonsets") => daemon_sets::prepare_create(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
@@ -107,6 +113,9 @@ pub(crate) fn prepare_update(
         }
         ("", "pods") if target == UpdateTarget::Resize => return pods::validate_resize(old, new),
         ("", "secrets") => encode_string_data(new),
+        ("", "persistentvolumes") if target == UpdateTarget::Status => {
+            set_phase_transition_time(old, new, &state.now());
+        }
         ("", "services") if target == UpdateTarget::Object => {
             return services::prepare_update(endpoint, old, new, &state.identifiers);
         }
@@ -126,18 +135,43 @@ pub(crate) fn prepare_update(
     Vec::new()
 }
 
-/// Returns the metadata after an update of the status. Only custom resources keep all of it; built-in kinds keep what
-/// their status strategy resets.
-pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &Value) -> Value {
-    let kept: &[&str] = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-        _ if endpoint.resource.custom.is_some() => return old["metadata"].clone(),
+/// Sets the fields that an update of a kind sets after the managed fields were recorded, because no client owns them.
+pub(crate) fn finish_update(endpoint: &Endpoint, old: &Value, new: &mut Value) {
+    if daemon_sets::is_daemon_set(endpoint) {
+        daemon_sets::finish_update(old, new);
+    }
+}
+
+/// Sets the time at which the phase of a PersistentVolume changed, unless the client did.
+fn set_phase_transition_time(old: &Value, new: &mut Value, now: &str) {
+    const TIME: &str = "lastPhaseTransitionTime";
+    let (before, after) = (&old["status"], &new["status"]);
+    if before["phase"] == after["phase"] {
+        if after[TIME].is_null() && !before[TIME].is_null() {
+            new["status"][TIME] = before[TIME].clone();
+        }
+    } else if after[TIME].is_null() || after[TIME] == before[TIME] {
+        new["status"][TIME] = now.into();
+    }
+}
+
+/// Returns the fields of the metadata that an update of the status keeps, because the status strategy of the kind resets them. `None` for all, as
+/// for custom resources.
+pub(crate) fn metadata_kept_by_status(endpoint: &Endpoint) -> Option<&'static [&'static str]> {
+    Some(match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        _ if endpoint.resource.custom.is_some() => return None,
         ("apps", "deployments") => &["labels"],
         ("", "pods") => &["ownerReferences"],
         ("storage.k8s.io" | "admissionregistration.k8s.io", _) => {
             &["labels", "annotations", "finalizers", "ownerReferences"]
         }
         _ => &[],
-    };
+    })
+}
+
+/// Returns the metadata after an update of the status.
+pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &Value) -> Value {
+    let Some(kept) = metadata_kept_by_status(endpoint) else { return old["metadata"].clone() };
     let mut metadata = new["metadata"].clone();
     for field in kept.iter().chain(&["managedFields"]) {
         match (metadata.as_object_mut(), old["metadata"].get(*field)) {
@@ -199,6 +233,13 @@ pub(crate) fn mark_deleting(state: &State, endpoint: &Endpoint, value: &mut Valu
     }
 }
 
+/// Gives a Namespace the label with its name, unless that is still to be generated. This is a default in Kubernetes, so the client owns it.
+pub(super) fn label_named(namespace: &mut Value) {
+    if !meta::text(namespace, "name").is_empty() {
+        label_with_name(namespace);
+    }
+}
+
 fn label_with_name(namespace: &mut Value) {
     let name = meta::text(namespace, "name").to_owned();
     let labels = meta::metadata_mut(namespace).entry("labels").or_insert_with(|| Value::Object(Map::new()));
@@ -251,6 +292,20 @@ mod tests {
         let mut secret = json!({"stringData": {"a": "hello"}, "data": {"b": "eA=="}});
         encode_string_data(&mut secret);
         assert_eq!(secret, json!({"data": {"a": "aGVsbG8=", "b": "eA=="}}));
+    }
+
+    #[test]
+    fn phase_of_a_volume_has_the_time_of_its_change() {
+        let old = json!({"status": {"phase": "Pending", "lastPhaseTransitionTime": "t1"}});
+        let changed = |status: Value| {
+            let mut new = json!({"status": status});
+            set_phase_transition_time(&old, &mut new, "t2");
+            new["status"]["lastPhaseTransitionTime"].clone()
+        };
+        assert_eq!(changed(json!({"phase": "Pending"})), "t1");
+        assert_eq!(changed(json!({"phase": "Available", "lastPhaseTransitionTime": "t1"})), "t2");
+        assert_eq!(changed(json!({"phase": "Available"})), "t2");
+        assert_eq!(changed(json!({"phase": "Available", "lastPhaseTransitionTime": "t3"})), "t3");
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub(crate) async fn update_admitted(
         if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
+        strategy::finish_update(endpoint, &old, &mut new);
         if target == UpdateTarget::Scale {
             remove_times_of_scale(&mut new);
         }

@@ -4,25 +4,32 @@ use serde_json::Value;
 
 use super::defaults::QUANTITY;
 use super::node::{SchemaRef, Type};
-use super::{Schema, field, format, quantity};
+use super::{Schema, field, format, object_meta, quantity};
 
 const QUANTITY_SYNTAX: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 impl Schema {
-    /// Returns the error of Go's JSON decoder if `object` cannot be decoded into this built-in kind. `None` for custom
-    /// resources, whose type errors [`Schema::validate`] reports.
+    /// Returns the error of Go's JSON decoder if `object` cannot be decoded into this kind. Of a custom resource, only the metadata is decoded;
+    /// [`Schema::validate`] reports its other type errors.
     ///
     /// The server responds to such an object with 400 BadRequest.
     pub fn decode_error(&self, object: &Value) -> Option<String> {
-        let kind = self.built_in?;
         let error = self.json_error(object)?;
-        Some(format!("{0} in version \"{1}\" cannot be handled as a {0}: {error}", kind.kind, kind.version))
+        let text = |name: &str| object[name].as_str().unwrap_or_default();
+        let (kind, version) = match self.built_in {
+            Some(kind) => (kind.kind, kind.version),
+            None => (text("kind"), text("apiVersion").rsplit('/').next().unwrap_or_default()),
+        };
+        Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
     }
 
     /// Returns the error of Go's JSON decoder as [`Schema::decode_error`] does, without the kind.
     pub(crate) fn json_error(&self, object: &Value) -> Option<String> {
-        find_error(object, self.root(), self.built_in?.kind, "")
+        match self.built_in {
+            Some(kind) => find_error(object, self.root(), kind.kind, ""),
+            None => find_error(object.get("metadata")?, object_meta(), "ObjectMeta", ""),
+        }
     }
 
     /// Returns the error of `runtime.DefaultUnstructuredConverter` if `object` cannot be converted to this built-in kind, which happens to the
@@ -31,6 +38,14 @@ impl Schema {
         self.built_in?;
         conversion_error(object, self.root()).or_else(|| self.json_error(object))
     }
+}
+
+/// Returns whether a server-side apply accepts any scalar for a field of a built-in kind: quantities, numbers or names of ports, and times.
+pub(crate) fn is_untyped_scalar(schema: SchemaRef<'_>, built_in: bool) -> bool {
+    let node = schema.node();
+    let format = node.validations.as_ref().and_then(|validations| validations.format.as_deref());
+    built_in
+        && (node.int_or_string || node.definition.as_deref() == Some(QUANTITY) || format == Some("date-time"))
 }
 
 /// Returns the first value that has another type than its field.

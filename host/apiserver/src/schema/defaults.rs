@@ -180,9 +180,16 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         }
         "io.k8s.api.core.v1.Pod" => default_pod(object),
         "io.k8s.api.core.v1.PodSpec" => default_pod_spec(object),
+        "io.k8s.api.apps.v1.StatefulSetSpec" => {
+            set_if_absent(object, "template", || json!({}));
+            let claims = object.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+            for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+                claim.insert("apiVersion".into(), "v1".into());
+                claim.insert("kind".into(), "PersistentVolumeClaim".into());
+            }
+        }
         "io.k8s.api.apps.v1.DeploymentSpec"
         | "io.k8s.api.apps.v1.DaemonSetSpec"
-        | "io.k8s.api.apps.v1.StatefulSetSpec"
         | "io.k8s.api.batch.v1.JobSpec" => set_if_absent(object, "template", || json!({})),
         "io.k8s.api.core.v1.PodTemplateSpec" => set_if_absent(object, "spec", || json!({})),
         "io.k8s.api.core.v1.Volume" if object.keys().all(|name| name == "name") => {
@@ -205,6 +212,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => {
             default_rolling_update(object, || json!({"partition": 0}));
         }
+        "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior" => default_scaling_rules(object),
         "io.k8s.api.batch.v1.Job" => default_job(object),
         "io.k8s.api.core.v1.ReplicationController" => default_replication_controller(object),
         "io.k8s.api.networking.v1.NetworkPolicySpec" => {
@@ -228,7 +236,9 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames" => {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
             set_if_absent(object, "singular", || kind.to_lowercase().into());
-            set_if_absent(object, "listKind", || format!("{kind}List").into());
+            if !kind.is_empty() {
+                set_if_absent(object, "listKind", || format!("{kind}List").into());
+            }
         }
         _ => {}
     }
@@ -251,6 +261,23 @@ fn default_rolling_update(object: &mut Map<String, Value>, defaults: impl FnOnce
     {
         for (name, value) in defaults {
             rolling_update.entry(name).or_insert(value);
+        }
+    }
+}
+
+/// Sets the absent fields of the rules of an autoscaler that has some.
+fn default_scaling_rules(behavior: &mut Map<String, Value>) {
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    for (name, policies, window) in
+        [("scaleUp", json!([pods, percent.clone()]), Some(0)), ("scaleDown", json!([percent]), None)]
+    {
+        set_if_absent(behavior, name, || json!({}));
+        let Some(Value::Object(rules)) = behavior.get_mut(name) else { continue };
+        set_if_absent(rules, "policies", || policies);
+        set_if_absent(rules, "selectPolicy", || "Max".into());
+        if let Some(window) = window {
+            set_if_absent(rules, "stabilizationWindowSeconds", || window.into());
         }
     }
 }

@@ -9,6 +9,7 @@ mod correlation;
 mod cron;
 mod decode;
 mod defaults;
+mod embedded;
 pub mod field;
 mod format;
 mod names;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
 use builtin::{delete_options, json_schema_props, list_meta, status};
 pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
+pub(crate) use decode::is_untyped_scalar;
 pub(crate) use defaults::default_of;
 pub(crate) use names::{label_errors, service_name_errors, subdomain_errors};
 pub use node::{

@@ -68,6 +68,8 @@ impl<'a> Parser<'a> {
         {
             // Raw JSON, such as RawExtension and FieldsV1, has the schema of an object without properties.
             node.preserve_unknown = true;
+            // As in Kubernetes, a manager owns such JSON as a whole.
+            node.map_atomic |= name.ends_with(".RawExtension");
         }
         if raw.get("oneOf").is_some() || name.ends_with(".v1.JSON") {
             // Unions such as JSONSchemaPropsOrBool have no common type, and JSON may be any value.

@@ -53,7 +53,11 @@ impl Checker {
             let at =
                 field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
             let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
-            self.causes.push(field::invalid(&at, &rule, &problem));
+            if rule.as_str().is_none_or(|rule| rule.trim().is_empty()) {
+                self.causes.push(field::required(&at, "rule is not specified"));
+            } else {
+                self.causes.push(field::invalid(&at, &rule, &problem));
+            }
         }
         self.pattern(schema, path);
         self.junctors(schema, schema, path, path);
@@ -81,9 +85,6 @@ impl Checker {
         let at = field::child(path, "additionalProperties");
         match schema.get("additionalProperties") {
             None => return,
-            Some(Value::Bool(false)) => {
-                self.causes.push(field::forbidden(&at, "additionalProperties cannot be set to false"));
-            }
             Some(Value::Object(values)) if !values.is_empty() => self.structure(values, Level::Field, &at),
             Some(_) => {}
         }

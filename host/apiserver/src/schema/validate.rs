@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::correlation::{OldItems, key_fields};
 use super::node::{ListType, Node, SchemaRef, Type, ValueValidations};
-use super::{Schema, cel, field, format, object_meta, semantic};
+use super::{Schema, cel, embedded, field, format, object_meta, semantic};
 use crate::status::Cause;
 
 impl Schema {
@@ -15,6 +15,12 @@ impl Schema {
     ///
     /// CEL rules are evaluated only if the object has the types that they rely on.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.validate_with(new, old, Vec::new())
+    }
+
+    /// Returns what is wrong as [`Schema::validate`] does. `scale` is what is wrong with the fields behind the subresource `scale` of a custom
+    /// resource.
+    pub(crate) fn validate_with(&self, new: &Value, old: Option<&Value>, scale: Vec<Cause>) -> Vec<Cause> {
         let mut causes = semantic::validate_metadata(new, old, self.is_built_in());
         let mut validator = Validator::new(self.is_built_in());
         validator.root(new, old, self.root());
@@ -26,6 +32,8 @@ impl Schema {
             return causes;
         }
         causes.append(&mut validator.causes);
+        causes.extend(scale);
+        embedded::validate(new, self.root(), "", &mut causes);
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
             return causes;
         }
@@ -171,6 +179,10 @@ impl Validator {
         };
         if !has_type {
             self.causes.push(field::wrong_type(path, node.ty.name(), type_name(value)));
+            if node.ty == Type::Integer && value.is_number() {
+                let format = node.validations.as_ref().and_then(|validations| validations.format.as_deref());
+                self.causes.push(out_of_range(format, path));
+            }
         }
         has_type
     }
@@ -205,22 +217,16 @@ impl Validator {
         self.junctors(new, old, validations, schema, path);
     }
 
+    /// Checks a text. As in Kubernetes, only the first of length and pattern that is wrong is reported.
     fn string(&mut self, text: &str, validations: &ValueValidations, path: &str) {
         let value = Value::from(text);
         let length = text.chars().count() as u64;
-        if let (_, Some(max)) = validations.length
-            && length > max
-        {
+        let (min, max) = validations.length;
+        if let Some(max) = max.filter(|max| length > *max) {
             self.causes.push(field::too_long(path, max));
-        }
-        if let (Some(min), _) = validations.length
-            && length < min
-        {
+        } else if let Some(min) = min.filter(|min| length < *min) {
             self.reject(path, &value, &format!("should be at least {min} chars long"));
-        }
-        if let Some(pattern) = &validations.pattern
-            && !pattern.is_match(text)
-        {
+        } else if let Some(pattern) = validations.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             self.reject(path, &value, &format!("should match '{pattern}'"));
         }
         if let Some(format) = &validations.format
@@ -232,11 +238,20 @@ impl Validator {
 
     fn number(&mut self, value: &Value, validations: &ValueValidations, path: &str) {
         let Some(number) = value.as_f64() else { return };
-        if let Some(bound) = validations.maximum
-            && (number > bound.value || (bound.exclusive && number >= bound.value))
-        {
-            let comparison = if bound.exclusive { "less than" } else { "less than or equal to" };
-            self.reject(path, value, &format!("should be {comparison} {}", bound.value));
+        let exceeds_int32 = value.as_i64().is_none_or(|integer| i32::try_from(integer).is_err());
+        if validations.format.as_deref() == Some("int32") && exceeds_int32 {
+            self.causes.push(out_of_range(validations.format.as_deref(), path));
+        }
+        if let Some(problem) = validations.multiple_of.and_then(|factor| multiple_problem(value, factor)) {
+            match problem {
+                Multiple::NotPositive(factor) => {
+                    let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+                    self.causes.push(field::invalid(path, value, &detail));
+                }
+                Multiple::Rest(factor) => {
+                    self.reject(path, value, &format!("should be a multiple of {factor}"));
+                }
+            }
         }
         if let Some(bound) = validations.minimum
             && (number < bound.value || (bound.exclusive && number <= bound.value))
@@ -244,16 +259,11 @@ impl Validator {
             let comparison = if bound.exclusive { "greater than" } else { "greater than or equal to" };
             self.reject(path, value, &format!("should be {comparison} {}", bound.value));
         }
-        if let Some(factor) = validations.multiple_of
-            && factor > 0.0
-            && (number / factor).fract() != 0.0
+        if let Some(bound) = validations.maximum
+            && (number > bound.value || (bound.exclusive && number >= bound.value))
         {
-            self.reject(path, value, &format!("should be a multiple of {factor}"));
-        }
-        let exceeds_int32 = value.as_i64().is_none_or(|integer| i32::try_from(integer).is_err());
-        if validations.format.as_deref() == Some("int32") && exceeds_int32 {
-            let detail = format!("Checked value must be of type integer with format int32 in {path}");
-            self.causes.push(field::invalid(path, value, &detail));
+            let comparison = if bound.exclusive { "less than" } else { "less than or equal to" };
+            self.reject(path, value, &format!("should be {comparison} {}", bound.value));
         }
     }
 
@@ -369,6 +379,34 @@ impl Validator {
 fn closest_failure(failed: Vec<Validator>) -> Vec<Cause> {
     let closest = failed.into_iter().rev().max_by_key(|branch| branch.checks);
     closest.map(|branch| branch.causes).unwrap_or_default()
+}
+
+/// Returns the error about a number that the type of an integer cannot represent. As in Kubernetes, only the message has the path.
+fn out_of_range(format: Option<&str>, path: &str) -> Cause {
+    let format = format.map_or("(default format)".to_owned(), |format| format!("with format {format}"));
+    let detail = format!("Checked value must be of type integer {format} in {path}");
+    field::invalid("", &Value::from(""), &detail)
+}
+
+/// Why a number is not accepted by `multipleOf`, with the factor.
+enum Multiple {
+    NotPositive(i64),
+    Rest(String),
+}
+
+/// Checks `multipleOf`. As in Kubernetes, an integer is compared with the integral part of the factor.
+fn multiple_problem(value: &Value, factor: f64) -> Option<Multiple> {
+    match value.as_i64() {
+        #[expect(clippy::cast_possible_truncation, reason = "Go truncates the factor, too")]
+        Some(number) => match factor as i64 {
+            factor if factor < 1 => Some(Multiple::NotPositive(factor)),
+            factor => (number % factor != 0).then(|| Multiple::Rest(factor.to_string())),
+        },
+        None => {
+            let number = value.as_f64()?;
+            (factor > 0.0 && (number / factor).fract() != 0.0).then(|| Multiple::Rest(factor.to_string()))
+        }
+    }
 }
 
 fn is_integer(value: &Value) -> bool {

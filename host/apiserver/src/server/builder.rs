@@ -47,6 +47,7 @@ pub struct ApiServerBuilder {
     certificate: Option<CertificateFromFiles>,
     client_authority: String,
     webhooks: bool,
+    protects_volumes: bool,
     record_commits: bool,
     audit: Option<AuditLog>,
 }
@@ -69,6 +70,7 @@ impl Default for ApiServerBuilder {
             certificate: None,
             client_authority: String::new(),
             webhooks: true,
+            protects_volumes: true,
             record_commits: false,
             audit: None,
         }
@@ -188,6 +190,13 @@ impl ApiServerBuilder {
         Ok(self)
     }
 
+    /// Sets whether new PersistentVolumeClaims and PersistentVolumes get the finalizers of Kubernetes' admission plugin
+    /// `StorageObjectInUseProtection`; true by default. Controllers remove them, so without controllers, deleted ones stay.
+    pub fn storage_protection(mut self, protects: bool) -> Self {
+        self.protects_volumes = protects;
+        self
+    }
+
     /// Sets whether webhooks are called, for admission and for conversion; true by default. The server then sends requests to the URLs that
     /// users of the API configure. If it is false, writes ignore webhook configurations.
     pub fn webhooks(mut self, called: bool) -> Self {
@@ -267,6 +276,7 @@ impl ApiServerBuilder {
             authorization: self.authorization,
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
+            protects_volumes: self.protects_volumes,
             change_logs: data.map(DataDirectory::log).into_iter().chain(journal).collect(),
         })
     }
@@ -313,6 +323,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
+            .field("protects_volumes", &self.protects_volumes)
             .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }

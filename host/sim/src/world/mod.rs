@@ -246,6 +246,7 @@ impl World {
             .first_revision(FIRST_REVISION)
             .seed(plan.seed)
             .webhooks(false)
+            .storage_protection(false)
             .record_commits(true)
             .build();
         let schedule = Schedule::new(plan.deviations.clone());

@@ -40,7 +40,7 @@ impl Answers {
         serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))
     }
 
-    /// Writes the answers.
+    /// Writes the answers, a line for each command.
     ///
     /// # Errors
     /// Errors if the file cannot be written.
@@ -48,8 +48,15 @@ impl Answers {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         }
-        let text = serde_json::to_string_pretty(self).context("serialize the answers")?;
-        fs::write(file, text + "\n").with_context(|| format!("write {}", file.display()))
+        let lines: Result<Vec<String>, serde_json::Error> = self
+            .0
+            .iter()
+            .map(|(command, answer)| {
+                Ok(format!("{}: {}", serde_json::to_string(command)?, serde_json::to_string(answer)?))
+            })
+            .collect();
+        let lines = lines.context("serialize the answers")?.join(",\n");
+        fs::write(file, format!("{{\n{lines}\n}}\n")).with_context(|| format!("write {}", file.display()))
     }
 
     /// Returns, for each command, whether the answer is the recorded one.

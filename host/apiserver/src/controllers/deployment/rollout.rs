@@ -239,7 +239,11 @@ mod tests {
                     Action::Delete { key: (_, name), .. } => {
                         sets.retain(|set| set["metadata"]["name"] != *name);
                     }
-                    Action::Event { .. } | Action::Bind { .. } | Action::Remove | Action::SetApproval(_) => {}
+                    Action::Event { .. }
+                    | Action::Bind { .. }
+                    | Action::Remove
+                    | Action::Scale(..)
+                    | Action::SetApproval(_) => {}
                 }
             }
             for set in sets.iter_mut() {

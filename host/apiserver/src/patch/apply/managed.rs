@@ -261,7 +261,15 @@ pub(super) fn ownable_fields(mut fields: FieldSet, writer: &Writer<'_>) -> Field
     }
     fields.remove_member("f:metadata");
     match writer.subresource {
-        "status" => fields = fields.only("f:status"),
+        "status" => match writer.kept_by_status {
+            None => fields = fields.only("f:status"),
+            Some(kept) => {
+                fields.remove("f:spec");
+                if let Some(metadata) = fields.child_mut("f:metadata") {
+                    kept.iter().for_each(|name| metadata.remove(&format!("f:{name}")));
+                }
+            }
+        },
         "" if writer.has_status => fields.remove("f:status"),
         _ => {}
     }
@@ -269,12 +277,20 @@ pub(super) fn ownable_fields(mut fields: FieldSet, writer: &Writer<'_>) -> Field
 }
 
 /// Returns an applied configuration without the parts that the write ignores: `status` in a write to the main resource
-/// (if status is a subresource), everything else in a write to `status`.
+/// (if status is a subresource), the specification and what the status keeps of the metadata in a write to `status`.
 pub(super) fn without_ignored_parts(config: &Value, writer: &Writer<'_>) -> Value {
     let mut config = config.clone();
     let Some(object) = config.as_object_mut() else { return config };
     match writer.subresource {
-        "status" => object.retain(|name, _| ["apiVersion", "kind", "status"].contains(&name.as_str())),
+        "status" => match writer.kept_by_status {
+            None => object.retain(|name, _| ["apiVersion", "kind", "status"].contains(&name.as_str())),
+            Some(kept) => {
+                object.remove("spec");
+                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                    kept.iter().for_each(|name| drop(metadata.remove(*name)));
+                }
+            }
+        },
         "" if writer.has_status => drop(object.remove("status")),
         _ => {}
     }

@@ -8,6 +8,7 @@ mod conflict;
 mod diff;
 mod fieldset;
 mod identity;
+mod last_applied;
 mod managed;
 mod merge;
 mod prune;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use conflict::Conflict;
 pub use fieldset::FieldSet;
+pub use last_applied::update_last_applied;
 use managed::{Manager, Managers, Operation};
 use serde_json::Value;
 use thiserror::Error;
@@ -38,6 +40,8 @@ pub struct Writer<'a> {
     pub subresource: &'a str,
     /// Whether the resource has a status subresource. Writes to the main resource then leave `status` as it is.
     pub has_status: bool,
+    /// The fields of the metadata that a write to the status leaves as they are, and so owns none of. `None` for all, as for a custom resource.
+    pub kept_by_status: Option<&'a [&'a str]>,
     /// The time of the write: RFC 3339 in whole seconds.
     pub time: &'a str,
 }
@@ -61,8 +65,6 @@ pub enum ApplyError {
     Untyped(String),
 }
 
-const KUBECTL: &str = "kubectl";
-const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Returns `live` with the configuration `config` applied, or a new object if there is no live one. The result has
@@ -108,9 +110,12 @@ pub fn apply(
         // As in kube-apiserver, only a write that changes something sets the time of a new manager.
         managers.keep_time(&manager, live);
     }
-    let conflicts = managers.conflicts(&manager, &changes);
-    if !conflicts.is_empty() && !force && !all_from_client_side_apply(schema, live, &conflicts, writer) {
-        return Err(conflict::conflict_error(&conflicts));
+    let mut conflicts = managers.conflicts(&manager, &changes);
+    if !conflicts.is_empty() && !force {
+        last_applied::remove_migrated(&mut conflicts, schema, live, writer);
+        if !conflicts.is_empty() {
+            return Err(conflict::conflict_error(&conflicts));
+        }
     }
     managers.remove_from_others(&manager, &changes, writer.time);
     managers.write(&mut merged);
@@ -144,21 +149,4 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, write
     }
     managers.cap_update_managers(writer);
     managers.write(new);
-}
-
-/// Returns whether the writer is kubectl and all conflicts are fields that kubectl applied client-side, which makes the
-/// apply a migration to server-side apply and not a conflict.
-fn all_from_client_side_apply(
-    schema: &Schema,
-    live: &Value,
-    conflicts: &[Conflict],
-    writer: &Writer<'_>,
-) -> bool {
-    if writer.manager != KUBECTL {
-        return false;
-    }
-    let Some(text) = live.pointer(LAST_APPLIED).and_then(Value::as_str) else { return false };
-    let Ok(applied) = serde_json::from_str::<Value>(text) else { return false };
-    let applied_fields = diff::fields_of(schema.root(), &applied);
-    conflicts.iter().all(|conflict| conflict.fields.difference(&applied_fields).is_empty())
 }

@@ -35,6 +35,7 @@ fn writer(manager: &str) -> Writer<'_> {
         api_version: "example.com/v1",
         subresource: "",
         has_status: true,
+        kept_by_status: None,
         time: "2026-01-01T00:00:00Z",
     }
 }
@@ -262,6 +263,50 @@ fn kubectl_migrates_from_client_side_to_server_side_apply() {
     let migrated = apply(&schema, Some(&live), &config, &apps("kubectl"), false).expect("its own fields");
     assert_eq!(migrated["spec"]["replicas"], 3);
     assert!(apply(&schema, Some(&live), &config, &apps("somebody"), false).is_err());
+}
+
+#[test]
+fn kubectl_takes_over_only_what_it_applied_and_nobody_changed() {
+    let schema = widgets();
+    let manifest = |plain: Value| widget(json!({"size": 1, "plain": plain}));
+    let mut live = manifest(json!(["x"]));
+    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
+    live["metadata"]["annotations"] = json!({annotation: manifest(json!(["x"])).to_string()});
+    track_update(&schema, None, &mut live, &writer("kubectl-client-side-apply"));
+    let config = manifest(json!(["y"]));
+    apply(&schema, Some(&live), &config, &writer("kubectl"), false).expect("its own list");
+    // A default within an atomic list makes it another one.
+    live["spec"]["plain"] = json!(["x", "default"]);
+    let Err(ApplyError::Conflict { message, .. }) =
+        apply(&schema, Some(&live), &widget(json!({"size": 2, "plain": ["y"]})), &writer("kubectl"), false)
+    else {
+        panic!("the list was changed")
+    };
+    assert_eq!(
+        message,
+        "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using example.com/v1: .spec.plain"
+    );
+    let other_version = Writer { api_version: "example.com/v2", ..writer("kubectl") };
+    assert!(apply(&schema, Some(&live), &manifest(json!(["x"])), &other_version, false).is_err());
+}
+
+#[test]
+fn annotation_of_client_side_apply_is_updated_only_for_kubectl_and_only_if_it_fits() {
+    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut config = widget(json!({"size": 2}));
+    config["metadata"]["annotations"] = json!({annotation: "old", "other": "o"});
+    let mut object = config.clone();
+    update_last_applied(&mut object, &config, &writer("somebody"));
+    assert_eq!(object, config);
+    update_last_applied(&mut object, &config, &writer("kubectl"));
+    let expected = "{\"apiVersion\":\"example.com/v1\",\"kind\":\"Widget\",\"metadata\":{\"annotations\":{\"other\":\"o\"},\
+                    \"name\":\"w\"},\"spec\":{\"size\":2}}\n";
+    assert_eq!(object["metadata"]["annotations"], json!({annotation: expected, "other": "o"}));
+    config["spec"]["color"] = json!("x".repeat(256 * 1024));
+    update_last_applied(&mut object, &config, &writer("kubectl"));
+    assert_eq!(object["metadata"]["annotations"], json!({"other": "o"}));
+    update_last_applied(&mut object, &config, &writer("kubectl"));
+    assert_eq!(object["metadata"]["annotations"], json!({"other": "o"}), "there is nothing to update");
 }
 
 #[test]

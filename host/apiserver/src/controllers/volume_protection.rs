@@ -1,0 +1,90 @@
+//! Claims and volumes stay while they are in use, after `k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}`: their finalizers, which
+//! the server adds when they are created, are removed once nothing uses them.
+
+use serde_json::{Value, json};
+
+use super::action::{Action, Plan};
+use super::cluster::Cluster;
+use super::keyed::{Keyed, Trigger};
+use super::kind::Kind;
+use super::object::{is_deleting, items, key};
+use crate::meta;
+use crate::rest::defaults::{CLAIM_PROTECTION, VOLUME_PROTECTION};
+use crate::storage::StoredObject;
+
+/// Returns the controller of PersistentVolumeClaims.
+pub(super) fn claims() -> Keyed {
+    let reconcile = |cluster: &Cluster<'_>, claim: &Value| {
+        let namespace = meta::text(claim, "namespace");
+        let pods = cluster.list(Kind::Pod, Some(namespace));
+        plan(
+            Kind::PersistentVolumeClaim,
+            claim,
+            pods.iter().any(|pod| uses(&pod.value(), meta::text(claim, "name"))),
+        )
+    };
+    Keyed::new(Kind::PersistentVolumeClaim, reconcile)
+        .only(|claim| is_waiting(claim, CLAIM_PROTECTION))
+        .triggers(&[(Kind::Pod, Trigger::Namespace)])
+}
+
+/// Returns the controller of PersistentVolumes.
+pub(super) fn volumes() -> Keyed {
+    Keyed::new(Kind::PersistentVolume, |_, volume| {
+        plan(Kind::PersistentVolume, volume, volume["status"]["phase"] == "Bound")
+    })
+    .only(|volume| is_waiting(volume, VOLUME_PROTECTION))
+}
+
+fn is_waiting(object: &StoredObject, finalizer: &str) -> bool {
+    object.deleting && object.finalizers.iter().any(|one| &**one == finalizer)
+}
+
+/// Whether a Pod uses the claim with this name. One that is not scheduled does not: it cannot start any more.
+fn uses(pod: &Value, claim: &str) -> bool {
+    let is_scheduled = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    is_scheduled
+        && items(&pod["spec"]["volumes"])
+            .iter()
+            .any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
+}
+
+/// Removes the finalizer of a claim or a volume that is being deleted and not used.
+fn plan(kind: Kind, object: &Value, is_used: bool) -> Plan {
+    let mut plan = Plan::default();
+    let finalizer = if kind == Kind::PersistentVolume { VOLUME_PROTECTION } else { CLAIM_PROTECTION };
+    let finalizers = meta::finalizers(object);
+    if is_used || !is_deleting(object) || !finalizers.iter().any(|one| one == finalizer) {
+        return plan;
+    }
+    let remaining: Vec<String> = finalizers.into_iter().filter(|one| one != finalizer).collect();
+    let patch = json!({"metadata": {"finalizers": remaining}});
+    plan.actions.push(Action::Patch(kind, key(object), patch));
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalizer_of_a_deleted_claim_is_removed_once_no_scheduled_pod_uses_it() {
+        let claim = json!({"metadata": {
+            "name": "c", "namespace": "n", "deletionTimestamp": "t", "finalizers": ["example.com/x", CLAIM_PROTECTION],
+        }});
+        assert_eq!(plan(Kind::PersistentVolumeClaim, &claim, true), Plan::default());
+        let patch = json!({"metadata": {"finalizers": ["example.com/x"]}});
+        let key = ("n".into(), "c".into());
+        assert_eq!(
+            plan(Kind::PersistentVolumeClaim, &claim, false).actions,
+            [Action::Patch(Kind::PersistentVolumeClaim, key, patch)]
+        );
+        let live = json!({"metadata": {"name": "c", "finalizers": [CLAIM_PROTECTION]}});
+        assert_eq!(plan(Kind::PersistentVolumeClaim, &live, false), Plan::default());
+        let mut pod =
+            json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+        assert!(!uses(&pod, "c"));
+        pod["spec"]["nodeName"] = json!("node");
+        assert!(uses(&pod, "c") && !uses(&pod, "d"));
+    }
+}
