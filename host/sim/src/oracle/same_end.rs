@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{EndDifference, RunView};
-use crate::run::{End, ReconcileResult};
+use crate::run::{End, EventKind, ReconcileResult};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "same end",
@@ -50,14 +50,24 @@ impl Oracle for SameEnd {
     }
 }
 
-/// Returns how many reconciles wrote because a timer was due that is longer than a rest. A longer run has more of them.
+/// Returns how many reconciles wrote because a timer was due that is longer than a rest. A longer run has more of them. A timer that goes on after
+/// a restart or reload is as long as it was before.
 pub(super) fn late_timer_writes(run: &RunView<'_>) -> usize {
-    let mut delays = BTreeMap::new();
+    let starts: Vec<_> = run
+        .run
+        .events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| matches!(event.kind, EventKind::HostStarted { .. } | EventKind::Reloaded))
+        .map(|(index, _)| index)
+        .collect();
+    // The instance that ran, and the delay after which it wanted the key again.
+    let mut delays: BTreeMap<_, (usize, u64)> = BTreeMap::new();
     let mut count = 0;
     for reconcile in run.reconciles.values() {
         let key = (reconcile.plugin, reconcile.watch, reconcile.key);
         let is_by_timer = reconcile.reasons.iter().all(|reason| reason == "requeue");
-        let is_late = delays.get(&key).is_some_and(|delay| *delay >= REST);
+        let is_late = delays.get(&key).is_some_and(|(_, delay)| *delay >= REST);
         let writes = reconcile
             .requests
             .iter()
@@ -67,7 +77,9 @@ pub(super) fn late_timer_writes(run: &RunView<'_>) -> usize {
             Some((_, ReconcileResult::Requeue(delay))) => *delay,
             _ => 0,
         };
-        delays.insert(key, delay);
+        let instance = starts.partition_point(|start| *start < reconcile.start);
+        let before = delays.get(&key).copied().filter(|(earlier, _)| *earlier < instance);
+        delays.insert(key, (instance, delay.max(before.map_or(0, |(_, delay)| delay))));
     }
     count
 }

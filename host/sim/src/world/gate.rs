@@ -217,10 +217,7 @@ impl WatchGate {
             let relist = self.shared.lock().relists.get(&resource).copied();
             if let Some(at) = relist {
                 tokio::time::sleep_until(self.shared.clock().instant(at)).await;
-                let mut state = self.shared.lock();
-                state.relists.remove(&resource);
-                // What the host lists now may make the plugin act.
-                state.touch();
+                self.shared.lock().end_watch(&resource);
                 return Ok(expired());
             }
             let response = forward(self.server, request).await;
@@ -239,7 +236,7 @@ impl WatchGate {
                 let mut state = self.shared.lock();
                 let is_delivered = state.crash.is_none();
                 if is_delivered {
-                    state.forget_cached(&resource, &about.namespace);
+                    state.record_list(&resource, &about.namespace);
                     for object in list.items.unwrap_or_default() {
                         state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
                     }

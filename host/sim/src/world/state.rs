@@ -17,7 +17,7 @@ use super::schedule::Schedule;
 use crate::call_log::CallLog;
 use crate::finding::divergence::event_text;
 use crate::plan::Fault;
-use crate::run::{Author, Event, EventKind, PAST_LAG, ReconcileResult, RequestEvent};
+use crate::run::{Author, Event, EventKind, PAST_LAG, RELIST_BACKOFF, ReconcileResult, RequestEvent};
 
 /// The shared part of a world. Cheap to clone.
 #[derive(Clone)]
@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) holds: BTreeMap<String, u64>,
     /// The resources whose watch has ended, and when the host may list them again.
     pub(super) relists: BTreeMap<String, u64>,
+    /// The resources that the host has not listed again since, and until when it will have at the latest.
+    unlisted: BTreeMap<String, u64>,
     /// How many requests of plugins have no answer yet.
     pub(super) in_flight: u32,
     /// When something happened last that keeps the world from being at rest.
@@ -116,6 +118,7 @@ impl Shared {
             past: BTreeMap::new(),
             holds: BTreeMap::new(),
             relists: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             in_flight: 0,
             last_activity: 0,
             cached_uids: BTreeMap::new(),
@@ -202,6 +205,26 @@ impl State {
         self.last_activity = self.now();
     }
 
+    /// Whether a view of the host is late or old because of a fault.
+    pub(super) fn is_held(&self) -> bool {
+        let now = self.now();
+        self.holds.values().chain(self.unlisted.values()).any(|until| *until > now) || !self.relists.is_empty()
+    }
+
+    /// Lets the host list a resource again whose watch has ended.
+    pub(super) fn end_watch(&mut self, resource: &str) {
+        self.relists.remove(resource);
+        self.unlisted.insert(resource.to_owned(), self.now().saturating_add(RELIST_BACKOFF));
+        // What the host lists now may make the plugin act.
+        self.touch();
+    }
+
+    /// Notes that the host has listed a resource.
+    pub(super) fn record_list(&mut self, resource: &str, namespace: &str) {
+        self.unlisted.remove(resource);
+        self.forget_cached(resource, namespace);
+    }
+
     /// Returns when something happened last. The end of a delay is such a moment, because what was held back is delivered then.
     pub(super) fn quiet_since(&self) -> u64 {
         let now = self.now();
@@ -263,11 +286,15 @@ impl State {
         self.host += 1;
         self.holds.clear();
         self.relists.clear();
+        self.unlisted.clear();
         self.cached_uids.clear();
         self.reconciles.clear();
         self.in_flight = 0;
         let lists = |changes| PastLists { changes, version: None, listed: BTreeSet::new() };
         self.past = past.iter().map(|(resource, changes)| (resource.clone(), lists(*changes))).collect();
+        // The fault is not over before the first lists were answered.
+        let until = self.now().saturating_add(PAST_LAG);
+        self.holds.extend(past.iter().map(|(resource, _)| (resource.clone(), until)));
         self.touch();
         self.record(EventKind::HostStarted { past });
     }
@@ -329,7 +356,7 @@ impl State {
     }
 
     /// Forgets what the host had in its cache, because a list replaces it.
-    pub(super) fn forget_cached(&mut self, resource: &str, namespace: &str) {
+    fn forget_cached(&mut self, resource: &str, namespace: &str) {
         let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         self.cached_uids.retain(|(of, key), _| of != resource || !key.starts_with(&prefix));
     }
