@@ -1,6 +1,7 @@
 //! What happened in one run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -59,11 +60,13 @@ pub struct StoredObject {
     /// The name.
     pub name: String,
     /// The object.
-    pub object: Value,
+    pub object: Arc<Value>,
+    /// Whether the server began with the object, and nobody has changed it.
+    pub is_initial: bool,
 }
 
 /// One event of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Event {
     /// Virtual milliseconds since the start.
     pub time: u64,
@@ -87,7 +90,7 @@ pub enum Author {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum EventKind {
     /// The host started; `past` lists resources whose first list was answered from the past.
     HostStarted {
@@ -168,7 +171,7 @@ pub enum EventKind {
 }
 
 /// The result of a reconcile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReconcileResult {
     /// The plugin is done with the key.
     Ok,
@@ -183,10 +186,12 @@ pub enum ReconcileResult {
 }
 
 /// A request, and what it did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct RequestEvent {
     /// Who sent it.
     pub author: Author,
+    /// Which step of the actor it is, from 1, if an actor with a list of steps sent it.
+    pub step: Option<u32>,
     /// The reconcile that sent it, if any.
     pub reconcile: Option<u64>,
     /// The verb, in the notation of RBAC.

@@ -105,8 +105,7 @@ impl Idempotence {
                     return Some(Violation::new(self, &id, Some(index), explanation));
                 }
                 EventKind::Request(request)
-                    if matches!(request.author, Author::Actor(_) | Author::Controller)
-                        && request.changed =>
+                    if matches!(request.author, Author::Actor(_) | Author::Controller) && request.changed =>
                 {
                     return None;
                 }

@@ -123,7 +123,10 @@ impl RequestGate {
             let mut state = self.shared.lock();
             state.in_flight = state.in_flight.saturating_sub(1);
             let (author, body) = (author.clone(), sent.clone());
-            state.record_request(SentRequest { author, reconcile, about, body, answer, answered }, commits);
+            state.record_request(
+                SentRequest { author, step: None, reconcile, about, body, answer, answered },
+                commits,
+            );
         };
         if let Some(code) = treatment.refuse {
             let (response, answer) = refusal(code);
@@ -377,6 +380,7 @@ async fn interfere(shared: &Shared, about: &ObjectRequest) {
     let interference = ObjectRequest { verb: "patch", subresource: String::new(), ..about.clone() };
     let sent = SentRequest {
         author: Author::Actor(OTHER_CLIENT.to_owned()),
+        step: None,
         reconcile: None,
         about: &interference,
         body: Some(patch),

@@ -12,16 +12,24 @@ use crate::actor::ObjectView;
 use crate::run::StoredObject;
 
 /// The objects of one resource.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Objects {
     /// By namespace and name.
-    current: BTreeMap<(String, String), Arc<Value>>,
+    current: BTreeMap<(String, String), Entry>,
     /// The resource versions of all changes, in order.
     versions: Vec<u64>,
 }
 
+/// An object.
+#[derive(Clone)]
+struct Entry {
+    object: Arc<Value>,
+    /// Whether the server began with it, and nobody has changed it.
+    is_initial: bool,
+}
+
 /// The objects of all resources. Shared with the server's storage is nothing, so reading them disturbs nobody.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Mirror {
     /// By `plural.group`.
     resources: BTreeMap<String, Objects>,
@@ -29,21 +37,38 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
+    /// Returns the objects with which a server begins, from the commits that created them. They are no changes of the run.
+    pub(super) fn of_initial(commits: &[Commit]) -> Self {
+        let mut mirror = Self::default();
+        for commit in commits {
+            mirror.put(commit, true);
+        }
+        mirror
+    }
+
     /// Applies a commit.
     pub(super) fn apply(&mut self, commit: &Commit) {
         self.commits += 1;
+        self.put(commit, false).versions.push(commit.revision);
+    }
+
+    fn put(&mut self, commit: &Commit, is_initial: bool) -> &mut Objects {
         let objects = self.resources.entry(resource(&commit.group, &commit.plural)).or_default();
-        objects.versions.push(commit.revision);
         let key = (commit.namespace.clone(), commit.name.clone());
         match &commit.after {
-            Some(after) => drop(objects.current.insert(key, Arc::new(after.clone()))),
+            Some(after) => {
+                let entry = Entry { object: Arc::new(after.clone()), is_initial };
+                drop(objects.current.insert(key, entry));
+            }
             None => drop(objects.current.remove(&key)),
         }
+        objects
     }
 
     /// Returns the current state of an object.
     pub(super) fn object(&self, resource: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
-        self.resources.get(resource)?.current.get(&(namespace.to_owned(), name.to_owned()))
+        let objects = self.resources.get(resource)?;
+        objects.current.get(&(namespace.to_owned(), name.to_owned())).map(|entry| &entry.object)
     }
 
     /// Returns a resource version at which the last `changes` changes of the resource had not happened yet; `None` if it never changed.
@@ -57,11 +82,12 @@ impl Mirror {
     pub(super) fn into_objects(self) -> Vec<StoredObject> {
         let mut all = Vec::new();
         for (resource, objects) in self.resources {
-            all.extend(objects.current.into_iter().map(|((namespace, name), object)| StoredObject {
+            all.extend(objects.current.into_iter().map(|((namespace, name), entry)| StoredObject {
                 resource: resource.clone(),
                 namespace,
                 name,
-                object: Arc::unwrap_or_clone(object),
+                object: entry.object,
+                is_initial: entry.is_initial,
             }));
         }
         all
@@ -75,7 +101,9 @@ impl ObjectView for Mirror {
 
     fn list(&self, of: &ResourceType) -> Vec<Arc<Value>> {
         let objects = self.resources.get(&resource(&of.group, &of.plural));
-        objects.map(|objects| objects.current.values().cloned().collect()).unwrap_or_default()
+        let values =
+            |objects: &Objects| objects.current.values().map(|entry| Arc::clone(&entry.object)).collect();
+        objects.map(values).unwrap_or_default()
     }
 
     fn get(&self, of: &ResourceType, namespace: &str, name: &str) -> Option<Arc<Value>> {
@@ -118,5 +146,17 @@ mod tests {
         assert_eq!(mirror.version_before("pods", 1), None);
         assert_eq!(mirror.revision(), 4);
         assert_eq!(mirror.into_objects().len(), 1);
+    }
+
+    #[test]
+    fn what_a_server_begins_with_is_no_change_until_somebody_changes_it() {
+        let initial = [commit("x", 3, Some(json!({}))), commit("y", 4, Some(json!({})))];
+        let mut mirror = Mirror::of_initial(&initial);
+        assert_eq!((mirror.revision(), mirror.version_before("deployments.apps", 1)), (0, None));
+        mirror.apply(&commit("y", 5, Some(json!({"n": 1}))));
+        assert_eq!(mirror.version_before("deployments.apps", 9), Some(4));
+        let objects = mirror.into_objects().into_iter();
+        let found: Vec<_> = objects.map(|object| (object.name, object.is_initial)).collect();
+        assert_eq!(found, [("x".to_owned(), true), ("y".to_owned(), false)]);
     }
 }

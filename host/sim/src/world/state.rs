@@ -97,13 +97,14 @@ impl Shared {
         server: ApiServer,
         clock: VirtualClock,
         schedule: Schedule,
+        mirror: Mirror,
         max_events: usize,
         calls: Option<CallLog>,
     ) -> Self {
         let state = State {
             clock: clock.clone(),
             schedule,
-            mirror: Mirror::default(),
+            mirror,
             events: Vec::new(),
             hashes: Vec::new(),
             hash: RollingHash::default(),
@@ -179,7 +180,7 @@ impl State {
             return;
         }
         let event = Event { time: self.now(), host: self.host, kind };
-        self.hash.add_debug(&event);
+        self.hash.add_value(&event);
         self.log_call(|| format!("{}: {:?}", event_text(&event), event.kind));
         self.events.push(event);
         self.hashes.push(self.hash.value());
@@ -188,7 +189,7 @@ impl State {
     /// Ends the record with the number of random draws, which must be equal in equal runs. Returns it.
     pub(super) fn record_draws(&mut self, of_server: u64) -> u64 {
         let draws = of_server + self.randomness.iter().map(Randomness::draws).sum::<u64>();
-        self.hash.add_debug(&draws);
+        self.hash.add_value(&draws);
         self.log_call(|| format!("the run ends after {draws} random draws"));
         draws
     }
@@ -208,7 +209,8 @@ impl State {
     /// Whether a view of the host is late or old because of a fault.
     pub(super) fn is_held(&self) -> bool {
         let now = self.now();
-        self.holds.values().chain(self.unlisted.values()).any(|until| *until > now) || !self.relists.is_empty()
+        self.holds.values().chain(self.unlisted.values()).any(|until| *until > now)
+            || !self.relists.is_empty()
     }
 
     /// Lets the host list a resource again whose watch has ended.
@@ -386,6 +388,7 @@ impl State {
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author: author.clone(),
+            step: None,
             reconcile: None,
             verb: verb.to_owned(),
             resource: resource(&commit.group, &commit.plural),
@@ -405,7 +408,7 @@ impl State {
 
     /// Records a request with the commits that it caused. The first one of the object itself is the request's own.
     pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Commit>) {
-        let SentRequest { author, reconcile, about, body, answer, answered } = request;
+        let SentRequest { author, step, reconcile, about, body, answer, answered } = request;
         let of = about.resource();
         let (mut own, mut others) = (None, Vec::new());
         for commit in commits {
@@ -438,6 +441,7 @@ impl State {
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author,
+            step,
             reconcile,
             verb: about.verb.to_owned(),
             resource: of,
@@ -462,6 +466,8 @@ impl State {
 /// A request that was sent to the server, or refused on the way.
 pub(super) struct SentRequest<'a> {
     pub(super) author: Author,
+    /// Which step of the actor it is, from 1; `None` if no actor with a list of steps sent it.
+    pub(super) step: Option<u32>,
     pub(super) reconcile: Option<u64>,
     pub(super) about: &'a ObjectRequest,
     pub(super) body: Option<Value>,

@@ -80,7 +80,8 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
     for part in path.strip_prefix('.')?.split('.') {
         let (name, items) = part.split_once('[').map_or((part, ""), |(name, _)| (name, &part[name.len()..]));
         let is_plain = |name: &str| {
-            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte))
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte))
         };
         if !is_plain(name) {
             return None;

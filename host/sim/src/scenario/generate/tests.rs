@@ -70,8 +70,7 @@ fn the_steps_can_be_taken() {
     let user = generate(&watched, &[], 1).user.expect("a user");
     let mut actor = ActorState::new(user, 1);
     let deployment = |name: &str, owners: Value| json!({"kind": "Deployment", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}});
-    let view =
-        TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
+    let view = TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
     let mut writes = Vec::new();
     loop {
         match actor.poll(&view, PollMoment { now_ms: 0, at_rest: true }) {

@@ -126,11 +126,10 @@ fn a_dropped_watch_is_a_fault_until_the_host_has_listed_again() {
     let run = Stage::new(vec![create_map("a")]).run(vec![at_event(1, Fault::DropWatch(5_000))]);
     assert_eq!(run.end, End::AtRest);
     let over = run.events.iter().position(|event| event.kind == EventKind::FaultsOver).expect("the end");
-    let listed = deliveries(&run).into_iter().filter(|(_, change, key)| change == "LISTED" && key == "default/a");
+    let listed =
+        deliveries(&run).into_iter().filter(|(_, change, key)| change == "LISTED" && key == "default/a");
     assert_eq!(listed.count(), 1);
-    let is_listed = |event: &crate::run::Event| {
-        matches!(&event.kind, EventKind::Delivered { change, key, .. } if change == "LISTED" && key == "default/a")
-    };
+    let is_listed = |event: &crate::run::Event| matches!(&event.kind, EventKind::Delivered { change, key, .. } if change == "LISTED" && key == "default/a");
     assert!(run.events[..over].iter().any(is_listed));
 }
 
