@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::same_end::late_timer_writes;
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::{Fault, Moment};
@@ -39,7 +39,7 @@ impl Oracle for FreshEqualsKept {
         let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
             return Judgement::without_subject();
         };
-        if late_timer_writes(run) + reference.late_timer_writes() > 0 {
+        if late_timer_writes(run).len() + reference.late_timer_writes() > 0 {
             return Judgement::without_subject();
         }
         let kept = RunView::new(reference.run(), reference.random());
