@@ -77,7 +77,7 @@ pub(super) async fn run(
 
 fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin>, WorldError> {
     let plugin = |plugin: &WorldPlugin| {
-        let upgrade = plugin.upgrade.as_ref().filter(|_| reloads > 0);
+        let version = plugin.upgrade.as_ref().filter(|_| reloads > 0).unwrap_or(&plugin.code);
         let mut sidecar = plugin.sidecar.clone();
         if reloads > 0 {
             // A version is loaded again only if its files differ.
@@ -85,8 +85,9 @@ fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin
         }
         Ok(InMemoryPlugin {
             name: plugin.name.clone(),
-            code: upgrade.unwrap_or(&plugin.code).clone(),
+            code: version.code.clone(),
             sidecar: sidecar.into(),
+            descriptor: version.descriptor.clone(),
         })
     };
     plugins.iter().map(plugin).collect()

@@ -21,11 +21,14 @@ mod watch_body;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use pilothouse_apiserver::{ApiServer, ApiServerBuilder, Controllers, InitialObjects};
+use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_controller::{Metrics, PluginName};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
-use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions};
+use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, StubHost};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
@@ -154,9 +157,27 @@ impl std::fmt::Debug for WorldOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPlugin {
     name: PluginName,
-    code: CompiledPlugin,
-    upgrade: Option<CompiledPlugin>,
+    code: DescribedCode,
+    upgrade: Option<DescribedCode>,
     sidecar: String,
+}
+
+/// The code of a plugin. It is asked for its descriptor once, and not in each run.
+#[derive(Clone, Debug)]
+struct DescribedCode {
+    code: CompiledPlugin,
+    /// `None` if the plugin does not return one: each run then sees why.
+    descriptor: Option<Arc<str>>,
+}
+
+impl DescribedCode {
+    async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
+        let code = engine.load(wasm).await?;
+        let config = Sidecar::parse(sidecar).map(|sidecar| sidecar.config_json()).unwrap_or_default();
+        let host = Arc::new(StubHost::new(config).repeatable());
+        let descriptor = code.describe(host, &InstanceLimits::default()).await.ok().map(Arc::from);
+        Ok(Self { code, descriptor })
+    }
 }
 
 /// Plugins that were compiled for simulations. Cheap to clone: worlds in several threads share one.
@@ -184,9 +205,9 @@ impl CompiledPlugins {
             let mut plugins = Vec::new();
             for PluginFile { name, wasm, upgrade, sidecar } in files {
                 let failed = |error| WorldError(format!("the plugin {name} cannot be loaded: {error}"));
-                let code = engine.load(wasm).await.map_err(failed)?;
+                let code = DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?;
                 let upgrade = match upgrade {
-                    Some(wasm) => Some(engine.load(wasm).await.map_err(failed)?),
+                    Some(wasm) => Some(DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?),
                     None => None,
                 };
                 plugins.push(WorldPlugin { name, code, upgrade, sidecar });
