@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::PluginHost;
-use crate::directory::{Change, PluginFiles};
+use crate::directory::{Change, InMemoryFiles, PluginFiles};
 use crate::name::PluginName;
 use crate::runtime::PluginHandle;
 
