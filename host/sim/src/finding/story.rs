@@ -139,7 +139,6 @@ impl Teller {
                 let text = describe(deviation);
                 self.add(time, "fault", text, fault_text(&deviation.fault));
             }
-            // The line of the fault has said that the host starts again, or reloads the plugin.
             EventKind::ReconcileEnded { reconcile, result } => {
                 let text = match result {
                     ReconcileResult::Error(error) => format!("fails: {}", cut(error)),
@@ -156,6 +155,7 @@ impl Teller {
                     None => self.add(time, "plugin", text, String::new()),
                 }
             }
+            // The line of a fault says that the host starts again, or reloads the plugin.
             _ => {}
         }
     }
