@@ -213,9 +213,9 @@ pub struct RequestEvent {
     /// Whether the sender received the answer.
     pub answered: bool,
     /// The object before a write that changed something; `None` if there was none.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// The object after a write; `None` if it is gone.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
     /// Whether the write changed the stored state. `false` for reads, errors and writes without effect.
     pub changed: bool,
     /// For a destructive write of a plugin: the UID under which the host's cache knew the object, if it did.

@@ -218,8 +218,8 @@ impl RunBuilder {
             reason: String::new(),
             answered: true,
             changed: before != after,
-            before,
-            after,
+            before: before.map(Arc::new),
+            after: after.map(Arc::new),
             cached_uid: None,
         })
     }

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::ApiServerBuilder;
-pub use commits::Commit;
+pub use commits::{Commit, CommittedObject};
 pub use faults::{Faults, Matcher};
 pub use initial::InitialObjects;
 use inner::ServerInner;

@@ -16,12 +16,13 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use pilothouse_apiserver::{ApiService, Commit, ResponseBody};
+use pilothouse_apiserver::{ApiService, ResponseBody};
 use pilothouse_controller::RequestOrigin;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::{Service, ServiceExt};
 
+use super::mirror::Change;
 use super::request::{ObjectRequest, parameter};
 use super::state::{Answer, SentRequest, Shared};
 use super::watch_body::{ListedObject, WatchBody};
@@ -119,7 +120,7 @@ impl RequestGate {
                 return pending().await;
             }
         }
-        let record = |answer: Option<Answer>, answered: bool, commits: Vec<Commit>| {
+        let record = |answer: Option<Answer>, answered: bool, commits: Vec<Change>| {
             let mut state = self.shared.lock();
             state.in_flight = state.in_flight.saturating_sub(1);
             let (author, body) = (author.clone(), sent.clone());
@@ -336,7 +337,7 @@ pub(super) async fn attributed<B>(
     shared: &Shared,
     server: ApiService,
     request: Request<B>,
-) -> (Response<ResponseBody>, Vec<Commit>)
+) -> (Response<ResponseBody>, Vec<Change>)
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

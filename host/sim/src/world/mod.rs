@@ -248,7 +248,7 @@ impl World {
         };
         let metrics = Metrics::register(&mut Registry::default());
         let server = server_builder(VirtualClock::new()).first_revision(FIRST_REVISION).seed(0).build();
-        let mirror = Mirror::of_initial(&server.take_commits());
+        let mirror = Mirror::of_initial(server.take_commits());
         let objects = server.initial_objects();
         let objects = objects.ok_or_else(|| WorldError("the objects of a new server change".to_owned()))?;
         Ok(Self { plugins, options, controllers, metrics, initial: (objects, mirror) })

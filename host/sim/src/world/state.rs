@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use super::clock::VirtualClock;
 use super::hash::RollingHash;
-use super::mirror::Mirror;
-use super::request::{ObjectRequest, resource};
+use super::mirror::{Change, Mirror};
+use super::request::ObjectRequest;
 use super::schedule::Schedule;
 use crate::call_log::CallLog;
 use crate::finding::divergence::event_text;
@@ -146,11 +146,13 @@ impl Shared {
     }
 
     /// Returns what the server committed since the last call, as the work of a request that was just processed.
-    pub(super) fn take_commits(&self) -> Vec<Commit> {
+    pub(super) fn take_commits(&self) -> Vec<Change> {
         let commits = self.0.server.take_commits();
+        if commits.is_empty() {
+            return Vec::new();
+        }
         let mut state = self.0.state.lock();
-        commits.iter().for_each(|commit| state.mirror.apply(commit));
-        commits
+        commits.into_iter().map(|commit| state.mirror.apply(commit)).collect()
     }
 
     /// Wakes the driver.
@@ -366,18 +368,18 @@ impl State {
     /// Records commits that no request of a plugin or an actor caused.
     pub(super) fn record_commits(&mut self, commits: Vec<Commit>, author: &Author) {
         for commit in commits {
-            self.mirror.apply(&commit);
-            self.record_commit(commit, author);
+            let change = self.mirror.apply(commit);
+            self.record_commit(change, author);
         }
     }
 
     /// Records commits that were applied to the mirror already.
-    pub(super) fn record_own_commits(&mut self, commits: Vec<Commit>, author: &Author) {
+    pub(super) fn record_own_commits(&mut self, commits: Vec<Change>, author: &Author) {
         commits.into_iter().for_each(|commit| self.record_commit(commit, author));
     }
 
     /// Records a commit that was applied to the mirror already.
-    fn record_commit(&mut self, commit: Commit, author: &Author) {
+    fn record_commit(&mut self, commit: Change, author: &Author) {
         let verb = match (&commit.before, &commit.after) {
             (None, _) => "create",
             (_, None) => "delete",
@@ -391,7 +393,7 @@ impl State {
             step: None,
             reconcile: None,
             verb: verb.to_owned(),
-            resource: resource(&commit.group, &commit.plural),
+            resource: commit.resource,
             subresource: String::new(),
             namespace: commit.namespace,
             name: commit.name,
@@ -407,12 +409,12 @@ impl State {
     }
 
     /// Records a request with the commits that it caused. The first one of the object itself is the request's own.
-    pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Commit>) {
+    pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Change>) {
         let SentRequest { author, step, reconcile, about, body, answer, answered } = request;
         let of = about.resource();
         let (mut own, mut others) = (None, Vec::new());
         for commit in commits {
-            let is_own = resource(&commit.group, &commit.plural) == of
+            let is_own = commit.resource == of
                 && commit.namespace == about.namespace
                 && (about.name.is_empty() || commit.name == about.name);
             if is_own && own.is_none() { own = Some(commit) } else { others.push(commit) }
@@ -422,7 +424,7 @@ impl State {
         let is_plugin = matches!(author, Author::Plugin(_));
         let cached_uid = self.cached_uids.get(&(of.clone(), key.clone())).cloned();
         let cached_uid = cached_uid.filter(|_| is_plugin && about.is_write());
-        let current = || self.mirror.object(&of, &about.namespace, &name).map(|object| Value::clone(object));
+        let current = || self.mirror.object(&of, &about.namespace, &name).cloned();
         let (before, after, changed) = match own {
             Some(commit) => (commit.before, commit.after, true),
             None if about.is_write() => (None, current(), false),

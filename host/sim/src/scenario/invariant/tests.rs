@@ -30,8 +30,8 @@ fn write(author: Author, verb: &str, before: Option<Value>, after: Option<Value>
         status: Some(200),
         reason: String::new(),
         answered: true,
-        before,
-        after,
+        before: before.map(Arc::new),
+        after: after.map(Arc::new),
         changed: true,
         cached_uid: None,
     }))
