@@ -61,8 +61,6 @@ fn writes(run: &RunView<'_>, reconcile: &Reconcile<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::analysis::RandomPrefixes;
     use crate::testing::RunBuilder;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pilothouse_model::LabelSelector;
 use pilothouse_model::selector::Operator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::actor::{ActorDefinition, Behaviour, Step, StepAction};
 use super::kinds::KindInfo;
