@@ -76,8 +76,8 @@ pub use pilothouse_listen::{CertificateError, ServeError};
 pub use request::Verb;
 pub use respond::ResponseBody;
 pub use server::{
-    ApiServer, ApiServerBuilder, ApiService, Commit, Faults, KubeconfigError, Matcher, RequestCount,
-    RequestLog,
+    ApiServer, ApiServerBuilder, ApiService, Commit, CommittedObject, Faults, InitialObjects,
+    KubeconfigError, Matcher, RequestCount, RequestLog,
 };
 pub use status::Status;
 pub use user::User;

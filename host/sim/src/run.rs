@@ -1,6 +1,7 @@
 //! What happened in one run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -9,6 +10,9 @@ use crate::plan::{ActorStep, Deviation, Plan};
 /// How long the watches of a resource whose first list came from the past deliver nothing, in virtual milliseconds: the server that answered
 /// is behind the others for that long.
 pub const PAST_LAG: u64 = 10_000;
+
+/// How long the host waits at the most before it lists again after a watch has ended, in virtual milliseconds: the reflector's longest backoff.
+pub const RELIST_BACKOFF: u64 = 30_000;
 
 /// The result of one run. Equal plans give equal runs, except for `hash`, which is also equal.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,11 +60,13 @@ pub struct StoredObject {
     /// The name.
     pub name: String,
     /// The object.
-    pub object: Value,
+    pub object: Arc<Value>,
+    /// Whether the server began with the object, and nobody has changed it.
+    pub is_initial: bool,
 }
 
 /// One event of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Event {
     /// Virtual milliseconds since the start.
     pub time: u64,
@@ -84,7 +90,7 @@ pub enum Author {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum EventKind {
     /// The host started; `past` lists resources whose first list was answered from the past.
     HostStarted {
@@ -165,7 +171,7 @@ pub enum EventKind {
 }
 
 /// The result of a reconcile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReconcileResult {
     /// The plugin is done with the key.
     Ok,
@@ -180,10 +186,12 @@ pub enum ReconcileResult {
 }
 
 /// A request, and what it did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct RequestEvent {
     /// Who sent it.
     pub author: Author,
+    /// Which step of the actor it is, from 1, if an actor with a list of steps sent it.
+    pub step: Option<u32>,
     /// The reconcile that sent it, if any.
     pub reconcile: Option<u64>,
     /// The verb, in the notation of RBAC.
@@ -205,9 +213,9 @@ pub struct RequestEvent {
     /// Whether the sender received the answer.
     pub answered: bool,
     /// The object before a write that changed something; `None` if there was none.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// The object after a write; `None` if it is gone.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
     /// Whether the write changed the stored state. `false` for reads, errors and writes without effect.
     pub changed: bool,
     /// For a destructive write of a plugin: the UID under which the host's cache knew the object, if it did.

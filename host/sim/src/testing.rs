@@ -1,12 +1,13 @@
 //! Scripted runs for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::analysis::{ObjectId, RunView};
 use crate::oracle::{Judgement, Oracle, Reference};
-use crate::plan::{Deviation, Fault, Moment, Plan};
+use crate::plan::{ActorStep, Deviation, Fault, Moment, Plan};
 use crate::run::{Author, End, Event, EventKind, ReconcileResult, RequestEvent, Run, StoredObject};
 
 /// Judges a run as the driver does.
@@ -32,6 +33,9 @@ pub(crate) struct RunBuilder {
     version: u64,
     rests: u32,
     store: BTreeMap<ObjectId, Value>,
+    /// The actor and the number of its step that comes next.
+    step: Option<ActorStep>,
+    steps: Vec<ActorStep>,
 }
 
 impl RunBuilder {
@@ -46,6 +50,8 @@ impl RunBuilder {
             version: 100,
             rests: 0,
             store: BTreeMap::new(),
+            step: None,
+            steps: Vec::new(),
         };
         run.push(EventKind::HostStarted { past: Vec::new() });
         run
@@ -129,6 +135,11 @@ impl RunBuilder {
         self.store[&id(resource, key)]["metadata"]["uid"].as_str().expect("a UID").to_owned()
     }
 
+    /// The next write of the actor is its step of this number.
+    pub(crate) fn step(&mut self, actor: &str, step: u32) {
+        self.step = Some(ActorStep { actor: actor.to_owned(), step });
+    }
+
     pub(crate) fn actor(&mut self, name: &str, verb: &str, resource: &str, key: &str, after: Option<Value>) {
         self.request(Author::Actor(name.to_owned()), verb, resource, key, after);
     }
@@ -155,6 +166,7 @@ impl RunBuilder {
         let author = Author::Plugin("plugin".to_owned());
         self.push_request(RequestEvent {
             author,
+            step: None,
             reconcile,
             verb: verb.to_owned(),
             resource: id.resource,
@@ -189,8 +201,12 @@ impl RunBuilder {
         }
         let is_plugin = matches!(author, Author::Plugin(_));
         let reconcile = (is_plugin && self.is_reconciling).then_some(self.reconcile);
+        let is_actor = |step: &ActorStep| author == Author::Actor(step.actor.clone());
+        let step = self.step.take_if(|step| is_actor(step));
+        self.steps.extend(step.clone());
         self.push_request(RequestEvent {
             author,
+            step: step.map(|step| step.step),
             reconcile,
             verb: verb.to_owned(),
             resource: id.resource,
@@ -202,8 +218,8 @@ impl RunBuilder {
             reason: String::new(),
             answered: true,
             changed: before != after,
-            before,
-            after,
+            before: before.map(Arc::new),
+            after: after.map(Arc::new),
             cached_uid: None,
         })
     }
@@ -240,7 +256,8 @@ impl RunBuilder {
                 resource: id.resource.clone(),
                 namespace: id.namespace.clone(),
                 name: id.name.clone(),
-                object: object.clone(),
+                object: Arc::new(object.clone()),
+                is_initial: false,
             })
             .collect();
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -260,7 +277,7 @@ impl RunBuilder {
             hash,
             hashes,
             draws: 0,
-            steps: Vec::new(),
+            steps: self.steps,
             not_simulated: BTreeSet::new(),
         }
     }

@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Use this `pilothouse` instead of building one in release mode.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
+    /// Use the plugins in this folder instead of building them.
+    #[arg(long, value_name = "DIR", conflicts_with = "examples")]
+    plugins: Option<PathBuf>,
     /// Simulate with generated objects in place of the scenarios: at least half of the wrong twins must be found, and no right one reported.
     #[arg(long)]
     without_scenarios: bool,
@@ -54,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["without_scenarios", "master_seeds", "guarantees", "examples"])]
     limits: bool,
     /// Simulate nothing, and only write the table of examples/catalogue/README.md.
-    #[arg(long, conflicts_with_all = ["names", "host", "without_scenarios", "seeds", "master_seeds", "guarantees", "examples", "limits"])]
+    #[arg(long, conflicts_with_all = ["names", "host", "plugins", "without_scenarios", "seeds", "master_seeds", "guarantees", "examples", "limits"])]
     readme: bool,
 }
 
@@ -119,7 +122,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
         ensure!(!cases.is_empty(), "--guarantees on: none of these cases is hidden by the host's guarantees");
     }
     let host = arguments.host.clone().map_or_else(|| build_host(root), Ok)?;
-    let setting = Setting { root, host, plugins: guests::build(root, &cases)?, seeds };
+    let plugins = arguments.plugins.clone().map_or_else(|| guests::build(root, &cases), Ok)?;
+    let setting = Setting { root, host, plugins, seeds };
     if let Some(seeds) = arguments.master_seeds {
         return variants::with_master_seeds(&setting, &cases, seeds);
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pilothouse_listen::{CertificateError, ClientAuthority, ServerCertificate};
 
 use super::audit::AuditLog;
+use super::initial::InitialObjects;
 use super::inner::ServerInner;
 use super::metrics::Metrics;
 use super::snapshots::Snapshots;
@@ -36,6 +37,7 @@ pub struct ApiServerBuilder {
     seed: Option<u64>,
     history: HistoryLimits,
     first_revision: Option<u64>,
+    initial: Option<InitialObjects>,
     bookmark_interval: Duration,
     faults_over_http: bool,
     snapshots_over_http: bool,
@@ -59,6 +61,7 @@ impl Default for ApiServerBuilder {
             seed: None,
             history: HistoryLimits { events: 16 * 1024, bytes: 128 * 1024 * 1024 },
             first_revision: None,
+            initial: None,
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
             snapshots_over_http: false,
@@ -101,6 +104,13 @@ impl ApiServerBuilder {
     /// Sets how many bytes of events of each resource are retained, approximately; 128 MiB by default.
     pub fn watch_history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
+        self
+    }
+
+    /// Sets the objects with which the server begins, in place of creating them: those of a server that was built with the same options, as
+    /// [`ApiServer::initial_objects`] returned them. Resource versions go on from those of that server.
+    pub fn initial_objects(mut self, objects: InitialObjects) -> Self {
+        self.initial = Some(objects);
         self
     }
 
@@ -224,10 +234,15 @@ impl ApiServerBuilder {
     /// [`ApiServer::run_controllers`]. Objects are kept in memory only.
     #[must_use]
     pub fn build(self) -> ApiServer {
-        let first_revision = self.initial_revision();
+        let initial = self.initial.clone();
+        let first_revision =
+            initial.as_ref().map_or_else(|| self.initial_revision(), InitialObjects::revision);
         let journal = self.journal();
         let state = self.state(first_revision, None, journal.as_ref());
-        bootstrap::create_initial_objects(&state);
+        match initial {
+            Some(initial) => initial.fill(&state.storage),
+            None => bootstrap::create_initial_objects(&state),
+        }
         self.server(state, None, Snapshots::default(), journal)
     }
 

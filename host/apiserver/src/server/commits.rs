@@ -1,5 +1,6 @@
 //! The writes that a server carried out, for simulations and tests that judge what clients and controllers did.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,7 +9,7 @@ use crate::registry::{Endpoint, Registry};
 use crate::storage::{EventKind, JournalEntry, StoredObject};
 
 /// One change of the stored state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Commit {
     /// The API group, "" for core.
     pub group: String,
@@ -21,9 +22,9 @@ pub struct Commit {
     /// The resource version of the change.
     pub revision: u64,
     /// The object before the change; `None` if it was created.
-    pub before: Option<Value>,
+    pub before: Option<CommittedObject>,
     /// The object after the change; `None` if it was deleted.
-    pub after: Option<Value>,
+    pub after: Option<CommittedObject>,
 }
 
 /// Returns the change of a journal entry.
@@ -38,19 +39,40 @@ pub(super) fn commit(registry: &Registry, (table, event): &JournalEntry) -> Comm
         namespace: event.object.namespace.to_string(),
         name: event.object.name.to_string(),
         revision: event.revision(),
-        before: event.previous.as_ref().map(|object| value(endpoint, object)),
-        after: (!is_deleted).then(|| value(endpoint, &event.object)),
+        before: event.previous.as_ref().map(|object| CommittedObject::new(endpoint, object)),
+        after: (!is_deleted).then(|| CommittedObject::new(endpoint, &event.object)),
     }
 }
 
-/// Returns the object with `apiVersion` and `kind`, where the resource is still served.
-fn value(endpoint: Option<&Arc<Endpoint>>, object: &StoredObject) -> Value {
-    let mut value = object.value();
-    if let Some(endpoint) = endpoint {
-        if object.api_version.is_none() {
-            value["apiVersion"] = Value::from(endpoint.api_version.as_str());
-        }
-        value["kind"] = Value::from(endpoint.kind());
+/// An object as it was stored. Cheap to clone.
+#[derive(Clone)]
+pub struct CommittedObject {
+    object: Arc<StoredObject>,
+    /// `None` if the resource is no longer served.
+    endpoint: Option<Arc<Endpoint>>,
+}
+
+impl CommittedObject {
+    fn new(endpoint: Option<&Arc<Endpoint>>, object: &Arc<StoredObject>) -> Self {
+        Self { object: Arc::clone(object), endpoint: endpoint.cloned() }
     }
-    value
+
+    /// Returns the object, with `apiVersion` and `kind` where the resource is still served. Parses it each time.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let mut value = self.object.value();
+        if let Some(endpoint) = &self.endpoint {
+            if self.object.api_version.is_none() {
+                value["apiVersion"] = Value::from(endpoint.api_version.as_str());
+            }
+            value["kind"] = Value::from(endpoint.kind());
+        }
+        value
+    }
+}
+
+impl fmt::Debug for CommittedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value().fmt(f)
+    }
 }

@@ -7,6 +7,7 @@ mod debug;
 mod faults;
 mod handle;
 mod health;
+mod initial;
 mod inner;
 mod kubeconfig;
 mod metrics;
@@ -25,8 +26,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::ApiServerBuilder;
-pub use commits::Commit;
+pub use commits::{Commit, CommittedObject};
 pub use faults::{Faults, Matcher};
+pub use initial::InitialObjects;
 use inner::ServerInner;
 pub use kubeconfig::KubeconfigError;
 pub use request_log::{RequestCount, RequestLog};
@@ -180,6 +182,13 @@ impl ApiServer {
         }
         let registry = self.inner.state.registry();
         entries.iter().map(|entry| commits::commit(&registry, entry)).collect()
+    }
+
+    /// Returns the server's objects, for [`ApiServerBuilder::initial_objects`]. Call it before the first request: what follows from objects,
+    /// such as the resources that CRDs define, is not among them. `None` if objects change meanwhile.
+    #[must_use]
+    pub fn initial_objects(&self) -> Option<InitialObjects> {
+        InitialObjects::of(&self.inner.state.storage)
     }
 
     /// Returns how often the server has drawn a UID, the ending of a name or another random value. 0 unless the server was built with

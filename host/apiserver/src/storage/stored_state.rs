@@ -65,6 +65,14 @@ impl Storage {
         Some(state)
     }
 
+    /// Puts the objects of `state` into the tables, which are empty, as if they had been there from the start: without an event, and with their
+    /// resourceVersions.
+    pub(crate) fn fill(&self, state: &StoredState) {
+        for ((group, plural), objects) in &state.tables {
+            self.table(group, plural).fill(objects);
+        }
+    }
+
     /// Replaces all objects of all tables by those of `state`, in one step: all tables are locked meanwhile. Objects keep their
     /// resourceVersions, and the history begins anew. Open watches end, with an ERROR event if there is an error.
     ///

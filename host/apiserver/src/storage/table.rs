@@ -223,8 +223,15 @@ impl Table {
     /// its resourceVersion.
     #[cfg(feature = "persistence")]
     pub(crate) fn load(&self, object: StoredObject) {
+        self.fill(&[Arc::new(object)]);
+    }
+
+    /// Adds objects as if they had been there from the start: without an event, and with their resourceVersions.
+    pub(super) fn fill(&self, objects: &[Arc<StoredObject>]) {
         let mut contents = self.contents.write();
-        contents.insert(Arc::new(object));
+        for object in objects {
+            contents.insert(Arc::clone(object));
+        }
         // The caches of configurations and policies compare the last change.
         self.changed.send_replace(self.revision.current());
     }

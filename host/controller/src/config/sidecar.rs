@@ -211,7 +211,8 @@ fn is_below(path: &str) -> bool {
 
 impl Sidecar {
     /// The plugin's config as JSON text, which is what the plugin receives.
-    pub(crate) fn config_json(&self) -> String {
+    #[must_use]
+    pub fn config_json(&self) -> String {
         serde_json::Value::Object(self.config.clone()).to_string()
     }
 

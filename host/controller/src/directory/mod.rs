@@ -43,6 +43,8 @@ pub(crate) struct FileFingerprint {
 pub(crate) struct InMemoryFiles {
     pub(crate) code: CompiledPlugin,
     pub(crate) sidecar: Arc<str>,
+    /// The descriptor that the code returns with the sidecar's configuration, if it is known.
+    pub(crate) descriptor: Option<Arc<str>>,
 }
 
 impl PartialEq for InMemoryFiles {
@@ -71,15 +73,15 @@ pub(crate) struct PluginFiles {
 
 impl PluginFiles {
     /// A plugin that is no file. Its paths only name it in messages.
-    pub(crate) fn in_memory(name: &PluginName, code: CompiledPlugin, sidecar: Arc<str>) -> Self {
-        let len = code.size() as u64;
+    pub(crate) fn in_memory(name: &PluginName, files: InMemoryFiles) -> Self {
+        let len = files.code.size() as u64;
         Self {
             wasm: PathBuf::from(format!("{name}.wasm")),
             sidecar: PathBuf::from(format!("{name}.yaml")),
             wasm_fingerprint: FileFingerprint { len, modified: None, identity: (0, 0) },
             sidecar_fingerprint: None,
             yml_fingerprint: None,
-            in_memory: Some(InMemoryFiles { code, sidecar }),
+            in_memory: Some(files),
             place: SidecarPlace::File,
         }
     }

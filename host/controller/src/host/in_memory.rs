@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::PluginHost;
-use crate::directory::{Change, PluginFiles};
+use crate::directory::{Change, InMemoryFiles, PluginFiles};
 use crate::name::PluginName;
 use crate::runtime::PluginHandle;
 
@@ -22,6 +22,8 @@ pub struct InMemoryPlugin {
     pub code: CompiledPlugin,
     /// The text of the sidecar, "" for none.
     pub sidecar: Arc<str>,
+    /// The descriptor that the code has returned with the sidecar's configuration, so that it is not asked at each load; `None` to ask it.
+    pub descriptor: Option<Arc<str>>,
 }
 
 impl PluginHost {
@@ -58,8 +60,8 @@ impl PluginHost {
 }
 
 fn files(plugin: &InMemoryPlugin) -> (PluginName, PluginFiles) {
-    let files = PluginFiles::in_memory(&plugin.name, plugin.code.clone(), Arc::clone(&plugin.sidecar));
-    (plugin.name.clone(), files)
+    let InMemoryPlugin { name, code, sidecar, descriptor } = plugin.clone();
+    (name.clone(), PluginFiles::in_memory(&name, InMemoryFiles { code, sidecar, descriptor }))
 }
 
 /// Returns what changes the loaded plugins into the desired ones.

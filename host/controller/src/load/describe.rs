@@ -24,8 +24,13 @@ pub(super) async fn describe(
     let host = GuestHost::for_describe(guest.clone(), Arc::clone(config)).observed(code.digest());
     let limits = limits::effective(None, &sidecar.limits)?.instance;
     guest.log.set_limits(&limits);
-    let described = code.describe(Arc::new(host), &limits).await;
-    let text = described.map_err(|source| LoadProblem::from_describe(source, sidecar, &files.sidecar))?;
+    let text = match files.as_in_memory().and_then(|files| files.descriptor.as_deref()) {
+        Some(known) => known.to_owned(),
+        None => {
+            let described = code.describe(Arc::new(host), &limits).await;
+            described.map_err(|source| LoadProblem::from_describe(source, sidecar, &files.sidecar))?
+        }
+    };
     let marker = engine.create_crash_marker(code.digest())?;
     let descriptor = Descriptor::parse(&text)?;
     drop(marker);

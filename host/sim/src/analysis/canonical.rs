@@ -22,6 +22,8 @@ const VOLATILE_METADATA: [&str; 7] = [
 const EPOCH_SECONDS: std::ops::RangeInclusive<u64> = 1_000_000_000..=4_000_000_000;
 /// The number of differences of one object that are listed.
 const MAX_DIFFERENCES: usize = 20;
+/// Stands for the content of an object with which the server began, and which nobody has changed: it is the same in all runs.
+const INITIAL: &str = "as at the start";
 /// How deep values are compared. Kubernetes accepts less.
 const MAX_DEPTH: usize = 200;
 
@@ -128,7 +130,11 @@ impl CanonicalEnd {
         for stored in run.objects.iter().filter(|stored| !is_record(&stored.resource)) {
             end.versions.extend(metadata(&stored.object, "resourceVersion").map(str::to_owned));
             let id = names.canonical_id(&ObjectId::of(stored));
-            end.objects.entry(id).or_default().push(canonical_object(&stored.object, names));
+            let canonical = match stored.is_initial {
+                true => Value::from(INITIAL),
+                false => canonical_object(&stored.object, names),
+            };
+            end.objects.entry(id).or_default().push(canonical);
         }
         for objects in end.objects.values_mut() {
             objects.sort_by_cached_key(Value::to_string);
@@ -293,6 +299,25 @@ mod tests {
         assert_eq!(pointers(left, right), Vec::<String>::new());
         let touched = json!({"metadata": {"annotations": {INTERFERENCE_ANNOTATION: "7"}}});
         assert_eq!(pointers(json!({}), touched), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_object_of_the_start_that_was_changed_or_deleted_is_a_difference() {
+        let mut run = RunBuilder::new();
+        run.actor("setup", "create", "namespaces", "default", Some(json!({})));
+        let mut run = run.finish();
+        let end_of =
+            |run: &Run| CanonicalEnd::of(run, &Names::of(run, &crate::analysis::RandomPrefixes::default()));
+        let changed = end_of(&run);
+        run.objects[0].is_initial = true;
+        let kept = end_of(&run);
+        run.objects.clear();
+        let pointers = |found: &CanonicalEnd| -> Vec<String> {
+            let differences = kept.differences(found, &EndMask::default()).into_iter();
+            differences.map(|difference| difference.pointer).collect()
+        };
+        assert_eq!((pointers(&kept), pointers(&changed)), (vec![], vec!["/".to_owned()]));
+        assert_eq!(pointers(&end_of(&run)), [""]);
     }
 
     #[test]

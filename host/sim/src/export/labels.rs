@@ -43,7 +43,7 @@ impl Labels {
     /// were before.
     pub(super) fn of_request(&self, request: &RequestEvent, names: &Names) -> String {
         let id = names.canonical_id(&request.object_id()).to_string();
-        let object = request.before.as_ref().or(request.after.as_ref());
+        let object = request.before.as_deref().or(request.after.as_deref());
         let uid = object.and_then(|object| metadata(object, "uid"));
         match uid.and_then(|uid| self.by_uid.get(uid)) {
             Some(label) if request.before.is_some() || !request.changed => label.clone(),

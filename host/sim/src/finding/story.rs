@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{RunView, is_record};
 use crate::oracle::Violation;
 use crate::plan::{Deviation, Fault, Moment};
-use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent};
+use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent, Run};
+use crate::world::OTHER_CLIENT;
 
 /// The longest story. Of a longer one, the first and the last steps are shown.
 const MAX_STEPS: usize = 40;
@@ -15,6 +16,12 @@ const MAX_PERIOD: usize = 4;
 const MIN_ROUNDS: usize = 3;
 /// The longest text of an error.
 const MAX_ERROR: usize = 160;
+/// The largest number of writes of stand-ins, or of the server, in one line.
+const MAX_REACTIONS: usize = 8;
+/// Who acts in a line with the writes of several stand-ins.
+const STAND_INS: &str = "stand-ins";
+/// Who acts in a line with writes of built-in controllers.
+const SERVER: &str = "server";
 
 /// One line of a story.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +40,7 @@ pub struct Step {
 #[must_use]
 pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
     let last = violation.event.unwrap_or(view.run.events.len());
-    let mut teller = Teller { steps: Vec::new(), reconcile: None };
+    let mut teller = Teller { steps: Vec::new(), reconcile: None, reactions: None };
     for event in view.run.events.iter().take(last.saturating_add(1)) {
         teller.tell(view, event);
     }
@@ -44,43 +51,48 @@ pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
         text: format!("{}: {}", violation.oracle, violation.explanation),
         fault: String::new(),
     };
-    let mut steps = shortened(folded(&teller.steps), time);
+    let canonical = |step: &Step| view.names.replace(&step.text);
+    let mut steps = shortened(folded(&teller.steps, canonical), time);
     steps.push(oracle);
     steps
 }
 
-/// Returns the steps, with one line in place of the second and further rounds of equal steps.
-fn folded(steps: &[Step]) -> Vec<Step> {
+/// Returns the steps, with one line in place of the second and further rounds of equal steps. Steps are equal if their canonical texts are, in which
+/// generated names do not differ.
+fn folded(steps: &[Step], canonical: impl Fn(&Step) -> String) -> Vec<Step> {
+    let texts: Vec<_> = steps.iter().map(|step| (&step.who, canonical(step), &step.fault)).collect();
     let mut folded_steps = Vec::new();
-    let mut rest = steps;
-    while let Some(first) = rest.first() {
-        let mut repeated = (1..=MAX_PERIOD).map(|period| (period, rounds(rest, period)));
+    let mut start = 0;
+    while let Some(first) = steps.get(start) {
+        let mut repeated = (1..=MAX_PERIOD).map(|period| (period, rounds(&texts[start..], period)));
         let Some((period, rounds)) = repeated.find(|(_, rounds)| *rounds >= MIN_ROUNDS) else {
             folded_steps.push(first.clone());
-            rest = &rest[1..];
+            start += 1;
             continue;
         };
-        let (repeated, others) = rest.split_at(period * rounds);
-        folded_steps.extend_from_slice(&repeated[..period]);
+        let end = start + period * rounds;
+        folded_steps.extend_from_slice(&steps[start..start + period]);
         let what = if period == 1 { "this step".to_owned() } else { format!("these {period} steps") };
+        let has_other_names = (start..end).any(|index| {
+            let round = start + (index - start) % period;
+            steps[index].text != steps[round].text
+        });
+        let names = if has_other_names { ", with other names" } else { "" };
         folded_steps.push(Step {
-            time: repeated.last().unwrap_or(first).time,
+            time: steps[end - 1].time,
             who: "…".to_owned(),
-            text: format!("{what} again, {} times", rounds - 1),
+            text: format!("{what} again, {} times{names}", rounds - 1),
             fault: String::new(),
         });
-        rest = others;
+        start = end;
     }
     folded_steps
 }
 
 /// Returns how many times the first `period` steps follow each other, apart from their times.
-fn rounds(steps: &[Step], period: usize) -> usize {
-    let is_equal = |(one, other): (&Step, &Step)| {
-        (&one.who, &one.text, &one.fault) == (&other.who, &other.text, &other.fault)
-    };
+fn rounds<T: PartialEq>(steps: &[T], period: usize) -> usize {
     let Some(first) = steps.get(..period) else { return 0 };
-    steps.chunks_exact(period).take_while(|round| round.iter().zip(first).all(is_equal)).count()
+    steps.chunks_exact(period).take_while(|round| *round == first).count()
 }
 
 fn shortened(mut steps: Vec<Step>, time: u64) -> Vec<Step> {
@@ -105,6 +117,15 @@ struct Teller {
     steps: Vec<Step>,
     /// The reconcile of the last step, to which further requests are added.
     reconcile: Option<u64>,
+    /// The writes of stand-ins or of the server in the last step, to which those that follow at the same time are added.
+    reactions: Option<Reactions>,
+}
+
+/// Writes that react to what was written before.
+struct Reactions {
+    count: usize,
+    /// The author of the last one.
+    author: String,
 }
 
 impl Teller {
@@ -118,15 +139,6 @@ impl Teller {
                 let text = describe(deviation);
                 self.add(time, "fault", text, fault_text(&deviation.fault));
             }
-            EventKind::HostStarted { past } if event.host > 1 && !past.is_empty() => {
-                let past: Vec<_> =
-                    past.iter().map(|(resource, age)| format!("{resource} {age} changes ago")).collect();
-                self.add(time, "host", format!("starts; first lists: {}", past.join(", ")), String::new());
-            }
-            EventKind::HostStarted { .. } if event.host > 1 => {
-                self.add(time, "host", "starts".to_owned(), String::new());
-            }
-            EventKind::Reloaded => self.add(time, "host", "reloads the plugin".to_owned(), String::new()),
             EventKind::ReconcileEnded { reconcile, result } => {
                 let text = match result {
                     ReconcileResult::Error(error) => format!("fails: {}", cut(error)),
@@ -143,6 +155,7 @@ impl Teller {
                     None => self.add(time, "plugin", text, String::new()),
                 }
             }
+            // The line of a fault says that the host starts again, or reloads the plugin.
             _ => {}
         }
     }
@@ -164,13 +177,43 @@ impl Teller {
         let text = request_text(request);
         match (&request.author, request.reconcile) {
             (_, Some(reconcile)) => self.add_to_reconcile(view, time, reconcile, &text),
+            (Author::Actor(name), None) if is_stand_in(view.run, name) => {
+                self.add_reaction(time, name, &text)
+            }
             (Author::Plugin(name) | Author::Actor(name), None) => self.add(time, name, text, String::new()),
-            (Author::Controller | Author::Host, None) => self.add(time, "server", text, String::new()),
+            (Author::Controller | Author::Host, None) => self.add_reaction(time, SERVER, &text),
         }
+    }
+
+    /// Adds to the reactions of the last step, or begins a step with them.
+    fn add_reaction(&mut self, time: u64, author: &str, text: &str) {
+        let is_of_server = author == SERVER;
+        if let (Some(reactions), Some(step)) = (&mut self.reactions, self.steps.last_mut())
+            && step.time == time
+            && reactions.count < MAX_REACTIONS
+            && (reactions.author == SERVER) == is_of_server
+        {
+            reactions.count += 1;
+            if reactions.author == author {
+                step.text.push_str(", ");
+            } else {
+                if step.who != STAND_INS {
+                    step.text = format!("{}: {}", step.who, step.text);
+                    STAND_INS.clone_into(&mut step.who);
+                }
+                step.text.push_str(&format!("; {author}: "));
+                author.clone_into(&mut reactions.author);
+            }
+            step.text.push_str(text);
+            return;
+        }
+        self.add(time, author, text.to_owned(), String::new());
+        self.reactions = Some(Reactions { count: 1, author: author.to_owned() });
     }
 
     fn add(&mut self, time: u64, who: &str, text: String, fault: String) {
         self.reconcile = None;
+        self.reactions = None;
         self.steps.push(Step { time, who: who.to_owned(), text, fault });
     }
 
@@ -194,6 +237,11 @@ impl Teller {
         self.add(time, who, format!("{begin}: {text}"), String::new());
         self.reconcile = Some(number);
     }
+}
+
+/// Whether an actor stands in for another controller: it reacts, and has no list of steps.
+fn is_stand_in(run: &Run, actor: &str) -> bool {
+    !run.steps.is_empty() && actor != OTHER_CLIENT && run.steps.iter().all(|step| step.actor != actor)
 }
 
 fn request_text(request: &RequestEvent) -> String {
@@ -351,7 +399,7 @@ mod tests {
             texts.chars().enumerate().map(step).collect()
         };
         let texts_of = |texts: &str| {
-            let steps = folded(&steps(texts));
+            let steps = folded(&steps(texts), |step| step.text.clone());
             steps.iter().map(|step| step.text.clone()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(texts_of("abab"), "a b a b", "two rounds");
@@ -363,7 +411,51 @@ mod tests {
             "a round is longer than four steps"
         );
         assert_eq!(texts_of(""), "");
-        assert_eq!(folded(&steps("aaaa"))[1].time, 3, "the time of the last round");
+        let canonical = |step: &Step| step.text.replace(['1', '2', '3'], "*");
+        assert_eq!(
+            folded(&steps("a1a2a3b"), canonical).iter().map(|step| step.text.as_str()).collect::<Vec<_>>(),
+            ["a", "1", "these 2 steps again, 2 times, with other names", "b"]
+        );
+        assert_eq!(folded(&steps("aaaa"), canonical)[1].time, 3, "the time of the last round");
+    }
+
+    #[test]
+    fn reactions_of_stand_ins_and_of_the_server_are_one_line() {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "apps.example.com", "web", Some(json!({})));
+        for pod in ["web-0", "web-1"] {
+            run.actor("pods", "create", "pods", pod, Some(json!({})));
+        }
+        run.actor("status", "patch", "apps.example.com", "web", Some(json!({"status": 2})));
+        run.actor("pods", "create", "pods", "web-2", Some(json!({})));
+        run.at(30_000);
+        run.deviate(Moment::Rest { occurrence: 1 }, Fault::Restart { past: vec![("pods".to_owned(), 2)] });
+        run.restart(&[("pods", 2)]);
+        for number in 0..3 {
+            run.controller("delete", "pods", &format!("web-{number}"), None);
+        }
+        run.actor(OTHER_CLIENT, "patch", "apps.example.com", "web", Some(json!({"status": 3})));
+        let mut run = run.finish();
+        run.steps = vec![crate::plan::ActorStep { actor: "user".to_owned(), step: 1 }];
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        let violation = Violation {
+            oracle: "three Pods".to_owned(),
+            resource: String::new(),
+            object: String::new(),
+            event: None,
+            explanation: "there is none".to_owned(),
+        };
+        assert_eq!(
+            align(&tell(&view, &violation)),
+            [
+                "    0.000  user            create apps.example.com web",
+                "    0.000  stand-ins       pods: create pods web-0, create pods web-1; status: patch apps.example.com web; pods: create pods web-2",
+                "   30.000  fault           at rest no. 1: the host restarts, and its first lists are old: pods by 2 changes   [V3: the first list after a restart may be old]",
+                "   30.000  server          delete pods web-0, delete pods web-1, delete pods web-2",
+                "   30.000  another client  patch apps.example.com web",
+                "   30.000  oracle          three Pods: there is none",
+            ]
+        );
     }
 
     #[test]

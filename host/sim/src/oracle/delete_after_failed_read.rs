@@ -8,7 +8,7 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "delete after failed read",
     reports: "a reconcile in which a get or list failed deletes an object that the reference does not delete",
     premise: "Who cannot read does not know what is superfluous. Not judged: reads that were repeated with success before the delete, and \
-              `NotFound`, which is an answer.",
+              `NotFound`, which is an answer; and runs in which the actors did something else than in the reference.",
 };
 
 /// The oracle.
@@ -21,7 +21,9 @@ impl Oracle for DeleteAfterFailedRead {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        let Some(reference) = reference else { return Judgement::without_subject() };
+        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+            return Judgement::without_subject();
+        };
         let mut judgement = Judgement::without_subject();
         for reconcile in run.reconciles.values() {
             let mut failed: Option<&RequestEvent> = None;

@@ -49,7 +49,7 @@ impl Oracle for ForeignChangeUndone {
                     undone_field(previous, request, expected)
                 });
                 let removed = removed_finalizer(request, expected, &added);
-                judgement.had_subject |= !finalizers(request.before.as_ref()).is_empty();
+                judgement.had_subject |= !finalizers(request.before.as_deref()).is_empty();
                 let id = run.names.canonical_id(&request.object_id());
                 let texts = [
                     undone.map(|pointer| {
@@ -74,11 +74,12 @@ impl Own {
     pub(super) fn of(run: &RunView<'_>) -> Self {
         let mut own = Self::default();
         for (_, request) in run.effective_writes() {
-            let (before, after) = (finalizers(request.before.as_ref()), finalizers(request.after.as_ref()));
+            let (before, after) =
+                (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
             let named = |name: &&str| (request.resource.clone(), (*name).to_owned());
             own.added_finalizers.extend(after.difference(&before).map(named));
             own.removed_finalizers.extend(before.difference(&after).map(named));
-            for pointer in changed_pointers(request.before.as_ref(), request.after.as_ref()) {
+            for pointer in changed_pointers(request.before.as_deref(), request.after.as_deref()) {
                 own.fields.insert((request.resource.clone(), pointer));
             }
         }
@@ -96,7 +97,7 @@ fn removed_finalizer(
     expected: &Own,
     added: &BTreeSet<(String, String)>,
 ) -> Option<String> {
-    let (before, after) = (finalizers(request.before.as_ref()), finalizers(request.after.as_ref()));
+    let (before, after) = (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
     if request.is_effective_delete() {
         return None;
     }
@@ -115,8 +116,8 @@ fn undone_field(previous: &RequestEvent, update: &RequestEvent, expected: &Own) 
     if update.verb != "update" || has_version || previous.after != update.before {
         return None;
     }
-    let (older, foreign) = (previous.before.as_ref()?, previous.after.as_ref()?);
-    let after = update.after.as_ref()?;
+    let (older, foreign) = (previous.before.as_deref()?, previous.after.as_deref()?);
+    let after = update.after.as_deref()?;
     changed_pointers(Some(older), Some(foreign)).into_iter().find(|pointer| {
         !pointer.starts_with("/status")
             && !expected.fields.contains(&(update.resource.clone(), pointer.clone()))

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::{Fault, Moment};
-use crate::run::{Author, EventKind};
+use crate::run::{Author, EventKind, RequestEvent};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "fresh = kept",
     reports: "after a restart or reload at rest, the plugin answers the following steps by other writes than the instance that was kept",
     premise: "Memory is a cache: a controller that has lost it does the same. Judged only if a restart or reload at rest is the only fault, and the actors did \
-              the same as in the reference. How often an object is written does not count, only whether. Writes before the next step belong to *idempotence*.",
+              the same as in the reference. How often an object is written does not count, only whether. Writes before the next step belong to *idempotence*. \
+              Not judged: plugins that write when a timer of 30 s or more is due, because the restart delays the steps by one rest.",
 };
 
 /// The oracle.
@@ -37,6 +39,9 @@ impl Oracle for FreshEqualsKept {
         let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
             return Judgement::without_subject();
         };
+        if late_timer_writes(run).len() + reference.late_timer_writes() > 0 {
+            return Judgement::without_subject();
+        }
         let kept = RunView::new(reference.run(), reference.random());
         let (Some(fresh_writes), Some(kept_writes)) =
             (writes_after_rest(run, occurrence), writes_after_rest(&kept, occurrence))
@@ -62,7 +67,7 @@ impl Oracle for FreshEqualsKept {
 }
 
 /// Returns the writes that changed something after the first step that follows this rest, with the index of the first.
-fn writes_after_rest(run: &RunView<'_>, rest: u32) -> Option<BTreeMap<(String, ObjectId), usize>> {
+fn writes_after_rest(run: &RunView<'_>, rest: u32) -> Option<Writes> {
     let events = &run.run.events;
     let rest = events
         .iter()
@@ -76,14 +81,22 @@ fn writes_after_rest(run: &RunView<'_>, rest: u32) -> Option<BTreeMap<(String, O
     Some(writes_from(run, step))
 }
 
-/// Returns the writes that changed something from this event on, with the index of the first.
-pub(super) fn writes_from(run: &RunView<'_>, start: usize) -> BTreeMap<(String, ObjectId), usize> {
-    let mut writes = BTreeMap::new();
+/// Writes, as verb with resource, and object; with the index of the first event of each.
+pub(super) type Writes = BTreeMap<(String, ObjectId), usize>;
+
+/// Returns the writes that changed something from this event on.
+pub(super) fn writes_from(run: &RunView<'_>, start: usize) -> Writes {
+    let mut writes = Writes::new();
     for (index, request) in run.effective_writes().filter(|(index, _)| *index >= start) {
-        let verb = format!("{} of {}", request.verb, request.resource_path());
-        writes.entry((verb, run.names.canonical_id(&request.object_id()))).or_insert(index);
+        writes.entry(write_of(run, request)).or_insert(index);
     }
     writes
+}
+
+/// Returns what a request writes, in the form in which two runs are compared.
+pub(super) fn write_of(run: &RunView<'_>, request: &RequestEvent) -> (String, ObjectId) {
+    let verb = format!("{} of {}", request.verb, request.resource_path());
+    (verb, run.names.canonical_id(&request.object_id()))
 }
 
 #[cfg(test)]
@@ -91,6 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run::ReconcileResult;
     use crate::testing::{RunBuilder, judge};
 
     fn run(fault: Option<Fault>, writes: &[&str]) -> crate::Run {
@@ -117,6 +131,37 @@ mod tests {
         assert_eq!(less.violations[0].object, "a/one");
         let same = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &["a/one"]), Some(&reference));
         assert!(same.had_subject && same.violations.is_empty());
+    }
+
+    /// A run in which a timer makes the plugin delete an object before or after the step that follows the first rest.
+    fn expires(fault: Option<Fault>) -> crate::Run {
+        let is_delayed = fault.is_some();
+        let mut run = RunBuilder::new();
+        run.start("a/old");
+        run.write("create", "configmaps", "a/old", Some(json!({})));
+        run.end(ReconcileResult::Requeue(45_000));
+        run.rest();
+        if let Some(fault) = fault {
+            run.deviate(Moment::Rest { occurrence: 1 }, fault);
+        }
+        for is_step in if is_delayed { [false, true] } else { [true, false] } {
+            if is_step {
+                run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+                continue;
+            }
+            run.start_for("a/old", "requeue");
+            run.write("delete", "configmaps", "a/old", None);
+            run.end(ReconcileResult::Ok);
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn timers_that_the_restart_moves_before_the_step_are_not_judged() {
+        let kept = expires(None);
+        let reference = Reference::new(&kept, &kept);
+        let judgement = judge(&FreshEqualsKept, &expires(Some(Fault::Reload)), Some(&reference));
+        assert!(!judgement.had_subject, "{judgement:?}");
     }
 
     #[test]

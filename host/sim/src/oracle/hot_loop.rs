@@ -8,7 +8,7 @@ use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::canonical::canonical_object;
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::Fault;
-use crate::run::{Author, Event, EventKind, PAST_LAG, RequestEvent};
+use crate::run::{Author, Event, EventKind, PAST_LAG, RELIST_BACKOFF, RequestEvent};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "hot loop",
@@ -33,9 +33,6 @@ const MAX_STATES: usize = 8;
 
 /// How long after the start of a host its first lists are sent at the latest, in virtual milliseconds.
 const FIRST_LISTS: u64 = 1_000;
-
-/// How long the host waits at the most before it lists again after a watch has ended, in virtual milliseconds: the reflector's longest backoff.
-const RELIST_BACKOFF: u64 = 30_000;
 
 /// The oracle.
 #[derive(Debug)]

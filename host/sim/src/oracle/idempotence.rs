@@ -1,21 +1,24 @@
 //! *idempotence*: looking again at rest writes nothing, and what a reconcile writes does not depend on why it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::fresh_equals_kept::writes_from;
+use super::fresh_equals_kept::{Writes, write_of, writes_from};
+use super::timers::{is_by_timer, late_timer_writes};
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::plan::{Fault, Moment};
-use crate::run::{Author, End, EventKind, ReconcileResult};
+use crate::run::{Author, End, Event, EventKind, ReconcileResult, RequestEvent};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "idempotence",
     reports: "the plugin changes an object after a restart, a reload or a resync of all keys at rest, before anything else happens; or it changes \
               other objects than in the reference if it does not learn why a key is reconciled",
     premise: "At rest everything is as the plugin wants it, so looking again changes nothing. Judged only if the last reconcile of every key \
-              had succeeded, and if the first lists after the restart were current. `wit/types.wit` calls the reasons and attempts informational: a \
-              plugin may log them, or wait longer, but writes the same without them. How often it writes an object does not count, only whether; judged \
-              only if both runs come to rest and the actors did the same. Events and Leases do not count.",
+              had succeeded, if the first lists after the restart were current, and if no other fault happened at the same rest. Not judged: what the \
+              plugin does after a built-in controller has changed something, and writes of timers that are 30 s long or due in the reference, too. \
+              `wit/types.wit` calls the reasons and attempts informational: a plugin may log them, or wait longer, but writes the same without \
+              them. How often it writes an object does not count, only whether; judged only if both runs come to rest and the actors did the \
+              same. Events and Leases do not count.",
 };
 
 /// The oracle.
@@ -33,16 +36,17 @@ impl Oracle for Idempotence {
             self.judge_without_reasons(run, reference, &mut judgement);
         }
         for (start, deviation) in &run.deviations {
-            let is_rest = matches!(deviation.at, Moment::Rest { .. });
+            let Moment::Rest { occurrence } = deviation.at else { continue };
             let what = match &deviation.fault {
                 Fault::Restart { past } if past.is_empty() => "restart",
                 Fault::Reload => "reload",
                 Fault::RequeueAll => "resync of all keys",
                 _ => continue,
             };
-            if is_rest && is_content(run, *start) {
+            if is_content(run, *start) && is_alone_at_rest(run, *start) {
                 judgement.had_subject = true;
-                judgement.violations.extend(self.first_write_after(run, *start, what));
+                let later = later_writes(run, reference, occurrence);
+                judgement.violations.extend(self.first_write_after(run, *start, what, &later));
             }
         }
         judgement
@@ -80,11 +84,22 @@ impl Idempotence {
         }
     }
 
-    fn first_write_after(&self, run: &RunView<'_>, start: usize, what: &str) -> Option<Violation> {
+    /// Returns the first write after the fault, unless something else could be its cause. `later` are the writes that come in any case.
+    fn first_write_after(
+        &self,
+        run: &RunView<'_>,
+        start: usize,
+        what: &str,
+        later: &Writes,
+    ) -> Option<Violation> {
+        let late = late_timer_writes(run);
         for (index, event) in run.run.events.iter().enumerate().skip(start + 1) {
             match &event.kind {
                 EventKind::Request(request) if request.is_by_plugin() && request.is_effective() => {
                     let id = run.names.canonical_id(&request.object_id());
+                    if is_due_anyway(run, request, &late, later) {
+                        continue;
+                    }
                     let explanation = format!(
                         "after a {what} at rest, the plugin sent {} {id}, which changed it although nothing else had happened",
                         request.verb
@@ -92,7 +107,7 @@ impl Idempotence {
                     return Some(Violation::new(self, &id, Some(index), explanation));
                 }
                 EventKind::Request(request)
-                    if matches!(request.author, Author::Actor(_)) && request.changed =>
+                    if matches!(request.author, Author::Actor(_) | Author::Controller) && request.changed =>
                 {
                     return None;
                 }
@@ -121,6 +136,36 @@ fn is_content(run: &RunView<'_>, before: usize) -> bool {
         )
     };
     last.values().all(|is_success| *is_success) && !run.has_between(0, before, may_delay)
+}
+
+/// Whether the fault is the only one since the world was at rest. Two faults at one rest happen together: a restart into the past and a reload
+/// are one start with old lists.
+fn is_alone_at_rest(run: &RunView<'_>, start: usize) -> bool {
+    let since_rest = run.run.events[..start]
+        .iter()
+        .rev()
+        .take_while(|event| !matches!(event.kind, EventKind::Rest { .. }));
+    since_rest.into_iter().all(|event| !matches!(event.kind, EventKind::Deviated { .. }))
+}
+
+/// Returns what the reference writes after this rest. Its timers are due earlier in relation to the steps, because the fault delays the next step
+/// by one rest. Without a reference of the same task, nothing is known.
+fn later_writes(run: &RunView<'_>, reference: Option<&Reference>, rest: u32) -> Writes {
+    let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+        return Writes::new();
+    };
+    let kept = RunView::new(reference.run(), reference.random());
+    let is_rest = |event: &Event| matches!(event.kind, EventKind::Rest { occurrence } if occurrence == rest);
+    kept.run.events.iter().position(is_rest).map(|index| writes_from(&kept, index)).unwrap_or_default()
+}
+
+/// Whether a timer of the plugin caused the request, which is due for a long time, or which is due in the reference, too.
+fn is_due_anyway(run: &RunView<'_>, request: &RequestEvent, late: &BTreeSet<u64>, later: &Writes) -> bool {
+    request.reconcile.is_some_and(|number| {
+        late.contains(&number)
+            || run.reconciles.get(&number).is_some_and(is_by_timer)
+                && later.contains_key(&write_of(run, request))
+    })
 }
 
 #[cfg(test)]
@@ -170,6 +215,84 @@ mod tests {
     fn a_key_that_had_failed_may_succeed_after_the_restart() {
         let failed = run(ReconcileResult::Error("later".to_owned()), &[], 2);
         assert!(!judge(&Idempotence, &failed, None).had_subject);
+    }
+
+    /// A run in which a fault at the first rest precedes a reload there, after which the plugin writes.
+    fn reloaded_after(fault: Option<Fault>) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.start("shop/a");
+        run.write("create", "deployments.apps", "shop/a", Some(json!({"started": 1})));
+        run.end(ReconcileResult::Ok);
+        run.rest();
+        let at = || Moment::Rest { occurrence: 1 };
+        if let Some(fault) = fault {
+            run.deviate(at(), fault);
+        }
+        run.deviate(at(), Fault::Reload);
+        run.restart(&[]);
+        run.start_for("shop/a", "startup");
+        run.write("update", "deployments.apps", "shop/a", Some(json!({"started": 2})));
+        run.end(ReconcileResult::Ok);
+        run.finish()
+    }
+
+    #[test]
+    fn a_reload_together_with_a_restart_into_the_past_is_not_judged() {
+        assert_eq!(judge(&Idempotence, &reloaded_after(None), None).violations.len(), 1);
+        let past = Fault::Restart { past: vec![("foos.example.com".to_owned(), 1)] };
+        assert!(!judge(&Idempotence, &reloaded_after(Some(past)), None).had_subject);
+        let step = Fault::TakeStep { actor: "user".to_owned() };
+        assert!(!judge(&Idempotence, &reloaded_after(Some(step)), None).had_subject);
+    }
+
+    #[test]
+    fn a_write_after_a_deed_of_a_controller_is_not_reported() {
+        let mut run = RunBuilder::new();
+        run.start("shop/a");
+        run.write("create", "pods", "shop/a", Some(json!({})));
+        run.end(ReconcileResult::Ok);
+        run.rest();
+        run.deviate(Moment::Rest { occurrence: 1 }, Fault::Restart { past: Vec::new() });
+        run.restart(&[]);
+        run.controller("delete", "pods", "shop/a", None);
+        run.start_for("shop/a", "startup");
+        run.write("create", "pods", "shop/a", Some(json!({})));
+        run.end(ReconcileResult::Ok);
+        assert_eq!(judge(&Idempotence, &run.finish(), None).violations, []);
+    }
+
+    /// A plugin deletes an object when its time is over, after a restart at the first rest or not.
+    fn expires(restarts: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "configmaps", "shop/a", Some(json!({})));
+        run.start("shop/a");
+        run.end(ReconcileResult::Requeue(45_000));
+        run.rest();
+        if restarts {
+            run.deviate(Moment::Rest { occurrence: 1 }, Fault::Restart { past: Vec::new() });
+            run.restart(&[]);
+            run.start_for("shop/a", "startup");
+            run.end(ReconcileResult::Requeue(15_000));
+        } else {
+            run.actor("user", "create", "configmaps", "shop/b", Some(json!({})));
+        }
+        run.start_for("shop/a", "requeue");
+        run.write("delete", "configmaps", "shop/a", None);
+        run.end(ReconcileResult::Ok);
+        if restarts {
+            run.rest();
+            run.actor("user", "create", "configmaps", "shop/b", Some(json!({})));
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn a_timer_that_is_due_in_any_case_is_no_effect_of_the_restart() {
+        let kept = expires(false);
+        let reference = Reference::new(&kept, &kept);
+        let judgement = judge(&Idempotence, &expires(true), Some(&reference));
+        assert!(judgement.had_subject && judgement.violations.is_empty(), "{judgement:?}");
+        assert_eq!(judge(&Idempotence, &expires(true), None).violations, [], "the timer is long");
     }
 
     /// A run in which the keys are queued again at rest, and the plugin then writes, or does not.

@@ -15,6 +15,7 @@ mod reference;
 mod same_end;
 mod stale_identity;
 mod summary;
+mod timers;
 mod trap;
 
 use std::collections::BTreeMap;

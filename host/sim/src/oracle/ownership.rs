@@ -60,8 +60,8 @@ fn new_references(request: &RequestEvent) -> Vec<&Value> {
     fn references(object: Option<&Value>) -> &[Value] {
         object.and_then(|object| object["metadata"]["ownerReferences"].as_array()).map_or(&[], Vec::as_slice)
     }
-    let before = references(request.before.as_ref());
-    references(request.after.as_ref()).iter().filter(|reference| !before.contains(reference)).collect()
+    let before = references(request.before.as_deref());
+    references(request.after.as_deref()).iter().filter(|reference| !before.contains(reference)).collect()
 }
 
 fn text<'a>(reference: &'a Value, member: &str) -> &'a str {

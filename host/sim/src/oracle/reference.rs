@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::foreign_change_undone::Own;
 use super::orphan::{Rule, cleaned_up};
-use super::same_end::late_timer_writes;
+use super::timers::late_timer_writes;
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};
 
@@ -70,7 +70,7 @@ impl Reference {
         let made = created.map(|(_, request)| left.names.canonical_id(&request.object_id())).collect();
         let own_changes = Own::of(&left);
         let cleaned_up = cleaned_up(&left);
-        let late_timer_writes = late_timer_writes(&left).max(late_timer_writes(&right));
+        let late_timer_writes = late_timer_writes(&left).len().max(late_timer_writes(&right).len());
         Self {
             run: first.clone(),
             random,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{EndDifference, RunView};
-use crate::run::{End, ReconcileResult};
+use crate::run::End;
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "same end",
@@ -14,9 +15,6 @@ pub(super) const DESCRIPTION: Description = Description {
               that do not come to rest or in which a key still fails that succeeds in the reference, runs in which a timer of 30 s or more made the plugin write because the faults took so long, and tasks for which no run without faults is known. If the plugin never reconciled a state between two \
               steps, an object that it made for that state may be missing.",
 };
-
-/// How long nothing happens before a world is at rest, in virtual milliseconds.
-const REST: u64 = 30_000;
 
 /// The oracle.
 #[derive(Debug)]
@@ -32,7 +30,7 @@ impl Oracle for SameEnd {
             return Judgement::without_subject();
         };
         let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
-        if reference.has_unfinished_key(run) || late_timer_writes(run) > reference.late_timer_writes() {
+        if reference.has_unfinished_key(run) || late_timer_writes(run).len() > reference.late_timer_writes() {
             return Judgement::without_subject();
         }
         let found = run.canonical_end();
@@ -48,28 +46,6 @@ impl Oracle for SameEnd {
         }
         Judgement::of(first.into_values().map(|difference| self.violation(&difference)).collect())
     }
-}
-
-/// Returns how many reconciles wrote because a timer was due that is longer than a rest. A longer run has more of them.
-pub(super) fn late_timer_writes(run: &RunView<'_>) -> usize {
-    let mut delays = BTreeMap::new();
-    let mut count = 0;
-    for reconcile in run.reconciles.values() {
-        let key = (reconcile.plugin, reconcile.watch, reconcile.key);
-        let is_by_timer = reconcile.reasons.iter().all(|reason| reason == "requeue");
-        let is_late = delays.get(&key).is_some_and(|delay| *delay >= REST);
-        let writes = reconcile
-            .requests
-            .iter()
-            .any(|index| run.request(*index).is_some_and(crate::run::RequestEvent::is_effective));
-        count += usize::from(is_by_timer && is_late && writes);
-        let delay = match reconcile.end {
-            Some((_, ReconcileResult::Requeue(delay))) => *delay,
-            _ => 0,
-        };
-        delays.insert(key, delay);
-    }
-    count
 }
 
 impl SameEnd {
@@ -89,6 +65,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::run::ReconcileResult;
     use crate::testing::{RunBuilder, judge};
 
     fn run(seed: u64, steps: u32, status: &Value) -> crate::Run {

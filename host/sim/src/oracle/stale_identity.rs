@@ -105,7 +105,7 @@ impl State {
         request: &RequestEvent,
         reference: Option<&Reference>,
     ) -> Option<String> {
-        let before = request.before.as_ref()?;
+        let before = request.before.as_deref()?;
         let uid = metadata(before, "uid")?;
         let precondition = request.body.as_ref().and_then(|body| body["preconditions"]["uid"].as_str());
         if let Some(cached) = &request.cached_uid

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::reference::{Family, deletes_of, peaks_with_events};
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::Fault;
@@ -13,7 +14,8 @@ pub(super) const DESCRIPTION: Description = Description {
               Namespaces) or another client created it; or one key has more objects of a generated name at once than in the reference",
     premise: "A view that is behind must not cost data or duplicate what has no fixed name, even if the end is right again. Judged only if the actors did the same \
               as in the reference. Deletes are compared only under late or old views, crashes and reloads; a deleted object that the plugin made \
-              itself and that holds no state is no loss.",
+              itself and that holds no state is no loss. Not judged: what timers of 30 s or more delete, or create if they do in the reference, too, \
+              because the run is longer.",
 };
 
 /// Resources whose objects lose data, or running work, when they are deleted and created again.
@@ -42,13 +44,15 @@ impl Oracle for Summary {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();
-        if run.has_only(is_about_views) {
+        let has_more_timers = late_timer_writes(run).len() > reference.late_timer_writes();
+        if run.has_only(is_about_views) && !has_more_timers {
             self.judge_deletes(run, reference, &mut judgement);
         }
         let keeps_order = |fault: &Fault| {
             !matches!(fault, Fault::HoldControllers(_) | Fault::DelayRequest(_) | Fault::TakeStep { .. })
         };
-        if run.has_only(keeps_order) {
+        // A plugin that creates by its timers in the reference, too, creates more in a longer run.
+        if run.has_only(keeps_order) && !(has_more_timers && reference.late_timer_writes() > 0) {
             self.judge_creates(run, reference, &mut judgement);
         }
         judgement.violations.sort_by_key(|violation| violation.event);

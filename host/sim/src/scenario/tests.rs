@@ -177,6 +177,8 @@ fn each_error_is_one_line_with_file_line_and_remedy() {
 fn a_scenario_is_generated_from_watched_kinds() {
     let kinds = Kinds::built_in();
     let watched = ["ConfigMap", "Event"].map(|kind| WatchedKind {
+        name: kind.to_owned(),
+        references: Vec::new(),
         kind: kinds.find("", kind).expect("built in").clone(),
         role: generate::Role::Reconciled,
         label_selector: String::new(),

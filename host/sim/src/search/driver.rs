@@ -3,7 +3,7 @@
 //! Plans are run in batches of a fixed size, and their results are merged in the order of the plans. The findings
 //! therefore do not depend on the number of threads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pilothouse_model::hash::HashSet;
@@ -11,12 +11,12 @@ use pilothouse_model::hash::HashSet;
 use super::points::Points;
 use super::stages::{other_orders, probes, stages};
 use super::{Budget, Executor, FaultSelection, Strategy};
-use crate::analysis::{RandomPrefixes, RunView};
+use crate::analysis::{ObjectId, RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, Reference, Violation};
-use crate::plan::{Deviation, Plan};
-use crate::run::End;
-use crate::shrink::{MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, shrink};
+use crate::plan::{ActorStep, Deviation, Plan};
+use crate::run::{Author, End, EventKind};
+use crate::shrink::{MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, moved, shrink};
 use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
@@ -386,17 +386,16 @@ impl<S: Simulator + Send> Driver<'_, S> {
         &mut self,
         (plan, run, violation): (Plan, Run, Violation),
     ) -> Result<(Plan, Run, Violation), WorldError> {
-        let steps: Vec<_> = run.steps.iter().filter(|step| !plan.left_out.contains(step)).cloned().collect();
+        let objects = told_steps(&run, &violation);
         let mut smallest = (plan.clone(), run, violation.clone());
         let mut failed: Result<(), WorldError> = Ok(());
         let mut attempts = 0;
-        leave_out(steps, MAX_STEP_ATTEMPTS, |left_out| {
+        leave_out(objects, MAX_STEP_ATTEMPTS, |left_out| {
             let candidate = Plan { left_out: left_out.to_vec(), ..plan.clone() };
-            let result = self.violation_of(&candidate, &violation);
-            attempts += if candidate.left_out.is_empty() { 1 } else { 3 };
-            match result {
+            attempts += 1;
+            match self.violation_of(&candidate, &violation) {
                 Ok(Some((run, violation))) if failed.is_ok() => {
-                    smallest = (candidate, run, violation);
+                    smallest = (run.plan.clone(), run, violation);
                     true
                 }
                 Ok(_) => false,
@@ -407,30 +406,61 @@ impl<S: Simulator + Send> Driver<'_, S> {
             }
         });
         failed?;
-        self.report.shrinking_runs += attempts;
+        // Each has a reference of its own.
+        self.report.shrinking_runs += 3 * attempts;
         Ok(smallest)
     }
 
     /// Runs a plan. Returns the run and its violation if it shows the same error.
     ///
-    /// A plan that leaves steps out is compared with a default schedule that leaves them out, too: the plugin has another task.
+    /// A plan that leaves steps out is compared with a default schedule that leaves them out, too: the plugin has another task. Its deviations are
+    /// first tried at the same points of the fewer steps, and then as they are.
     fn violation_of(
         &self,
         plan: &Plan,
         violation: &Violation,
     ) -> Result<Option<(Run, Violation)>, WorldError> {
-        let run = self.executor.run(plan)?;
-        let judgements = if plan.left_out.is_empty() {
-            self.examine(&run).judgements
-        } else {
-            let [first, second] =
-                reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
-            let reference = Reference::new(&first?, &second?);
-            Examined::of(&run, self.oracles, Some(&reference), reference.random()).judgements
+        let same_error = |examined: Examined| {
+            let mut violations =
+                examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
+            violations.find(|found| found.is_same_error(violation))
         };
-        let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
-        Ok(violations.find(|found| found.is_same_error(violation)).map(|found| (run, found)))
+        if plan.left_out.is_empty() {
+            let run = self.executor.run(plan)?;
+            return Ok(same_error(self.examine(&run)).map(|found| (run, found)));
+        }
+        let [first, second] = reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
+        let (first, second) = (first?, second?);
+        let reference = Reference::new(&first, &second);
+        let moved = moved(&plan.deviations, self.reference.run(), &first);
+        let is_moved = moved != plan.deviations;
+        let original = is_moved.then(|| plan.deviations.clone());
+        for deviations in std::iter::once(moved).chain(original) {
+            let run = self.executor.run(&Plan { deviations, ..plan.clone() })?;
+            let examined = Examined::of(&run, self.oracles, Some(&reference), reference.random());
+            if let Some(found) = same_error(examined) {
+                return Ok(Some((run, found)));
+            }
+        }
+        Ok(None)
     }
+}
+
+/// Returns the steps of actors up to the violation, those of each object together. Later ones are no part of the story.
+fn told_steps(run: &Run, violation: &Violation) -> Vec<Vec<ActorStep>> {
+    let end = violation.event.map_or(run.events.len(), |index| index + 1);
+    let mut objects: BTreeMap<ObjectId, Vec<ActorStep>> = BTreeMap::new();
+    for event in run.events.iter().take(end) {
+        let EventKind::Request(request) = &event.kind else { continue };
+        let (Author::Actor(actor), Some(step)) = (&request.author, request.step) else { continue };
+        let step = ActorStep { actor: actor.clone(), step };
+        // A step that was refused is taken again.
+        let steps = objects.entry(request.object_id()).or_default();
+        if run.steps.contains(&step) && !steps.contains(&step) {
+            steps.push(step);
+        }
+    }
+    objects.into_values().filter(|steps| !steps.is_empty()).collect()
 }
 
 /// What is reported once.

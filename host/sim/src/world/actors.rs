@@ -130,15 +130,21 @@ impl Actors {
         let Some((index, write)) = self.pending.take() else { return };
         let state = &mut self.all[index];
         let author = Author::Actor(state.actor.name().to_owned());
-        let outcome = send(shared, author, &write).await;
+        let step = state.actor.unfinished().map(|_| write.step);
+        let outcome = send(shared, author, step, &write).await;
         state.actor.written(&outcome, shared.clock().now_ms());
         // The actor is polled again at once.
         state.seen = None;
     }
 }
 
-/// Sends a write to the server as an administrator, and records it.
-pub(super) async fn send(shared: &Shared, author: Author, write: &ActorWrite) -> WriteOutcome {
+/// Sends a write to the server as an administrator, and records it. `step` is the number of the actor's step, if it has a list of steps.
+pub(super) async fn send(
+    shared: &Shared,
+    author: Author,
+    step: Option<u32>,
+    write: &ActorWrite,
+) -> WriteOutcome {
     let manager = match &author {
         Author::Actor(name) => name.replace(' ', "-"),
         Author::Plugin(_) | Author::Controller | Author::Host => "simulation".to_owned(),
@@ -188,6 +194,7 @@ pub(super) async fn send(shared: &Shared, author: Author, write: &ActorWrite) ->
         }
         let sent = SentRequest {
             author,
+            step,
             reconcile: None,
             about: &about,
             body: Some(body),

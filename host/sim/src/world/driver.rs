@@ -77,7 +77,7 @@ pub(super) async fn run(
 
 fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin>, WorldError> {
     let plugin = |plugin: &WorldPlugin| {
-        let upgrade = plugin.upgrade.as_ref().filter(|_| reloads > 0);
+        let version = plugin.upgrade.as_ref().filter(|_| reloads > 0).unwrap_or(&plugin.code);
         let mut sidecar = plugin.sidecar.clone();
         if reloads > 0 {
             // A version is loaded again only if its files differ.
@@ -85,8 +85,9 @@ fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin
         }
         Ok(InMemoryPlugin {
             name: plugin.name.clone(),
-            code: upgrade.unwrap_or(&plugin.code).clone(),
+            code: version.code.clone(),
             sidecar: sidecar.into(),
+            descriptor: version.descriptor.clone(),
         })
     };
     plugins.iter().map(plugin).collect()
@@ -249,7 +250,7 @@ impl Driver<'_> {
         let is_over = !self.has_announced_end
             && state.schedule.is_over()
             && self.actors.are_finished()
-            && !is_held(&state)
+            && !state.is_held()
             && self.controllers_resume_at.is_none();
         if is_over {
             self.has_announced_end = true;
@@ -283,7 +284,7 @@ impl Driver<'_> {
     /// Returns when the world will be at rest if nothing happens, and whether something is under way that prevents it.
     fn rest_at(&self) -> (u64, bool) {
         let state = self.shared.lock();
-        let is_busy = state.in_flight > 0 || is_held(&state) || self.controllers_resume_at.is_some();
+        let is_busy = state.in_flight > 0 || state.is_held() || self.controllers_resume_at.is_some();
         let quiet_since = state.quiet_since();
         let has_rested = self.rested_at == Some(quiet_since);
         let rest_at = if has_rested { u64::MAX } else { quiet_since + self.setup.limits.rest_ms };
@@ -371,10 +372,4 @@ fn apply_all(state: &mut State, due: &[usize]) {
             state.schedule.skip(*index);
         }
     }
-}
-
-/// Whether the delivery of events is held back.
-fn is_held(state: &State) -> bool {
-    let now = state.now();
-    state.holds.values().any(|until| *until > now) || !state.relists.is_empty()
 }

@@ -16,12 +16,13 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use pilothouse_apiserver::{ApiService, Commit, ResponseBody};
+use pilothouse_apiserver::{ApiService, ResponseBody};
 use pilothouse_controller::RequestOrigin;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::{Service, ServiceExt};
 
+use super::mirror::Change;
 use super::request::{ObjectRequest, parameter};
 use super::state::{Answer, SentRequest, Shared};
 use super::watch_body::{ListedObject, WatchBody};
@@ -119,11 +120,14 @@ impl RequestGate {
                 return pending().await;
             }
         }
-        let record = |answer: Option<Answer>, answered: bool, commits: Vec<Commit>| {
+        let record = |answer: Option<Answer>, answered: bool, commits: Vec<Change>| {
             let mut state = self.shared.lock();
             state.in_flight = state.in_flight.saturating_sub(1);
             let (author, body) = (author.clone(), sent.clone());
-            state.record_request(SentRequest { author, reconcile, about, body, answer, answered }, commits);
+            state.record_request(
+                SentRequest { author, step: None, reconcile, about, body, answer, answered },
+                commits,
+            );
         };
         if let Some(code) = treatment.refuse {
             let (response, answer) = refusal(code);
@@ -217,10 +221,7 @@ impl WatchGate {
             let relist = self.shared.lock().relists.get(&resource).copied();
             if let Some(at) = relist {
                 tokio::time::sleep_until(self.shared.clock().instant(at)).await;
-                let mut state = self.shared.lock();
-                state.relists.remove(&resource);
-                // What the host lists now may make the plugin act.
-                state.touch();
+                self.shared.lock().end_watch(&resource);
                 return Ok(expired());
             }
             let response = forward(self.server, request).await;
@@ -239,7 +240,7 @@ impl WatchGate {
                 let mut state = self.shared.lock();
                 let is_delivered = state.crash.is_none();
                 if is_delivered {
-                    state.forget_cached(&resource, &about.namespace);
+                    state.record_list(&resource, &about.namespace);
                     for object in list.items.unwrap_or_default() {
                         state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
                     }
@@ -336,7 +337,7 @@ pub(super) async fn attributed<B>(
     shared: &Shared,
     server: ApiService,
     request: Request<B>,
-) -> (Response<ResponseBody>, Vec<Commit>)
+) -> (Response<ResponseBody>, Vec<Change>)
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -380,6 +381,7 @@ async fn interfere(shared: &Shared, about: &ObjectRequest) {
     let interference = ObjectRequest { verb: "patch", subresource: String::new(), ..about.clone() };
     let sent = SentRequest {
         author: Author::Actor(OTHER_CLIENT.to_owned()),
+        step: None,
         reconcile: None,
         about: &interference,
         body: Some(patch),

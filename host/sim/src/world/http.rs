@@ -87,6 +87,7 @@ mod tests {
     use pilothouse_apiserver::ApiServer;
     use serde_json::{Value, json};
 
+    use super::super::mirror::Mirror;
     use super::*;
     use crate::http::HttpAnswer;
     use crate::world::clock::VirtualClock;
@@ -118,7 +119,7 @@ mod tests {
         let clock = VirtualClock::new();
         clock.resume();
         let server = ApiServer::builder().clock(clock.clone()).build();
-        let shared = Shared::new(server, clock, Schedule::new(Vec::new()), 100, None);
+        let shared = Shared::new(server, clock, Schedule::new(Vec::new()), Mirror::default(), 100, None);
         let services = Services::new(shared.clone(), Some(Box::new(Counter(0))));
         for (body, expected) in [("", "POST /a?b=c 0"), ("x", "POST /a?b=c 0"), ("x", "POST /a?b=c 1")] {
             let response = services.send(request("https://cloud/a?b=c", body)).await.expect("an answer");

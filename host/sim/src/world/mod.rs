@@ -21,11 +21,14 @@ mod watch_body;
 #[cfg(test)]
 mod tests;
 
-use pilothouse_apiserver::{ApiServer, Controllers};
+use std::sync::Arc;
+
+use pilothouse_apiserver::{ApiServer, ApiServerBuilder, Controllers, InitialObjects};
+use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_controller::{Metrics, PluginName};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
-use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions};
+use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, StubHost};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
@@ -40,6 +43,7 @@ use actors::Actors;
 use clock::VirtualClock;
 use driver::{Outcome, Setup};
 use http::Services;
+use mirror::Mirror;
 use schedule::Schedule;
 use state::Shared;
 
@@ -153,9 +157,27 @@ impl std::fmt::Debug for WorldOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPlugin {
     name: PluginName,
-    code: CompiledPlugin,
-    upgrade: Option<CompiledPlugin>,
+    code: DescribedCode,
+    upgrade: Option<DescribedCode>,
     sidecar: String,
+}
+
+/// The code of a plugin. It is asked for its descriptor once, and not in each run.
+#[derive(Clone, Debug)]
+struct DescribedCode {
+    code: CompiledPlugin,
+    /// `None` if the plugin does not return one: each run then sees why.
+    descriptor: Option<Arc<str>>,
+}
+
+impl DescribedCode {
+    async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
+        let code = engine.load(wasm).await?;
+        let config = Sidecar::parse(sidecar).map(|sidecar| sidecar.config_json()).unwrap_or_default();
+        let host = Arc::new(StubHost::new(config).repeatable());
+        let descriptor = code.describe(host, &InstanceLimits::default()).await.ok().map(Arc::from);
+        Ok(Self { code, descriptor })
+    }
 }
 
 /// Plugins that were compiled for simulations. Cheap to clone: worlds in several threads share one.
@@ -183,9 +205,9 @@ impl CompiledPlugins {
             let mut plugins = Vec::new();
             for PluginFile { name, wasm, upgrade, sidecar } in files {
                 let failed = |error| WorldError(format!("the plugin {name} cannot be loaded: {error}"));
-                let code = engine.load(wasm).await.map_err(failed)?;
+                let code = DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?;
                 let upgrade = match upgrade {
-                    Some(wasm) => Some(engine.load(wasm).await.map_err(failed)?),
+                    Some(wasm) => Some(DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?),
                     None => None,
                 };
                 plugins.push(WorldPlugin { name, code, upgrade, sidecar });
@@ -208,13 +230,15 @@ pub struct World {
     options: WorldOptions,
     controllers: Controllers,
     metrics: Metrics,
+    /// What the server of each run begins with.
+    initial: (InitialObjects, Mirror),
 }
 
 impl World {
     /// Creates a world for these plugins.
     ///
     /// # Errors
-    /// If the default list of controllers is unknown to the server.
+    /// If the default list of controllers is unknown to the server, or no server can be built.
     pub fn new(plugins: CompiledPlugins, options: WorldOptions) -> Result<Self, WorldError> {
         let controllers = match &options.controllers {
             Some(controllers) => controllers.clone(),
@@ -223,7 +247,11 @@ impl World {
                 .map_err(|error: pilothouse_apiserver::UnknownController| WorldError(error.to_string()))?,
         };
         let metrics = Metrics::register(&mut Registry::default());
-        Ok(Self { plugins, options, controllers, metrics })
+        let server = server_builder(VirtualClock::new()).first_revision(FIRST_REVISION).seed(0).build();
+        let mirror = Mirror::of_initial(server.take_commits());
+        let objects = server.initial_objects();
+        let objects = objects.ok_or_else(|| WorldError("the objects of a new server change".to_owned()))?;
+        Ok(Self { plugins, options, controllers, metrics, initial: (objects, mirror) })
     }
 
     /// Runs the plan to its end, like [`Simulator::run`], and adds the calls on which the hash depends to the log. Of a log that had calls
@@ -241,16 +269,10 @@ impl World {
     fn execute(&mut self, plan: &Plan, calls: Option<CallLog>) -> Result<(Run, Option<CallLog>), WorldError> {
         let _inline = run_inline();
         let clock = VirtualClock::new();
-        let server = ApiServer::builder()
-            .clock(clock.clone())
-            .first_revision(FIRST_REVISION)
-            .seed(plan.seed)
-            .webhooks(false)
-            .storage_protection(false)
-            .record_commits(true)
-            .build();
+        let (objects, mirror) = self.initial.clone();
+        let server = server_builder(clock.clone()).initial_objects(objects).seed(plan.seed).build();
         let schedule = Schedule::new(plan.deviations.clone());
-        let shared = Shared::new(server, clock, schedule, self.options.limits.events, calls);
+        let shared = Shared::new(server, clock, schedule, mirror, self.options.limits.events, calls);
         let mut actors = Actors::new((self.options.actors)(plan.seed), &plan.left_out);
         let http = Services::new(shared.clone(), (self.options.http)());
         let setup = Setup {
@@ -297,6 +319,11 @@ impl Simulator for World {
     }
 }
 
+/// Returns the builder of a run's server.
+fn server_builder(clock: VirtualClock) -> ApiServerBuilder {
+    ApiServer::builder().clock(clock).webhooks(false).storage_protection(false).record_commits(true)
+}
+
 /// Returns the runtime of one host.
 fn runtime() -> Result<tokio::runtime::Runtime, WorldError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -329,7 +356,7 @@ async fn set_up(shared: &Shared, options: &WorldOptions) -> Result<(), WorldErro
             name: metadata["name"].as_str().unwrap_or_default().to_owned(),
             operation: Operation::Create(object.clone()),
         };
-        let outcome = actors::send(shared, Author::Actor(SETUP.to_owned()), &write).await;
+        let outcome = actors::send(shared, Author::Actor(SETUP.to_owned()), None, &write).await;
         if outcome.status >= 300 {
             let (kind, name) = (&resource.kind, &write.name);
             return Err(WorldError(format!("the {kind} {name} cannot be created: {}", outcome.message)));

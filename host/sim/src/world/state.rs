@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 
 use super::clock::VirtualClock;
 use super::hash::RollingHash;
-use super::mirror::Mirror;
-use super::request::{ObjectRequest, resource};
+use super::mirror::{Change, Mirror};
+use super::request::ObjectRequest;
 use super::schedule::Schedule;
 use crate::call_log::CallLog;
 use crate::finding::divergence::event_text;
 use crate::plan::Fault;
-use crate::run::{Author, Event, EventKind, PAST_LAG, ReconcileResult, RequestEvent};
+use crate::run::{Author, Event, EventKind, PAST_LAG, RELIST_BACKOFF, ReconcileResult, RequestEvent};
 
 /// The shared part of a world. Cheap to clone.
 #[derive(Clone)]
@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) holds: BTreeMap<String, u64>,
     /// The resources whose watch has ended, and when the host may list them again.
     pub(super) relists: BTreeMap<String, u64>,
+    /// The resources that the host has not listed again since, and until when it will have at the latest.
+    unlisted: BTreeMap<String, u64>,
     /// How many requests of plugins have no answer yet.
     pub(super) in_flight: u32,
     /// When something happened last that keeps the world from being at rest.
@@ -95,13 +97,14 @@ impl Shared {
         server: ApiServer,
         clock: VirtualClock,
         schedule: Schedule,
+        mirror: Mirror,
         max_events: usize,
         calls: Option<CallLog>,
     ) -> Self {
         let state = State {
             clock: clock.clone(),
             schedule,
-            mirror: Mirror::default(),
+            mirror,
             events: Vec::new(),
             hashes: Vec::new(),
             hash: RollingHash::default(),
@@ -116,6 +119,7 @@ impl Shared {
             past: BTreeMap::new(),
             holds: BTreeMap::new(),
             relists: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             in_flight: 0,
             last_activity: 0,
             cached_uids: BTreeMap::new(),
@@ -142,11 +146,13 @@ impl Shared {
     }
 
     /// Returns what the server committed since the last call, as the work of a request that was just processed.
-    pub(super) fn take_commits(&self) -> Vec<Commit> {
+    pub(super) fn take_commits(&self) -> Vec<Change> {
         let commits = self.0.server.take_commits();
+        if commits.is_empty() {
+            return Vec::new();
+        }
         let mut state = self.0.state.lock();
-        commits.iter().for_each(|commit| state.mirror.apply(commit));
-        commits
+        commits.into_iter().map(|commit| state.mirror.apply(commit)).collect()
     }
 
     /// Wakes the driver.
@@ -176,7 +182,7 @@ impl State {
             return;
         }
         let event = Event { time: self.now(), host: self.host, kind };
-        self.hash.add_debug(&event);
+        self.hash.add_value(&event);
         self.log_call(|| format!("{}: {:?}", event_text(&event), event.kind));
         self.events.push(event);
         self.hashes.push(self.hash.value());
@@ -185,7 +191,7 @@ impl State {
     /// Ends the record with the number of random draws, which must be equal in equal runs. Returns it.
     pub(super) fn record_draws(&mut self, of_server: u64) -> u64 {
         let draws = of_server + self.randomness.iter().map(Randomness::draws).sum::<u64>();
-        self.hash.add_debug(&draws);
+        self.hash.add_value(&draws);
         self.log_call(|| format!("the run ends after {draws} random draws"));
         draws
     }
@@ -200,6 +206,27 @@ impl State {
     /// Notes that something happened that keeps the world from being at rest.
     pub(super) fn touch(&mut self) {
         self.last_activity = self.now();
+    }
+
+    /// Whether a view of the host is late or old because of a fault.
+    pub(super) fn is_held(&self) -> bool {
+        let now = self.now();
+        self.holds.values().chain(self.unlisted.values()).any(|until| *until > now)
+            || !self.relists.is_empty()
+    }
+
+    /// Lets the host list a resource again whose watch has ended.
+    pub(super) fn end_watch(&mut self, resource: &str) {
+        self.relists.remove(resource);
+        self.unlisted.insert(resource.to_owned(), self.now().saturating_add(RELIST_BACKOFF));
+        // What the host lists now may make the plugin act.
+        self.touch();
+    }
+
+    /// Notes that the host has listed a resource.
+    pub(super) fn record_list(&mut self, resource: &str, namespace: &str) {
+        self.unlisted.remove(resource);
+        self.forget_cached(resource, namespace);
     }
 
     /// Returns when something happened last. The end of a delay is such a moment, because what was held back is delivered then.
@@ -263,11 +290,15 @@ impl State {
         self.host += 1;
         self.holds.clear();
         self.relists.clear();
+        self.unlisted.clear();
         self.cached_uids.clear();
         self.reconciles.clear();
         self.in_flight = 0;
         let lists = |changes| PastLists { changes, version: None, listed: BTreeSet::new() };
         self.past = past.iter().map(|(resource, changes)| (resource.clone(), lists(*changes))).collect();
+        // The fault is not over before the first lists were answered.
+        let until = self.now().saturating_add(PAST_LAG);
+        self.holds.extend(past.iter().map(|(resource, _)| (resource.clone(), until)));
         self.touch();
         self.record(EventKind::HostStarted { past });
     }
@@ -329,7 +360,7 @@ impl State {
     }
 
     /// Forgets what the host had in its cache, because a list replaces it.
-    pub(super) fn forget_cached(&mut self, resource: &str, namespace: &str) {
+    fn forget_cached(&mut self, resource: &str, namespace: &str) {
         let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         self.cached_uids.retain(|(of, key), _| of != resource || !key.starts_with(&prefix));
     }
@@ -337,18 +368,18 @@ impl State {
     /// Records commits that no request of a plugin or an actor caused.
     pub(super) fn record_commits(&mut self, commits: Vec<Commit>, author: &Author) {
         for commit in commits {
-            self.mirror.apply(&commit);
-            self.record_commit(commit, author);
+            let change = self.mirror.apply(commit);
+            self.record_commit(change, author);
         }
     }
 
     /// Records commits that were applied to the mirror already.
-    pub(super) fn record_own_commits(&mut self, commits: Vec<Commit>, author: &Author) {
+    pub(super) fn record_own_commits(&mut self, commits: Vec<Change>, author: &Author) {
         commits.into_iter().for_each(|commit| self.record_commit(commit, author));
     }
 
     /// Records a commit that was applied to the mirror already.
-    fn record_commit(&mut self, commit: Commit, author: &Author) {
+    fn record_commit(&mut self, commit: Change, author: &Author) {
         let verb = match (&commit.before, &commit.after) {
             (None, _) => "create",
             (_, None) => "delete",
@@ -359,9 +390,10 @@ impl State {
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author: author.clone(),
+            step: None,
             reconcile: None,
             verb: verb.to_owned(),
-            resource: resource(&commit.group, &commit.plural),
+            resource: commit.resource,
             subresource: String::new(),
             namespace: commit.namespace,
             name: commit.name,
@@ -377,12 +409,12 @@ impl State {
     }
 
     /// Records a request with the commits that it caused. The first one of the object itself is the request's own.
-    pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Commit>) {
-        let SentRequest { author, reconcile, about, body, answer, answered } = request;
+    pub(super) fn record_request(&mut self, request: SentRequest<'_>, commits: Vec<Change>) {
+        let SentRequest { author, step, reconcile, about, body, answer, answered } = request;
         let of = about.resource();
         let (mut own, mut others) = (None, Vec::new());
         for commit in commits {
-            let is_own = resource(&commit.group, &commit.plural) == of
+            let is_own = commit.resource == of
                 && commit.namespace == about.namespace
                 && (about.name.is_empty() || commit.name == about.name);
             if is_own && own.is_none() { own = Some(commit) } else { others.push(commit) }
@@ -392,7 +424,7 @@ impl State {
         let is_plugin = matches!(author, Author::Plugin(_));
         let cached_uid = self.cached_uids.get(&(of.clone(), key.clone())).cloned();
         let cached_uid = cached_uid.filter(|_| is_plugin && about.is_write());
-        let current = || self.mirror.object(&of, &about.namespace, &name).map(|object| Value::clone(object));
+        let current = || self.mirror.object(&of, &about.namespace, &name).cloned();
         let (before, after, changed) = match own {
             Some(commit) => (commit.before, commit.after, true),
             None if about.is_write() => (None, current(), false),
@@ -411,6 +443,7 @@ impl State {
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author,
+            step,
             reconcile,
             verb: about.verb.to_owned(),
             resource: of,
@@ -435,6 +468,8 @@ impl State {
 /// A request that was sent to the server, or refused on the way.
 pub(super) struct SentRequest<'a> {
     pub(super) author: Author,
+    /// Which step of the actor it is, from 1; `None` if no actor with a list of steps sent it.
+    pub(super) step: Option<u32>,
     pub(super) reconcile: Option<u64>,
     pub(super) about: &'a ObjectRequest,
     pub(super) body: Option<Value>,

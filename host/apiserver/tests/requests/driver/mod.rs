@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
-use pilothouse_apiserver::{ApiServer, Authorization, Commit, TokioClock};
+use pilothouse_apiserver::{ApiServer, Authorization, Commit, CommittedObject, TokioClock};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -182,9 +182,9 @@ impl Run {
                 self.last_revision
             );
             self.last_revision = commit.revision;
-            let previous = commit.before.as_ref();
+            let previous = commit.before.as_ref().map(CommittedObject::value);
             if let Some(object) = &commit.after {
-                let problem = answer::incomplete(object, commit, previous);
+                let problem = answer::incomplete(&object.value(), commit, previous.as_ref());
                 assert_eq!(problem, None, "{cause:?}\n{commit:#?}");
             }
             self.changed.insert((commit.group.clone(), commit.plural.clone()));

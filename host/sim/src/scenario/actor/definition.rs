@@ -55,6 +55,8 @@ pub struct Step {
 pub enum StepAction {
     /// Writes to the server.
     Write(Box<ActorWrite>),
+    /// Writes to the server, unless that is impossible: for generated steps, whose object the plugin may have deleted, or created itself.
+    Try(Box<ActorWrite>),
     /// Deletes the first object of a resource that has an owner, in the order of namespace and name, if there is one.
     DeleteFirst(ResourceType),
     /// Waits until a condition holds.

@@ -6,6 +6,8 @@ use crate::actor::{ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, Wri
 
 /// Statuses after which a write is repeated: the object is not there yet, is there still, or the server is busy.
 const RETRIED: [u16; 3] = [404, 409, 429];
+/// How often in a row a write may be refused before a step is skipped that need not succeed. An object that is being deleted is gone by then.
+const MAX_TRIES: u32 = 6;
 /// How often a condition that depends on the time is evaluated, in virtual milliseconds.
 const CLOCK_INTERVAL_MS: u64 = 1000;
 
@@ -53,7 +55,7 @@ impl StepsState {
                     let is_over = self.is_hurried || moment.now_ms >= end;
                     (!is_over).then_some(ActorPoll::Wait { until: Some(end), for_rest: false })
                 }
-                StepAction::Write(write) => {
+                StepAction::Write(write) | StepAction::Try(write) => {
                     Some(self.write(moment, || Some(ActorWrite { step: self.number(), ..(**write).clone() })))
                         .map(|poll| self.sent(poll))
                 }
@@ -92,9 +94,12 @@ impl StepsState {
         let Some(step) = steps.get(self.next).filter(|_| self.is_writing) else { return };
         self.is_writing = false;
         let is_delete = match &step.action {
-            StepAction::Write(write) => matches!(write.operation, Operation::Delete { .. }),
+            StepAction::Write(write) | StepAction::Try(write) => {
+                matches!(write.operation, Operation::Delete { .. })
+            }
             _ => true,
         };
+        let is_tried = matches!(step.action, StepAction::Try(_));
         let status = outcome.status;
         if (200..300).contains(&status) || is_delete && status == 404 {
             self.is_hurried = false;
@@ -103,8 +108,17 @@ impl StepsState {
         }
         self.attempts += 1;
         let is_retried = RETRIED.contains(&status) || status >= 500;
-        if is_retried && self.attempts < MAX_ATTEMPTS {
+        let max_attempts = match is_tried {
+            // The object is gone, and nobody creates it again.
+            true if status == 404 => 1,
+            true => MAX_TRIES,
+            false => MAX_ATTEMPTS,
+        };
+        if is_retried && self.attempts < max_attempts {
             self.retry_at = Some(now_ms + retry_interval(self.attempts));
+        } else if is_tried {
+            self.is_hurried = false;
+            self.advance(false, now_ms);
         } else {
             self.failure = Some(format!(
                 "step {} ({}) failed {} times, at last with {status}: {}",

@@ -349,3 +349,50 @@ fn an_ensured_object_that_vanishes_at_once_is_created_again() {
         view.revision += 2;
     }
 }
+
+/// An actor that creates a Pod and then patches it, as far as that is possible.
+fn trying() -> ActorState {
+    let resource = Kinds::built_in().resolve("Pod").expect("built in").resource.clone();
+    let step = |operation: Operation| {
+        let write = ActorWrite {
+            step: 0,
+            resource: resource.clone(),
+            subresource: String::new(),
+            namespace: "default".to_owned(),
+            name: "a".to_owned(),
+            operation,
+        };
+        Step { line: 0, title: "a step".to_owned(), action: StepAction::Try(Box::new(write)) }
+    };
+    let steps = vec![step(Operation::Create(json!({}))), step(Operation::MergePatch(json!({})))];
+    let behaviour = Behaviour::Steps(steps);
+    ActorState::new(Arc::new(ActorDefinition { name: "user".to_owned(), behaviour }), 1)
+}
+
+#[test]
+fn a_step_that_need_not_succeed_is_skipped_if_it_cannot() {
+    let view = TestView::new(Vec::new());
+    let mut actor = trying();
+    assert_eq!(write(poll(&mut actor, &view, 0, true)).step, 1);
+    answer(&mut actor, 422, 0);
+    assert_eq!(write(poll(&mut actor, &view, 0, true)).step, 2);
+    // The plugin has deleted the Pod.
+    answer(&mut actor, 404, 0);
+    assert_eq!(poll(&mut actor, &view, 0, true), ActorPoll::Done);
+}
+
+#[test]
+fn a_step_that_need_not_succeed_is_tried_again_while_the_object_is_being_deleted() {
+    let view = TestView::new(Vec::new());
+    let mut actor = trying();
+    let mut now = 0;
+    for interval in [1_000, 2_000, 4_000, 8_000, 16_000] {
+        assert_eq!(write(poll(&mut actor, &view, now, true)).step, 1);
+        answer(&mut actor, 409, now);
+        now += interval;
+        assert_eq!(poll(&mut actor, &view, now - 1, true), until(now));
+    }
+    assert_eq!(write(poll(&mut actor, &view, now, true)).step, 1);
+    answer(&mut actor, 409, now);
+    assert_eq!(write(poll(&mut actor, &view, now, true)).step, 2, "the first step is skipped");
+}

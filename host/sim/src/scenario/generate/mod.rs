@@ -1,12 +1,13 @@
 //! Objects and steps for plugins without a scenario.
 //!
 //! For each kind that a plugin watches, two objects are generated, and a user creates, changes, labels, deletes and recreates
-//! them. Objects of custom resources follow from the schema of the CRD, those of built-in kinds from a table. Everything follows
-//! from a seed.
+//! them. Objects of custom resources follow from the schema of the CRD, those of built-in kinds from a table. They name each other where
+//! the plugin's watches look for names. Everything follows from a seed.
 
 mod builtin;
 mod pattern;
 mod random;
+mod references;
 mod schema;
 mod validate;
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use pilothouse_model::LabelSelector;
 use pilothouse_model::selector::Operator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::actor::{ActorDefinition, Behaviour, Step, StepAction};
 use super::kinds::KindInfo;
@@ -24,10 +25,12 @@ use super::merge::merged;
 use super::reference::DEFAULT_NAMESPACE;
 use crate::actor::{ActorWrite, Operation};
 
+pub use references::{NameForm, Place, WatchReference};
+
 /// The name of the actor.
 pub const USER: &str = "user";
-/// The names of the generated objects.
-const NAMES: [&str; 2] = ["sample-a", "sample-b"];
+/// The names of the generated objects: two for each watch of a kind that selects others than those before.
+const NAMES: [[&str; 2]; 3] = [["sample-a", "sample-b"], ["sample-c", "sample-d"], ["sample-e", "sample-f"]];
 /// How often the content of an object is changed.
 const CHANGES: usize = 2;
 /// The label that a step adds.
@@ -38,6 +41,8 @@ const MAX_KINDS: usize = 20;
 /// A kind that a plugin watches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchedKind {
+    /// The name of the watch.
+    pub name: String,
     /// The kind.
     pub kind: KindInfo,
     /// What the plugin does with its objects.
@@ -46,6 +51,8 @@ pub struct WatchedKind {
     pub label_selector: String,
     /// The namespaces of the watch; empty for all.
     pub namespaces: Vec<String>,
+    /// Where its objects name those of other watches.
+    pub references: Vec<WatchReference>,
 }
 
 /// What a plugin does with the objects of a watch.
@@ -75,19 +82,22 @@ pub struct Generated {
 #[must_use]
 pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Generated {
     let mut problems = Vec::new();
-    let mut samples = Vec::new();
-    let mut owned = Vec::new();
-    for watched in watched.iter().take(MAX_KINDS) {
-        if watched.role == Role::Owned {
-            owned.push(watched);
-            continue;
-        }
+    let mut samples: Vec<(&WatchedKind, Vec<Sample>)> = Vec::new();
+    let (owned, watched): (Vec<_>, Vec<_>) =
+        watched.iter().take(MAX_KINDS).partition(|watched| watched.role == Role::Owned);
+    let distinct = distinct(&watched);
+    for watched in &distinct {
         let own: Vec<_> =
             examples.iter().filter(|example| example.resource == watched.kind.resource).collect();
-        let found = if own.is_empty() {
-            generated(watched, seed)
-        } else {
-            Ok(own.into_iter().map(|example| Sample::of_example(watched, example, seed)).collect())
+        let earlier =
+            samples.iter().filter(|(other, _)| other.kind.resource == watched.kind.resource).count();
+        let found = match NAMES.get(earlier) {
+            _ if !own.is_empty() && earlier == 0 => {
+                Ok(own.into_iter().map(|example| Sample::new(example.clone(), false)).collect())
+            }
+            Some(names) if own.is_empty() => generated(watched, *names, seed),
+            // The objects of an earlier watch of the kind have to do.
+            _ => continue,
         };
         match found {
             Ok(found) => samples.push((watched, found)),
@@ -95,6 +105,12 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
                 "no objects of the kind {} were generated: {problem}; give manifests with --objects",
                 watched.kind.resource.kind
             )),
+        }
+    }
+    connect(&mut samples, &watched);
+    for (watched, samples) in &mut samples {
+        for sample in samples {
+            sample.changes = changes_of(watched, &sample.manifest, seed);
         }
     }
     let mut steps = Vec::new();
@@ -117,24 +133,35 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     Generated { objects, user, problems }
 }
 
-/// A generated object with its changes.
+/// An object with its changes.
 struct Sample {
     manifest: Manifest,
+    /// Whether it was generated, and may be changed so that it names other objects.
+    is_generated: bool,
     /// Merge patches that change it, one after the other.
     changes: Vec<Value>,
 }
 
 impl Sample {
-    fn of_example(watched: &WatchedKind, example: &Manifest, seed: u64) -> Self {
-        let members = example.object.as_object().cloned().unwrap_or_default();
-        let changes = changes_of(watched, &members, &example.name, seed);
-        Self { manifest: example.clone(), changes }
+    fn new(manifest: Manifest, is_generated: bool) -> Self {
+        Self { manifest, is_generated, changes: Vec::new() }
+    }
+
+    /// Lets the object contain a text at a place, if its kind and the watch allow it.
+    fn contain(&mut self, watched: &WatchedKind, place: &Place, text: &str) {
+        let schema = watched.kind.schema.as_ref();
+        let changed = references::with_text(&self.manifest.object, place, text, schema.is_some());
+        let Some(changed) = changed else { return };
+        let is_valid = schema.is_none_or(|schema| validate::validate(schema, &changed, None).is_ok());
+        if is_valid && is_selected(&watched.label_selector, &changed) {
+            self.manifest.object = changed;
+        }
     }
 
     fn write(&self, operation: Operation) -> StepAction {
         let Manifest { resource, namespace, name, .. } = self.manifest.clone();
         let subresource = String::new();
-        StepAction::Write(Box::new(ActorWrite { step: 0, resource, subresource, namespace, name, operation }))
+        StepAction::Try(Box::new(ActorWrite { step: 0, resource, subresource, namespace, name, operation }))
     }
 
     fn step(&self, verb: &str, operation: Operation) -> Step {
@@ -163,17 +190,71 @@ impl Sample {
     }
 }
 
-fn generated(watched: &WatchedKind, seed: u64) -> Result<Vec<Sample>, String> {
+/// Returns the watches that select different objects. Of two that select the same, one is left, which reconciles them if one of the two does.
+fn distinct(watched: &[&WatchedKind]) -> Vec<WatchedKind> {
+    let mut distinct: Vec<WatchedKind> = Vec::new();
+    for watched in watched {
+        match distinct.iter_mut().find(|known| select_the_same(known, watched)) {
+            Some(known) => {
+                if watched.role == Role::Reconciled {
+                    known.role = Role::Reconciled;
+                }
+                known.references.extend(watched.references.iter().cloned());
+            }
+            None => distinct.push((*watched).clone()),
+        }
+    }
+    distinct
+}
+
+fn select_the_same(one: &WatchedKind, other: &WatchedKind) -> bool {
+    (&one.kind.resource, &one.label_selector, &one.namespaces)
+        == (&other.kind.resource, &other.label_selector, &other.namespaces)
+}
+
+/// Lets the generated objects name each other: the first of one watch the first of the other, and so on.
+fn connect(samples: &mut [(&WatchedKind, Vec<Sample>)], watched: &[&WatchedKind]) {
+    let addresses: BTreeMap<&str, Vec<(String, String)>> = watched
+        .iter()
+        .filter_map(|watched| {
+            let (_, found) = samples.iter().find(|(other, _)| select_the_same(other, watched))?;
+            let address = |sample: &Sample| (sample.manifest.namespace.clone(), sample.manifest.name.clone());
+            Some((watched.name.as_str(), found.iter().map(address).collect()))
+        })
+        .collect();
+    for (watched, samples) in samples.iter_mut() {
+        for (index, sample) in samples.iter_mut().enumerate().filter(|(_, sample)| sample.is_generated) {
+            for reference in &watched.references {
+                let others = addresses.get(reference.watch.as_str()).map_or(&[][..], Vec::as_slice);
+                if let Some((namespace, name)) = others.get(index).or(others.last()) {
+                    sample.contain(watched, &reference.place, &reference.form.text(namespace, name));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a watch with this selector selects the object.
+fn is_selected(selector: &str, object: &Value) -> bool {
+    let labels: BTreeMap<String, String> = object["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect();
+    LabelSelector::parse(selector).is_ok_and(|selector| selector.matches(|key| labels.get(key)))
+}
+
+fn generated(watched: &WatchedKind, names: [&str; 2], seed: u64) -> Result<Vec<Sample>, String> {
     let resource = &watched.kind.resource;
     let labels = labels(&watched.label_selector)?;
     let namespace = watched.namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str);
     let mut samples = Vec::new();
-    for name in NAMES {
+    for name in names {
         let mut members = match &watched.kind.schema {
             Some(schema) => schema::generate(schema, name, seed)?,
             None => builtin::object(&resource.kind, name)?,
         };
-        let changes = changes_of(watched, &members, name, seed);
         let mut metadata = json!({ "name": name });
         if resource.namespaced {
             metadata["namespace"] = namespace.into();
@@ -191,16 +272,19 @@ fn generated(watched: &WatchedKind, seed: u64) -> Result<Vec<Sample>, String> {
             name: name.to_owned(),
             object: Value::Object(members),
         };
-        samples.push(Sample { manifest, changes });
+        samples.push(Sample::new(manifest, true));
     }
     Ok(samples)
 }
 
-fn changes_of(watched: &WatchedKind, members: &Map<String, Value>, name: &str, seed: u64) -> Vec<Value> {
+/// Returns changes of the content of an object, one after the other.
+fn changes_of(watched: &WatchedKind, manifest: &Manifest, seed: u64) -> Vec<Value> {
+    let name = manifest.name.as_str();
     let Some(schema) = &watched.kind.schema else {
         return builtin::change(&watched.kind.resource.kind, name).into_iter().collect();
     };
-    let mut object = members.clone();
+    let mut object = manifest.object.as_object().cloned().unwrap_or_default();
+    object.retain(|member, _| !schema::NOT_WRITTEN.contains(&member.as_str()));
     let mut changes = Vec::new();
     for round in 0..CHANGES {
         let Some(patch) = schema::change(schema, &object, name, seed, round) else { break };
@@ -263,134 +347,4 @@ fn namespaces<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Manifest> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Kinds;
-    use super::*;
-    use crate::actor::{Actor, ActorPoll, PollMoment, WriteOutcome};
-    use crate::scenario::actor::ActorState;
-    use crate::scenario::test_view::TestView;
-
-    fn built_in(kind: &str, role: Role, label_selector: &str) -> WatchedKind {
-        let kind = Kinds::built_in().resolve(kind).expect("built in").clone();
-        WatchedKind { kind, role, label_selector: label_selector.to_owned(), namespaces: Vec::new() }
-    }
-
-    fn zoo() -> WatchedKind {
-        let mut zoo = built_in("ConfigMap", Role::Reconciled, "");
-        zoo.kind.resource.group = "example.com".to_owned();
-        zoo.kind.resource.kind = "Zoo".to_owned();
-        zoo.kind.resource.plural = "zoos".to_owned();
-        zoo.kind.schema = Some(json!({"type": "object", "properties": {"spec": {
-            "type": "object", "required": ["size"], "properties": {"size": {"type": "integer", "minimum": 1}},
-        }}}));
-        zoo
-    }
-
-    fn titles(generated: &Generated) -> Vec<&str> {
-        let Behaviour::Steps(steps) = &generated.user.as_ref().expect("a user").behaviour else {
-            panic!("steps")
-        };
-        steps.iter().map(|step| step.title.as_str()).collect()
-    }
-
-    #[test]
-    fn a_user_creates_changes_deletes_and_recreates_objects() {
-        let watched = [zoo(), built_in("Secret", Role::Read, ""), built_in("Deployment", Role::Owned, "")];
-        let generated = generate(&watched, &[], 1);
-        assert_eq!(generated.problems, [""; 0]);
-        assert_eq!(
-            titles(&generated),
-            [
-                "create Secret sample-a",
-                "create Secret sample-b",
-                "create Zoo sample-a",
-                "create Zoo sample-b",
-                "delete the first Deployment",
-                "change Secret sample-a",
-                "label Secret sample-a",
-                "change Zoo sample-a",
-                "label Zoo sample-a",
-                "change Zoo sample-a",
-                "delete Zoo sample-a",
-                "recreate Zoo sample-a",
-                "delete Zoo sample-b",
-                "delete Secret sample-a",
-                "recreate Secret sample-a",
-                "delete Secret sample-b",
-            ]
-        );
-    }
-
-    #[test]
-    fn the_steps_can_be_taken() {
-        let watched = [zoo(), built_in("Deployment", Role::Owned, "")];
-        let user = generate(&watched, &[], 1).user.expect("a user");
-        let mut actor = ActorState::new(user, 1);
-        let deployment = |name: &str, owners: Value| json!({"kind": "Deployment", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}});
-        let view =
-            TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
-        let mut writes = Vec::new();
-        loop {
-            match actor.poll(&view, PollMoment { now_ms: 0, at_rest: true }) {
-                ActorPoll::Write(write) => writes.push((write.step, write.resource.kind, write.name)),
-                ActorPoll::Done => break,
-                other => panic!("{other:?}"),
-            }
-            actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
-        }
-        assert_eq!(writes[2], (3, "Deployment".to_owned(), "web".to_owned()));
-        assert_eq!(writes.len(), 9);
-    }
-
-    #[test]
-    fn every_built_in_kind_is_generated_or_known_not_to_be() {
-        for info in Kinds::built_in().iter() {
-            let kind = info.resource.kind.clone();
-            let watched = WatchedKind {
-                kind: info.clone(),
-                role: Role::Reconciled,
-                label_selector: String::new(),
-                namespaces: vec!["shop".to_owned()],
-            };
-            let generated = generate(&[watched], &[], 1);
-            if ["Event", "CustomResourceDefinition"].contains(&kind.as_str()) {
-                assert!(generated.problems[0].contains("--objects"), "{kind}");
-                continue;
-            }
-            assert_eq!(generated.problems, [""; 0], "{kind}");
-            assert!(titles(&generated).contains(&format!("change {kind} sample-a").as_str()));
-            assert_eq!(generated.objects.len(), usize::from(info.resource.namespaced), "{kind}");
-        }
-    }
-
-    #[test]
-    fn objects_have_the_labels_that_the_watch_selects() {
-        for (selector, expected) in [
-            ("", json!({})),
-            ("app=web,tier in (b, a),canary", json!({"app": "web", "tier": "a", "canary": "true"})),
-            ("!copy,app!=web", json!({})),
-        ] {
-            assert_eq!(labels(selector).map(|labels| json!(labels)), Ok(expected), "{selector}");
-        }
-        let generated = generate(&[built_in("Secret", Role::Reconciled, "a=b,!a")], &[], 1);
-        assert!(generated.user.is_none());
-        assert!(generated.problems[0].contains("no labels satisfy"), "{:?}", generated.problems);
-    }
-
-    #[test]
-    fn examples_replace_generated_objects() {
-        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "data": {"password": "YQ=="}});
-        let example = Manifest::new(object, "default", &Kinds::built_in()).expect("valid");
-        let generated = generate(&[built_in("Secret", Role::Reconciled, "")], &[example], 1);
-        assert_eq!(
-            titles(&generated),
-            [
-                "create Secret token",
-                "change Secret token",
-                "label Secret token",
-                "delete Secret token",
-                "recreate Secret token"
-            ]
-        );
-    }
-}
+mod tests;

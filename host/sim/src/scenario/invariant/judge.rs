@@ -303,9 +303,9 @@ fn variables(
         variables.push(("now", now_value(now)));
     }
     if let Some(write) = write {
-        let object = |object: &Option<serde_json::Value>| object.clone().map_or(CelValue::Null, from_json);
-        variables.push(("before", object(&write.before)));
-        variables.push(("after", object(&write.after)));
+        let object = |object: Option<&serde_json::Value>| object.cloned().map_or(CelValue::Null, from_json);
+        variables.push(("before", object(write.before.as_deref())));
+        variables.push(("after", object(write.after.as_deref())));
         let (kind, by) = match &write.author {
             Author::Plugin(name) => ("plugin", name.as_str()),
             Author::Actor(name) => ("actor", name.as_str()),

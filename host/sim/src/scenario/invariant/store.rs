@@ -50,7 +50,7 @@ impl<'r> Store<'r> {
             if let EventKind::Request(request) = &event.kind
                 && request.changed
             {
-                store.put(key(request), request.before.as_ref());
+                store.put(key(request), request.before.as_deref());
             }
         }
         store
@@ -58,7 +58,7 @@ impl<'r> Store<'r> {
 
     /// Applies a change.
     pub(super) fn apply(&mut self, request: &'r RequestEvent) {
-        self.put(key(request), request.after.as_ref());
+        self.put(key(request), request.after.as_deref());
     }
 
     fn put(&mut self, key: Key<'r>, object: Option<&'r Value>) {

@@ -18,6 +18,7 @@ fn pod(name: &str, node: &str) -> Value {
 fn write(author: Author, verb: &str, before: Option<Value>, after: Option<Value>) -> EventKind {
     let object = before.as_ref().or(after.as_ref()).expect("an object");
     EventKind::Request(Box::new(RequestEvent {
+        step: None,
         author,
         reconcile: None,
         verb: verb.to_owned(),
@@ -29,8 +30,8 @@ fn write(author: Author, verb: &str, before: Option<Value>, after: Option<Value>
         status: Some(200),
         reason: String::new(),
         answered: true,
-        before,
-        after,
+        before: before.map(Arc::new),
+        after: after.map(Arc::new),
         changed: true,
         cached_uid: None,
     }))
@@ -50,7 +51,8 @@ fn run(end: End, objects: Vec<Value>, events: Vec<EventKind>) -> Run {
         resource: "pods".to_owned(),
         namespace: "default".to_owned(),
         name: object["metadata"]["name"].as_str().expect("a name").to_owned(),
-        object,
+        object: Arc::new(object),
+        is_initial: false,
     };
     let event = |(index, kind): (usize, EventKind)| Event { time: 1000 * (index as u64 + 1), host: 1, kind };
     Run {

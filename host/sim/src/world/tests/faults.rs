@@ -115,6 +115,24 @@ fn the_world_is_not_at_rest_when_a_delay_ends_that_is_as_long_as_the_rest() {
     }
 }
 
+/// Returns when the steps and faults were over.
+fn faults_over(run: &Run) -> u64 {
+    let is_over = |event: &&crate::run::Event| event.kind == EventKind::FaultsOver;
+    run.events.iter().find(is_over).expect("the end of the faults").time
+}
+
+#[test]
+fn a_dropped_watch_is_a_fault_until_the_host_has_listed_again() {
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_event(1, Fault::DropWatch(5_000))]);
+    assert_eq!(run.end, End::AtRest);
+    let over = run.events.iter().position(|event| event.kind == EventKind::FaultsOver).expect("the end");
+    let listed =
+        deliveries(&run).into_iter().filter(|(_, change, key)| change == "LISTED" && key == "default/a");
+    assert_eq!(listed.count(), 1);
+    let is_listed = |event: &crate::run::Event| matches!(&event.kind, EventKind::Delivered { change, key, .. } if change == "LISTED" && key == "default/a");
+    assert!(run.events[..over].iter().any(is_listed));
+}
+
 #[test]
 fn a_dropped_watch_merges_what_came_between() {
     let steps = vec![create_map("a"), change_map("a", "x", "1"), change_map("a", "x", "2")];
@@ -149,6 +167,7 @@ fn a_restart_into_the_past_shows_old_objects_first() {
         panic!("{versions:?}");
     };
     assert!(old < new && modified_at - listed_at >= 10_000, "{versions:?}");
+    assert!(faults_over(&run) >= modified_at, "the fault is over once the view has caught up");
 }
 
 #[test]

@@ -10,7 +10,6 @@ use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_plugin::{Compiler, Engine, EngineOptions, InstanceLimits, StubHost};
 use pilothouse_sim::finding::trace::Input;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::CommandError;
@@ -102,7 +101,7 @@ fn descriptor_of(wasm: &[u8], sidecar: Sidecar) -> Result<Descriptor, String> {
         let options = EngineOptions { compiler: Compiler::QUICKEST, ..EngineOptions::default() };
         let engine = Engine::new(options).map_err(|error| error.to_string())?;
         let code = engine.load(wasm.to_vec()).await.map_err(|error| error.to_string())?;
-        let host = Arc::new(StubHost::new(Value::Object(sidecar.config).to_string()));
+        let host = Arc::new(StubHost::new(sidecar.config_json()));
         let text = code
             .describe(host, &InstanceLimits::default())
             .await

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_controller::descriptor::{Trigger, Watch};
+use pilothouse_controller::descriptor::{Descriptor, Trigger, Watch};
 use pilothouse_sim::actor::Actor;
 use pilothouse_sim::export::Files;
 use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::oracle::{Oracles, invariants_of};
 use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
-use pilothouse_sim::scenario::generate::{Generated, Role, WatchedKind, generate};
+use pilothouse_sim::scenario::generate::{
+    Generated, NameForm, Place, Role, WatchReference, WatchedKind, generate,
+};
 use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
 use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 use serde_json::{Value, json};
@@ -269,10 +271,17 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
     }
     let mut problems = Vec::new();
     let mut watched: Vec<WatchedKind> = Vec::new();
-    for watch in inputs.iter().flat_map(|input| &input.descriptor.watches) {
-        match watched_kind(watch, kinds) {
-            Ok(kind) => watched.push(kind),
-            Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
+    for input in inputs {
+        let (plugin, descriptor) = (input.name.as_str(), &input.descriptor);
+        for watch in &descriptor.watches {
+            match watched_kind(watch, kinds) {
+                Ok(kind) => watched.push(WatchedKind {
+                    name: name_of(plugin, &watch.name),
+                    references: references_of(plugin, descriptor, watch),
+                    ..kind
+                }),
+                Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
+            }
         }
     }
     let mut generated = generate(&watched, &examples, flags.seed);
@@ -295,9 +304,89 @@ fn watched_kind(watch: &Watch, kinds: &Kinds) -> Result<WatchedKind, String> {
         _ => Role::Read,
     };
     Ok(WatchedKind {
+        name: watch.name.clone(),
+        references: Vec::new(),
         kind: kinds.of_manifest(&manifest)?.clone(),
         role,
         label_selector: watch.label_selector.clone(),
         namespaces: watch.namespaces.clone(),
     })
+}
+
+/// Returns the name of a watch among those of all plugins.
+fn name_of(plugin: &str, watch: &str) -> String {
+    format!("{plugin} {watch}")
+}
+
+/// Returns where the objects of a watch name those of other watches: in what triggers the others, and in the indexes by which others trigger
+/// them.
+fn references_of(plugin: &str, descriptor: &Descriptor, watch: &Watch) -> Vec<WatchReference> {
+    let reference = |place: Place, form: NameForm, other: &str| WatchReference {
+        place,
+        form,
+        watch: name_of(plugin, other),
+    };
+    let mut references = Vec::new();
+    match &watch.trigger {
+        Some(Trigger::Label { key, watch: target }) => {
+            references.push(reference(Place::Label(key.clone()), NameForm::Name, target));
+        }
+        Some(Trigger::Field { path, namespace_path, watch: target }) => {
+            references.push(reference(Place::Field(path.clone()), NameForm::Name, target));
+            let namespace = namespace_path.iter();
+            references.extend(
+                namespace.map(|path| reference(Place::Field(path.clone()), NameForm::Namespace, target)),
+            );
+        }
+        _ => {}
+    }
+    for other in &descriptor.watches {
+        let Some(Trigger::Index { watch: target, index }) = &other.trigger else { continue };
+        let index = watch.indexes.iter().find(|known| known.name == *index && *target == watch.name);
+        let place = index.and_then(|index| {
+            let label = index.label.clone().map(Place::Label);
+            let annotation = index.annotation.clone().map(Place::Annotation);
+            label.or(annotation).or_else(|| index.field.clone().map(Place::Field))
+        });
+        references.extend(place.map(|place| reference(place, NameForm::Key, &other.name)));
+    }
+    references
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_name_those_of_the_watches_that_they_trigger() {
+        let descriptor = Descriptor::parse(
+            r#"{"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "name": "p", "version": "1.0.0", "watches": [
+            {"name": "sets", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self",
+             "indexes": [{"name": "byNode", "field": "{.data.node}"}, {"name": "byOwner", "label": "owner"}]},
+            {"name": "nodes", "apiVersion": "v1", "kind": "Node", "trigger": {"index": {"watch": "sets", "index": "byNode"}}},
+            {"name": "secrets", "apiVersion": "v1", "kind": "Secret", "trigger": {"label": {"key": "set", "watch": "sets"}}},
+            {"name": "copies", "apiVersion": "v1", "kind": "Secret", "trigger": {"field":
+             {"path": "{.metadata.annotations.set}", "namespacePath": "{.metadata.annotations.in}", "watch": "sets"}}}]}"#,
+        )
+        .expect("a descriptor");
+        let of = |name: &str| {
+            let watch = descriptor.watches.iter().find(|watch| watch.name == name).expect(name);
+            references_of("p", &descriptor, watch)
+                .into_iter()
+                .map(|WatchReference { place, form, watch }| (place, form, watch))
+                .collect::<Vec<_>>()
+        };
+        let field = |path: &str| Place::Field(path.to_owned());
+        let sets = || "p sets".to_owned();
+        assert_eq!(of("sets"), [(field("{.data.node}"), NameForm::Key, "p nodes".to_owned())]);
+        assert_eq!(of("nodes"), []);
+        assert_eq!(of("secrets"), [(Place::Label("set".to_owned()), NameForm::Name, sets())]);
+        assert_eq!(
+            of("copies"),
+            [
+                (field("{.metadata.annotations.set}"), NameForm::Name, sets()),
+                (field("{.metadata.annotations.in}"), NameForm::Namespace, sets()),
+            ]
+        );
+    }
 }

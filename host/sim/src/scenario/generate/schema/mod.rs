@@ -16,7 +16,7 @@ const MAX_VALUES: usize = 5000;
 /// How many values are tried until one satisfies the rules of the schema.
 const ATTEMPTS: u64 = 200;
 /// The members of an object that a user does not write.
-const NOT_WRITTEN: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+pub(super) const NOT_WRITTEN: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// Generates the members of a custom resource beside `metadata`, such as `spec`.
 ///
@@ -124,6 +124,9 @@ fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
     members
 }
 
+/// A namespace that every cluster has, for members that name one. Objects can be created in it.
+const OTHER_NAMESPACE: &str = "kube-public";
+
 /// Whether a member probably names an object.
 fn is_name(member: &str) -> bool {
     let lower = member.to_lowercase();
@@ -222,6 +225,8 @@ impl Generator<'_> {
         }
         let mut text = if is_name(member) {
             self.name.to_owned()
+        } else if member.to_lowercase().ends_with("namespace") {
+            OTHER_NAMESPACE.to_owned()
         } else {
             format!("{}-{}", self.name, self.random.below(1000))
         };

@@ -1,0 +1,124 @@
+//! Writes that are due because time has passed. A run with faults takes longer than one without, so it has more of them, whatever the plugin does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::{Reconcile, RunView};
+use crate::run::{EventKind, ReconcileResult, RequestEvent};
+
+/// How long nothing happens before a world is at rest, in virtual milliseconds.
+const REST: u64 = 30_000;
+
+/// Whether nothing but a timer of the plugin caused the reconcile.
+pub(super) fn is_by_timer(reconcile: &Reconcile<'_>) -> bool {
+    !reconcile.reasons.is_empty() && reconcile.reasons.iter().all(|reason| reason == "requeue")
+}
+
+/// What is known of a key.
+#[derive(Default)]
+struct Timer {
+    /// Which instance of the plugin has reconciled it last.
+    instance: usize,
+    /// The delay after which the plugin wanted the key again.
+    delay: u64,
+    /// When an event caused a reconcile last.
+    caused: u64,
+}
+
+/// Returns the numbers of the reconciles that wrote because of a timer that is as long as a rest, or of several that are together. A timer that goes
+/// on after a restart or reload is as long as it was before.
+pub(super) fn late_timer_writes(run: &RunView<'_>) -> BTreeSet<u64> {
+    let events = &run.run.events;
+    let is_start = |kind: &EventKind| matches!(kind, EventKind::HostStarted { .. } | EventKind::Reloaded);
+    let starts: Vec<_> = (0..events.len()).filter(|index| is_start(&events[*index].kind)).collect();
+    let mut timers: BTreeMap<_, Timer> = BTreeMap::new();
+    let mut late = BTreeSet::new();
+    for (number, reconcile) in &run.reconciles {
+        let key = (reconcile.plugin, reconcile.watch, reconcile.key);
+        let now = events[reconcile.start].time;
+        let instance = starts.partition_point(|start| *start < reconcile.start);
+        let timer = timers.entry(key).or_insert_with(|| Timer { caused: now, ..Timer::default() });
+        let is_event = |reason: &String| matches!(reason.as_str(), "created" | "updated" | "deleted");
+        if reconcile.reasons.iter().any(is_event) {
+            timer.caused = now;
+        }
+        let is_late = timer.delay >= REST || now.saturating_sub(timer.caused) >= REST;
+        if is_by_timer(reconcile) && is_late && writes(run, reconcile) {
+            late.insert(*number);
+        }
+        let delay = match reconcile.end {
+            Some((_, ReconcileResult::Requeue(delay))) => *delay,
+            _ => 0,
+        };
+        timer.delay = if instance > timer.instance { delay.max(timer.delay) } else { delay };
+        timer.instance = instance;
+    }
+    late
+}
+
+fn writes(run: &RunView<'_>, reconcile: &Reconcile<'_>) -> bool {
+    reconcile.requests.iter().any(|index| run.request(*index).is_some_and(RequestEvent::is_effective))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::RandomPrefixes;
+    use crate::testing::RunBuilder;
+
+    fn late(run: RunBuilder) -> usize {
+        late_timer_writes(&RunView::new(&run.finish(), &RandomPrefixes::default())).len()
+    }
+
+    /// Begins a run with a key that the plugin wants again after this delay.
+    fn begun(delay: u64) -> RunBuilder {
+        let mut run = RunBuilder::new();
+        run.start("shop/a");
+        run.end(ReconcileResult::Requeue(delay));
+        run
+    }
+
+    fn fire(run: &mut RunBuilder, time: u64, writes: bool) {
+        run.at(time);
+        run.start_for("shop/a", "requeue");
+        if writes {
+            run.write("delete", "configmaps", "shop/a", None).changed = true;
+        }
+        run.end(ReconcileResult::Requeue(10_000));
+    }
+
+    #[test]
+    fn long_timers_and_long_series_of_timers_are_late() {
+        for (delay, writes, expected) in [(45_000, true, 1), (45_000, false, 0), (10_000, true, 0)] {
+            let mut run = begun(delay);
+            fire(&mut run, 10_000, writes);
+            assert_eq!(late(run), expected, "{delay} {writes}");
+        }
+        let mut run = begun(10_000);
+        for time in [10_000, 20_000] {
+            fire(&mut run, time, false);
+        }
+        fire(&mut run, 30_000, true);
+        assert_eq!(late(run), 1);
+    }
+
+    #[test]
+    fn a_restart_does_not_make_a_timer_short() {
+        let mut run = begun(45_000);
+        run.at(30_000);
+        run.restart(&[]);
+        run.start_for("shop/a", "startup");
+        run.end(ReconcileResult::Requeue(15_000));
+        fire(&mut run, 45_000, true);
+        assert_eq!(late(run), 1);
+    }
+
+    #[test]
+    fn an_event_begins_a_series_anew() {
+        let mut run = begun(10_000);
+        run.at(40_000);
+        run.start_for("shop/a", "updated");
+        run.end(ReconcileResult::Requeue(10_000));
+        fire(&mut run, 50_000, true);
+        assert_eq!(late(run), 0);
+    }
+}

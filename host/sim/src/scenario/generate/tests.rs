@@ -1,0 +1,209 @@
+//! What is generated for the kinds that a plugin watches.
+
+use super::super::Kinds;
+use super::*;
+use crate::actor::{Actor, ActorPoll, PollMoment, WriteOutcome};
+use crate::scenario::actor::ActorState;
+use crate::scenario::test_view::TestView;
+
+fn built_in(kind: &str, role: Role, label_selector: &str) -> WatchedKind {
+    let kind = Kinds::built_in().resolve(kind).expect("built in").clone();
+    WatchedKind {
+        name: kind.resource.plural.clone(),
+        kind,
+        role,
+        label_selector: label_selector.to_owned(),
+        namespaces: Vec::new(),
+        references: Vec::new(),
+    }
+}
+
+fn zoo() -> WatchedKind {
+    let mut zoo = built_in("ConfigMap", Role::Reconciled, "");
+    zoo.kind.resource.group = "example.com".to_owned();
+    zoo.kind.resource.kind = "Zoo".to_owned();
+    zoo.kind.resource.plural = "zoos".to_owned();
+    zoo.kind.schema = Some(json!({"type": "object", "properties": {"spec": {
+        "type": "object", "required": ["size"], "properties": {"size": {"type": "integer", "minimum": 1}},
+    }}}));
+    zoo
+}
+
+fn titles(generated: &Generated) -> Vec<&str> {
+    let Behaviour::Steps(steps) = &generated.user.as_ref().expect("a user").behaviour else {
+        panic!("steps")
+    };
+    steps.iter().map(|step| step.title.as_str()).collect()
+}
+
+#[test]
+fn a_user_creates_changes_deletes_and_recreates_objects() {
+    let watched = [zoo(), built_in("Secret", Role::Read, ""), built_in("Deployment", Role::Owned, "")];
+    let generated = generate(&watched, &[], 1);
+    assert_eq!(generated.problems, [""; 0]);
+    assert_eq!(
+        titles(&generated),
+        [
+            "create Secret sample-a",
+            "create Secret sample-b",
+            "create Zoo sample-a",
+            "create Zoo sample-b",
+            "delete the first Deployment",
+            "change Secret sample-a",
+            "label Secret sample-a",
+            "change Zoo sample-a",
+            "label Zoo sample-a",
+            "change Zoo sample-a",
+            "delete Zoo sample-a",
+            "recreate Zoo sample-a",
+            "delete Zoo sample-b",
+            "delete Secret sample-a",
+            "recreate Secret sample-a",
+            "delete Secret sample-b",
+        ]
+    );
+}
+
+#[test]
+fn the_steps_can_be_taken() {
+    let watched = [zoo(), built_in("Deployment", Role::Owned, "")];
+    let user = generate(&watched, &[], 1).user.expect("a user");
+    let mut actor = ActorState::new(user, 1);
+    let deployment = |name: &str, owners: Value| json!({"kind": "Deployment", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}});
+    let view = TestView::new(vec![deployment("other", json!([])), deployment("web", json!([{"uid": "1"}]))]);
+    let mut writes = Vec::new();
+    loop {
+        match actor.poll(&view, PollMoment { now_ms: 0, at_rest: true }) {
+            ActorPoll::Write(write) => writes.push((write.step, write.resource.kind, write.name)),
+            ActorPoll::Done => break,
+            other => panic!("{other:?}"),
+        }
+        actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
+    }
+    assert_eq!(writes[2], (3, "Deployment".to_owned(), "web".to_owned()));
+    assert_eq!(writes.len(), 9);
+}
+
+#[test]
+fn every_built_in_kind_is_generated_or_known_not_to_be() {
+    for info in Kinds::built_in().iter() {
+        let kind = info.resource.kind.clone();
+        let watched =
+            WatchedKind { namespaces: vec!["shop".to_owned()], ..built_in(&kind, Role::Reconciled, "") };
+        let generated = generate(&[watched], &[], 1);
+        if ["Event", "CustomResourceDefinition"].contains(&kind.as_str()) {
+            assert!(generated.problems[0].contains("--objects"), "{kind}");
+            continue;
+        }
+        assert_eq!(generated.problems, [""; 0], "{kind}");
+        assert!(titles(&generated).contains(&format!("change {kind} sample-a").as_str()));
+        assert_eq!(generated.objects.len(), usize::from(info.resource.namespaced), "{kind}");
+    }
+}
+
+#[test]
+fn objects_have_the_labels_that_the_watch_selects() {
+    for (selector, expected) in [
+        ("", json!({})),
+        ("app=web,tier in (b, a),canary", json!({"app": "web", "tier": "a", "canary": "true"})),
+        ("!copy,app!=web", json!({})),
+    ] {
+        assert_eq!(labels(selector).map(|labels| json!(labels)), Ok(expected), "{selector}");
+    }
+    let generated = generate(&[built_in("Secret", Role::Reconciled, "a=b,!a")], &[], 1);
+    assert!(generated.user.is_none());
+    assert!(generated.problems[0].contains("no labels satisfy"), "{:?}", generated.problems);
+}
+
+/// Returns the object that a step creates.
+fn created(generated: &Generated, title: &str) -> Value {
+    let Behaviour::Steps(steps) = &generated.user.as_ref().expect("a user").behaviour else {
+        panic!("steps")
+    };
+    let step = steps.iter().find(|step| step.title == title).expect(title);
+    match &step.action {
+        StepAction::Try(write) => match &write.operation {
+            Operation::Create(object) => object.clone(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reference(place: Place, form: NameForm, watch: &str) -> WatchReference {
+    WatchReference { place, form, watch: watch.to_owned() }
+}
+
+#[test]
+fn objects_name_each_other_where_the_watches_look_for_names() {
+    let mut zoo = zoo();
+    zoo.name = "zoos".to_owned();
+    zoo.kind.schema = Some(json!({"type": "object", "properties": {"spec": {
+        "type": "object", "required": ["nodes", "size"], "properties": {
+            "nodes": {"type": "array", "items": {"type": "string"}},
+            "size": {"type": "string", "enum": ["small"]},
+        },
+    }}}));
+    let path = |path: &str| Place::Field(path.to_owned());
+    zoo.references = vec![
+        reference(path("{.spec.nodes[*]}"), NameForm::Key, "nodes"),
+        reference(path("{.spec.size}"), NameForm::Key, "nodes"),
+        reference(path("{.spec.size}"), NameForm::Key, "absent"),
+    ];
+    let mut secret = built_in("Secret", Role::Read, "zoo");
+    let label = || Place::Label("zoo".to_owned());
+    secret.references = vec![
+        reference(label(), NameForm::Name, "zoos"),
+        reference(Place::Annotation("in".to_owned()), NameForm::Namespace, "zoos"),
+    ];
+    let mut fixed = built_in("ConfigMap", Role::Read, "zoo=fixed");
+    fixed.references = vec![reference(label(), NameForm::Name, "zoos")];
+    let nodes = built_in("Node", Role::Read, "");
+    let generated = generate(&[zoo, secret, fixed, nodes], &[], 1);
+    assert_eq!(generated.problems, [""; 0]);
+    let zoo = created(&generated, "create Zoo sample-b");
+    assert_eq!(zoo["spec"], json!({"nodes": ["sample-b"], "size": "small"}), "the enum forbids a name");
+    let secret = created(&generated, "create Secret sample-a");
+    assert_eq!(secret["metadata"]["labels"], json!({"zoo": "sample-a"}));
+    assert_eq!(secret["metadata"]["annotations"], json!({"in": "default"}));
+    let map = created(&generated, "create ConfigMap sample-a");
+    assert_eq!(map["metadata"]["labels"], json!({"zoo": "fixed"}), "the watch must select it");
+}
+
+#[test]
+fn watches_of_one_kind_have_objects_of_their_own_unless_they_select_the_same() {
+    let watched = [
+        built_in("Secret", Role::Read, "a"),
+        built_in("Secret", Role::Read, ""),
+        built_in("Secret", Role::Reconciled, "a"),
+    ];
+    let generated = generate(&watched, &[], 1);
+    let titles = titles(&generated);
+    let creates: Vec<_> = titles.iter().filter(|title| title.starts_with("create ")).collect();
+    assert_eq!(
+        creates,
+        [
+            &"create Secret sample-c",
+            &"create Secret sample-d",
+            &"create Secret sample-a",
+            &"create Secret sample-b"
+        ]
+    );
+}
+
+#[test]
+fn examples_replace_generated_objects() {
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "data": {"password": "YQ=="}});
+    let example = Manifest::new(object, "default", &Kinds::built_in()).expect("valid");
+    let generated = generate(&[built_in("Secret", Role::Reconciled, "")], &[example], 1);
+    assert_eq!(
+        titles(&generated),
+        [
+            "create Secret token",
+            "change Secret token",
+            "label Secret token",
+            "delete Secret token",
+            "recreate Secret token"
+        ]
+    );
+}
