@@ -88,7 +88,8 @@ async fn label_and_field_selectors_filter_lists() {
     assert_eq!(names(&api.get(&core("configmaps?labelSelector=n+in+(0,2)")).await.ok()), ["c0", "c2"]);
     assert_eq!(names(&api.get(&core("configmaps?fieldSelector=metadata.name%3Dc1")).await.ok()), ["c1"]);
     let refused = api.get(&core("configmaps?fieldSelector=data.x%3Dc1")).await.fails(400, "BadRequest");
-    assert_eq!(refused["message"], "field label not supported: data.x");
+    let message = "\"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+    assert_eq!(refused["message"], message);
     api.get(&core("configmaps?labelSelector=%3D%3D")).await.fails(400, "BadRequest");
 
     let pod = |name: &str, node: &str| {

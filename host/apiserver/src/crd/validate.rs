@@ -16,7 +16,7 @@ pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
     let name = meta::text(crd, "name");
-    if !name.is_empty() && name != format!("{plural}.{group}") {
+    if old.is_none() && !name.is_empty() && name != format!("{plural}.{group}") {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         causes.push(field::invalid("metadata.name", &Value::from(name), detail));
     }
@@ -185,13 +185,13 @@ fn validate_scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
 /// Checks that immutable fields are unchanged and that every stored version is still listed.
 fn validate_update(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let (new_spec, old_spec) = (&crd["spec"], &old["spec"]);
-    for pointer in ["/group", "/scope", "/names/plural", "/names/kind"] {
-        let (Some(value), Some(previous)) = (new_spec.pointer(pointer), old_spec.pointer(pointer)) else {
-            continue;
-        };
+    for pointer in ["/scope", "/names/kind", "/group", "/names/plural"] {
+        let text =
+            |spec: &Value| spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (value, previous) = (text(new_spec), text(old_spec));
         if value != previous {
             let path = format!("spec{}", pointer.replace('/', "."));
-            causes.push(field::invalid(&path, value, "field is immutable"));
+            causes.push(field::invalid(&path, &Value::from(value), "field is immutable"));
         }
     }
     let stored = crd["status"]["storedVersions"].as_array().into_iter().flatten();
@@ -199,7 +199,12 @@ fn validate_update(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
         let mut listed = new_spec["versions"].as_array().into_iter().flatten();
         if !listed.any(|candidate| candidate["name"] == *version) {
             let path = format!("status.storedVersions[{index}]");
-            causes.push(field::invalid(&path, version, "missing from spec.versions"));
+            let name = version.as_str().unwrap_or_default();
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a \
+                 storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            causes.push(field::invalid(&path, version, &detail));
         }
     }
 }

@@ -29,8 +29,9 @@ pub(crate) fn from_object(endpoint: &Endpoint, paths: &ScalePaths, object: &Valu
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
-    let spec =
-        number(&paths.spec_replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+    // As in Kubernetes, the number is absent if it is 0.
+    let replicas = number(&paths.spec_replicas).filter(|replicas| *replicas != 0);
+    let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
     json!({"kind": KIND, "apiVersion": API_VERSION, "metadata": scale_metadata, "spec": spec, "status": status})
 }
 
@@ -84,15 +85,11 @@ fn replicas(endpoint: &Endpoint, name: &str, scale: &Value) -> Result<i64, Statu
             Status::bad_request(format!("Scale {name:?}: spec.replicas: {other} is not a whole number"))
         })?,
     };
-    if number < 0 {
+    // The replicas of a custom resource are validated with the object.
+    if number < 0 && endpoint.resource.custom.is_none() {
         let detail = "must be greater than or equal to 0";
         let cause = field::invalid("spec.replicas", replicas, detail);
-        let about = endpoint.resource_ref();
-        // For a custom resource, kube-apiserver names the object instead of its Scale.
-        let about = match endpoint.resource.custom {
-            Some(_) => about,
-            None => ResourceRef { group: "autoscaling", kind: KIND, ..about },
-        };
+        let about = ResourceRef { group: "autoscaling", kind: KIND, ..endpoint.resource_ref() };
         return Err(Status::invalid(about, name, vec![cause]));
     }
     Ok(number)

@@ -32,14 +32,6 @@ impl Schema {
             set_if_absent(object, "spec", || json!({}));
         }
     }
-
-    /// Rewrites the quantities of a built-in kind to canonical form without setting defaults, which the manager of an
-    /// applied configuration must not own.
-    pub(crate) fn canonicalize(&self, object: &mut Value) {
-        if self.is_built_in() {
-            canonicalize_quantities(object, self.root());
-        }
-    }
 }
 
 fn canonicalize_quantities(value: &mut Value, schema: SchemaRef<'_>) {

@@ -83,7 +83,7 @@ impl Schema {
             return Err(causes);
         }
         let mut parser = Parser::inline();
-        let root = parser.node(schema);
+        let root = parser.custom_root(schema);
         Ok(Self { arena: Arc::new(parser.into_arena()), root, built_in: None })
     }
 
@@ -91,7 +91,7 @@ impl Schema {
     pub fn preserving() -> Self {
         let mut parser = Parser::inline();
         let raw = serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let root = parser.node(&raw);
+        let root = parser.custom_root(&raw);
         Self { arena: Arc::new(parser.into_arena()), root, built_in: None }
     }
 

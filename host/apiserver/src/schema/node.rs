@@ -117,6 +117,8 @@ pub struct Node {
     /// Whether the value is a complete object with `apiVersion`, `kind` and `metadata`
     /// (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
+    /// Whether this is the root of a custom resource.
+    pub custom_root: bool,
     /// The properties of an object.
     pub properties: BTreeMap<String, Property>,
     /// The names of the required properties.

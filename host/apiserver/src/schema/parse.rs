@@ -42,6 +42,13 @@ impl<'a> Parser<'a> {
         self.arena
     }
 
+    /// Parses the schema of a custom resource.
+    pub(super) fn custom_root(&mut self, raw: &Value) -> NodeId {
+        let id = self.node(raw);
+        self.arena.nodes[id.0 as usize].custom_root = true;
+        id
+    }
+
     /// Parses `raw` and everything below it.
     pub(super) fn node(&mut self, raw: &Value) -> NodeId {
         if let Some(name) = raw.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {

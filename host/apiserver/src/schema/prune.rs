@@ -104,6 +104,8 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
             items.is_empty() && !parent.node().required.iter().any(|required| required == name)
         }
         Value::Object(entries) => entries.is_empty() && child.is_map(),
+        // Of the other zero values, only this one is known to be in manifests.
+        Value::Bool(false) => name == "preserveUnknownFields" && child.node().definition.is_none(),
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fieldset::{self, FieldSet};
-use super::identity::{MergeKind, item_element, merge_kind};
+use super::identity::{MergeKind, child_schema, is_metadata, item_element, merge_kind};
 use super::zero_value;
 use crate::schema::SchemaRef;
 
@@ -38,10 +38,12 @@ fn set_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
     match (merge_kind(schema, value), value) {
         (MergeKind::Fields, Value::Object(object)) => {
             for (name, child) in object {
-                let child_schema = schema.and_then(|schema| schema.field(name));
+                let child_schema = child_schema(schema, name);
                 let mut child_set = set_fields(child_schema, child);
                 // Map entries and empty objects are members themselves, in addition to the fields below them.
-                let is_property = schema.is_some_and(|schema| schema.node().properties.contains_key(name));
+                let is_property = schema.is_some_and(|schema| {
+                    schema.node().properties.contains_key(name) || is_metadata(schema, name)
+                });
                 if !is_property || child.as_object().is_some_and(serde_json::Map::is_empty) {
                     child_set.insert_self();
                 }
@@ -82,7 +84,7 @@ fn compare_values(
             (MergeKind::Fields, MergeKind::Fields, Value::Object(before), Value::Object(after)) => {
                 let removed = before.keys().filter(|name| !after.contains_key(*name));
                 for name in after.keys().chain(removed) {
-                    let child_schema = schema.and_then(|schema| schema.field(name));
+                    let child_schema = child_schema(schema, name);
                     let element = fieldset::field_element(name);
                     if !before.contains_key(name) && zero_value::is_zero(schema, name, after.get(name)) {
                         continue;
@@ -145,7 +147,7 @@ fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value, has_zero: bool) -> F
                 if has_zero && zero_value::is_zero(schema, name, Some(child)) {
                     continue;
                 }
-                let child_schema = schema.and_then(|schema| schema.field(name));
+                let child_schema = child_schema(schema, name);
                 let has_zero = has_zero && zero_value::exists(schema, name, child_schema);
                 set.add(fieldset::field_element(name), all_fields(child_schema, child, has_zero));
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::fieldset::{self, PathElement};
-use crate::schema::{ListType, SchemaRef, Type, default_of};
+use crate::schema::{ListType, SchemaRef, Type, default_of, object_meta};
 
 /// How a value merges.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,17 @@ pub(super) fn merge_kind<'a>(schema: Option<SchemaRef<'a>>, value: &Value) -> Me
         },
         _ => MergeKind::Leaf,
     }
+}
+
+/// Returns the schema of a member. A custom resource and the resources within it have the metadata of Kubernetes, whatever the CRD says about it.
+pub(super) fn child_schema<'a>(schema: Option<SchemaRef<'a>>, name: &str) -> Option<SchemaRef<'a>> {
+    let schema = schema?;
+    if is_metadata(schema, name) { Some(object_meta()) } else { schema.field(name) }
+}
+
+/// Whether a member is the metadata of a custom resource or of a resource within it.
+pub(super) fn is_metadata(schema: SchemaRef<'_>, name: &str) -> bool {
+    name == "metadata" && (schema.node().custom_root || schema.node().embedded)
 }
 
 /// Returns the path element that identifies `item` in a list of type `list_type`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::identity::{MergeKind, item_element, merge_kind};
+use super::identity::{MergeKind, child_schema, item_element, merge_kind};
 use crate::schema::SchemaRef;
 
 /// Returns `live` with everything that `config` sets. Where both have a value, that of `config` wins.
@@ -11,9 +11,9 @@ pub(super) fn merge(schema: Option<SchemaRef<'_>>, live: &Value, config: &Value)
         (MergeKind::Fields, MergeKind::Fields, Value::Object(old), Value::Object(new)) => {
             let mut merged: Map<String, Value> = old.clone();
             for (name, child) in new {
-                let child_schema = schema.and_then(|schema| schema.field(name));
+                let member_schema = child_schema(schema, name);
                 let value = match old.get(name) {
-                    Some(old_child) => merge(child_schema, old_child, child),
+                    Some(old_child) => merge(member_schema, old_child, child),
                     None => child.clone(),
                 };
                 merged.insert(name.clone(), value);

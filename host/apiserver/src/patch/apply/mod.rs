@@ -93,8 +93,7 @@ pub fn apply(
         let before_first_apply = Writer { manager: BEFORE_FIRST_APPLY, subresource: "", ..*writer };
         managers.set(Manager::new(&before_first_apply, Operation::Update), all_fields, writer.time);
     }
-    let mut config = managed::without_ignored_parts(config, writer);
-    schema.canonicalize(&mut config);
+    let config = managed::without_ignored_parts(config, writer);
     let manager = Manager::new(writer, Operation::Apply);
     let last_applied = managers.fields(&manager).cloned().unwrap_or_default();
     let config_fields = diff::fields_of(schema.root(), &config);

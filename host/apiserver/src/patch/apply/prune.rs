@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fieldset::FieldSet;
-use super::identity::{MergeKind, item_element, merge_kind};
+use super::identity::{MergeKind, child_schema, item_element, merge_kind};
 use crate::schema::SchemaRef;
 
 /// Removes from `merged` the fields of `last`, the manager's former field set, unless `owned`, the fields that all
@@ -25,8 +25,8 @@ fn prune_children(
                 let Some(child) = object.get_mut(name) else { continue };
                 match owned.and_then(|owned| owned.child(element)) {
                     Some(owned) => {
-                        let child_schema = schema.and_then(|schema| schema.field(name));
-                        prune_children(child_schema, child, last, Some(owned));
+                        let member_schema = child_schema(schema, name);
+                        prune_children(member_schema, child, last, Some(owned));
                     }
                     None => drop(object.remove(name)),
                 }

@@ -24,8 +24,8 @@ pub(crate) fn script(seed: u64) -> Case {
     let mut random = SmallRng::seed_from_u64(seed);
     let kind = pick(&mut random, &KINDS);
     let mut steps = vec![saving(get(kind.path()), "start", "/metadata/resourceVersion")];
-    for _ in 0..OPERATIONS {
-        steps.extend(operation(kind, &mut random));
+    for index in 0..OPERATIONS {
+        steps.extend(operation(kind, index, &mut random));
     }
     steps.push(get(kind.path()));
     steps.push(get(&format!("{}?watch=true&timeoutSeconds=1&resourceVersion=${{start}}", kind.path())));
@@ -76,10 +76,10 @@ fn definition() -> Vec<Step> {
     vec![create, Step { wait: true, ..get(Kind::Custom.path()) }]
 }
 
-fn operation(kind: Kind, random: &mut SmallRng) -> Vec<Step> {
+fn operation(kind: Kind, index: usize, random: &mut SmallRng) -> Vec<Step> {
     match random.random_range(0..16) {
         0..5 => vec![plain(kind, random)],
-        5 | 6 => generate_name(kind, random),
+        5 | 6 => generate_name(kind, index, random),
         7 => vec![status(kind, random)],
         8 | 9 => scale(kind, random),
         10 => pages(kind, random),
@@ -98,10 +98,11 @@ fn plain(kind: Kind, random: &mut SmallRng) -> Step {
     step
 }
 
-/// Creates an object with a generated name, and reads, patches or deletes it.
-fn generate_name(kind: Kind, random: &mut SmallRng) -> Vec<Step> {
+/// Creates an object with a generated name, and reads, patches or deletes it. The prefix differs in each operation, so that lists have the same
+/// order on both servers.
+fn generate_name(kind: Kind, index: usize, random: &mut SmallRng) -> Vec<Step> {
     let mut body = complete(kind, "", random);
-    body["metadata"] = json!({"generateName": pick(random, &["g-", "generated-object-"])});
+    body["metadata"] = json!({"generateName": format!("g{index}-")});
     let create = with_body(format!("POST {}{}", kind.path(), manager(random)), body);
     let object = format!("{}/${{generated}}", kind.path());
     let next = match random.random_range(0..3) {
