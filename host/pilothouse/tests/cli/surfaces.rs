@@ -170,6 +170,26 @@ fn the_json_of_check_matches_its_snapshot() {
     assert_matches("check.txt", &json_shape(&[valid, invalid], &[]));
 }
 
+/// What the status port serves.
+const PATHS: [&str; 16] = [
+    "/",
+    "/plugins/plugin",
+    "/plugins/plugin/keys/shop/none",
+    "/page/style.css",
+    "/page/live.js",
+    "/page/icon.svg",
+    "/healthz",
+    "/readyz",
+    "/readyz/plugins",
+    "/metrics",
+    "/api/plugins",
+    "/api/plugins/plugin/keys",
+    "/api/explain?plugin=plugin&key=shop/none",
+    "/api/logs",
+    "/debug/informers",
+    "/debug/host",
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_servers_documents_match_their_snapshots() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -219,25 +239,7 @@ async fn the_status_servers_documents_match_their_snapshots() {
     assert_matches("api-explain.txt", &json_shape(&[explanation], &[]));
 
     let mut paths = String::new();
-    let paths_of_the_port = [
-        "/",
-        "/plugins/plugin",
-        "/plugins/plugin/keys/shop/none",
-        "/page/style.css",
-        "/page/live.js",
-        "/page/icon.svg",
-        "/healthz",
-        "/readyz",
-        "/readyz/plugins",
-        "/metrics",
-        "/api/plugins",
-        "/api/plugins/plugin/keys",
-        "/api/explain?plugin=plugin&key=shop/none",
-        "/api/logs",
-        "/debug/informers",
-        "/debug/host",
-    ];
-    for path in paths_of_the_port {
+    for path in PATHS {
         let response = dev.get(path).await.expect("a response");
         paths += &format!("{path}: {}\n", response.content_type);
     }

@@ -20,23 +20,25 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
+/// Writes a configuration with a comment, and with the sidecar of a plugin whose registry does not answer.
+fn write_config(folder: &Path) {
+    let text = format!(
+        "# the token is {}\nregistries: {{cacheDir: '{}', plainHttp: ['127.0.0.1:1']}}\n\
+         plugins: [{{name: remote, image: '127.0.0.1:1/team/remote:1', sidecar: {{config: {{token: {}}}}}}}]\n",
+        canary(4),
+        folder.join("oci").display(),
+        canary(6),
+    );
+    write(&folder.join("config.yaml"), &text);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_a_running_host_is_in_its_bundle() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let kubeconfig = path("kubeconfig");
     let _server = ApiServer::start("127.0.0.1:0", &kubeconfig, &[]);
-    // The configuration: a comment, and the sidecar of a plugin whose registry does not answer.
-    write(
-        &path("config.yaml"),
-        &format!(
-            "# the token is {}\nregistries: {{cacheDir: '{}', plainHttp: ['127.0.0.1:1']}}\n\
-             plugins: [{{name: remote, image: '127.0.0.1:1/team/remote:1', sidecar: {{config: {{token: {}}}}}}}]\n",
-            canary(4),
-            path("oci").display(),
-            canary(6),
-        ),
-    );
+    write_config(folder.path());
     let config: &'static str = Box::leak(path("config.yaml").display().to_string().into_boxed_str());
     let environment = vec![("DB_PASSWORD", canary(LOGIN)), ("API_TOKEN", canary(11))];
     let host = Host::start_with(Options {
@@ -111,7 +113,12 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
     }
     assert_no_credentials(&kubeconfig, &files);
     assert!(files["status.json"].contains("\"remote\""), "the name of a configured plugin is no secret");
-    let facts: Value = serde_json::from_str(&files["host.json"]).expect("JSON");
+    assert_has_facts_of_the_process(&files["host.json"]);
+}
+
+/// Asserts that the threads and the memory of the host are in `host.json`.
+fn assert_has_facts_of_the_process(text: &str) {
+    let facts: Value = serde_json::from_str(text).expect("JSON");
     if cfg!(target_os = "linux") {
         let threads = facts["threads"].as_array().cloned().unwrap_or_default();
         assert!(threads.iter().any(|thread| thread["userMilliseconds"].is_u64()), "{facts:#}");

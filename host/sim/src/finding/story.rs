@@ -178,7 +178,7 @@ impl Teller {
         match (&request.author, request.reconcile) {
             (_, Some(reconcile)) => self.add_to_reconcile(view, time, reconcile, &text),
             (Author::Actor(name), None) if is_stand_in(view.run, name) => {
-                self.add_reaction(time, name, &text)
+                self.add_reaction(time, name, &text);
             }
             (Author::Plugin(name) | Author::Actor(name), None) => self.add(time, name, text, String::new()),
             (Author::Controller | Author::Host, None) => self.add_reaction(time, SERVER, &text),

@@ -72,7 +72,7 @@ impl PluginInput {
             None => sidecar_beside(file)?,
         };
         let remedy = "build it again, or see what `pilothouse check` says about it";
-        let descriptor = descriptor_of(&wasm, parsed).map_err(|problem| usage_error(&problem, remedy))?;
+        let descriptor = descriptor_of(&wasm, &parsed).map_err(|problem| usage_error(&problem, remedy))?;
         let input = input_of(file, &wasm);
         Ok(Self { name, wasm, sidecar, descriptor, input })
     }
@@ -92,7 +92,7 @@ fn sidecar_beside(file: &Path) -> Result<(String, Sidecar), CommandError> {
 }
 
 /// Loads the plugin with the quickest compiler and asks it for its descriptor.
-fn descriptor_of(wasm: &[u8], sidecar: Sidecar) -> Result<Descriptor, String> {
+fn descriptor_of(wasm: &[u8], sidecar: &Sidecar) -> Result<Descriptor, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
