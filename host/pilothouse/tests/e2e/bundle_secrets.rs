@@ -20,6 +20,20 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
+/// Makes the plugin `wish` log each message with secrets.
+async fn log_secrets(host: &Host) {
+    for (number, message) in logged().iter().enumerate() {
+        create(host, &format!("logged-{number}"), json!({"wish": format!("y {message}")})).await;
+        // The log escapes line breaks.
+        let line = message.lines().next().expect("a line");
+        host.wait(&format!("the message {line:?}"), || async {
+            let messages = host.log_messages("wish").await;
+            messages.iter().any(|logged| logged.contains(line)).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_a_running_host_is_in_its_bundle() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -60,16 +74,7 @@ async fn no_secret_of_a_running_host_is_in_its_bundle() {
     host.wait_for_state("wish", "running").await;
     // Objects: data that no plugin logs, and what the plugin logs of the others.
     create(&host, "unread", json!({"password": canary(2)})).await;
-    for (number, message) in logged().iter().enumerate() {
-        create(&host, &format!("logged-{number}"), json!({"wish": format!("y {message}")})).await;
-        // The log escapes line breaks.
-        let line = message.lines().next().expect("a line");
-        host.wait(&format!("the message {line:?}"), || async {
-            let messages = host.log_messages("wish").await;
-            messages.iter().any(|logged| logged.contains(line)).then_some(())
-        })
-        .await;
-    }
+    log_secrets(&host).await;
     // The error of a key.
     create(&host, "failing", json!({"wish": format!("r password={}", canary(35))})).await;
     let keys = "/api/plugins/wish/keys";
