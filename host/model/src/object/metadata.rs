@@ -220,8 +220,13 @@ impl StringField {
 
     /// Returns the string. `whole` is the object's text.
     pub(super) fn of<'a>(&'a self, whole: &'a str) -> &'a str {
+        self.in_text(|span| Some(span.of(whole)))
+    }
+
+    /// Returns the string. `part` returns a part of the object's text; the string is empty if it returns `None`.
+    pub(super) fn in_text<'a>(&'a self, part: impl FnOnce(Span) -> Option<&'a str>) -> &'a str {
         match self {
-            Self::InText(span) => span.of(whole),
+            Self::InText(span) => part(*span).unwrap_or_default(),
             Self::Owned(text) => text,
         }
     }
@@ -251,24 +256,21 @@ impl StringMap {
         }
     }
 
-    /// Returns all pairs in document order.
-    pub(super) fn pairs<'a>(&self, whole: &'a str) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
-        self.members(whole)
+    /// Returns all pairs in document order. `raw` is the text of the map.
+    pub(super) fn pairs(raw: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        if raw.is_empty() {
+            return Vec::new();
+        }
+        let members = serde_json::from_str::<Members<'_>>(raw).map(|members| members.0).unwrap_or_default();
+        members
             .into_iter()
             .filter_map(|(key, raw)| members::string(raw).map(|value| (key, value)))
             .collect()
     }
 
-    /// Returns the value of `key`.
-    pub(super) fn value<'a>(&self, whole: &'a str, key: &str) -> Option<Cow<'a, str>> {
-        members::string(pointer::member(self.0.of(whole), key)?)
-    }
-
-    fn members<'a>(&self, whole: &'a str) -> Vec<(Cow<'a, str>, &'a str)> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        serde_json::from_str::<Members<'a>>(self.0.of(whole)).map(|members| members.0).unwrap_or_default()
+    /// Returns the value of `key`. `raw` is the text of the map.
+    pub(super) fn value<'a>(raw: &'a str, key: &str) -> Option<Cow<'a, str>> {
+        members::string(pointer::member(raw, key)?)
     }
 }
 
@@ -342,10 +344,11 @@ impl Metadata {
         }
     }
 
-    pub(super) fn owner_references(&self, json: &str) -> Vec<OwnerReference> {
-        if self.owner_references.is_empty() {
-            return Vec::new();
-        }
-        serde_json::from_str(self.owner_references.of(json)).unwrap_or_default()
+}
+
+impl OwnerReference {
+    /// Reads the text of `metadata.ownerReferences`; empty if absent.
+    pub(super) fn all(raw: &str) -> Vec<Self> {
+        if raw.is_empty() { Vec::new() } else { serde_json::from_str(raw).unwrap_or_default() }
     }
 }

@@ -22,7 +22,8 @@ pub use parse::{ObjectError, ObjectReader, ParseOptions, Projection, Transform};
 pub use prefetch::prefetch;
 
 use crate::ObjectKey;
-use metadata::Metadata;
+use json::Span;
+use metadata::{Metadata, StringField, StringMap};
 use packed::View;
 
 /// One version of a Kubernetes object. It is immutable, so no consumer can change a cache through it, and cloning copies a pointer.
@@ -95,13 +96,16 @@ impl Object {
         }
     }
 
-    /// Returns the text, or a part of it that contains at least all of the metadata. A text that is made from that of another object need
-    /// not be unpacked for that.
-    fn head(&self) -> &str {
+    /// Returns a part of the text. A text that is made from that of another object mostly need not be unpacked for that.
+    fn part(&self, span: Span) -> &str {
         match &self.0 {
-            Form::Plain(plain) => &plain.json,
-            Form::Packed(view) => view.head(),
+            Form::Plain(plain) => span.of(&plain.json),
+            Form::Packed(view) => view.part(span),
         }
+    }
+
+    fn string<'a>(&'a self, field: &'a StringField) -> &'a str {
+        field.in_text(|span| Some(self.part(span)))
     }
 
     /// Returns the object's key: its namespace and name.
@@ -125,13 +129,13 @@ impl Object {
     /// Returns `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> &str {
-        self.metadata().api_version.of(self.head())
+        self.string(&self.metadata().api_version)
     }
 
     /// Returns `kind`.
     #[must_use]
     pub fn kind(&self) -> &str {
-        self.metadata().kind.of(self.head())
+        self.string(&self.metadata().kind)
     }
 
     /// Returns `metadata.uid`, "" if absent.
@@ -161,49 +165,48 @@ impl Object {
     /// Returns `metadata.deletionTimestamp` as the server wrote it (RFC 3339).
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        let text = self.metadata().deletion_timestamp.of(self.head());
+        let text = self.string(&self.metadata().deletion_timestamp);
         (!text.is_empty()).then_some(text)
     }
 
     /// Returns all labels, in the server's order.
     pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.metadata().labels.pairs(self.head()).into_iter()
+        StringMap::pairs(self.part(self.metadata().labels.span())).into_iter()
     }
 
     /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.metadata().labels.value(self.head(), key)
+        StringMap::value(self.part(self.metadata().labels.span()), key)
     }
 
     /// Returns whether the JSON text of the labels is the same in both objects. Equal labels in another order are not the same.
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
-        self.metadata().labels.span().of(self.head()) == other.metadata().labels.span().of(other.head())
+        self.part(self.metadata().labels.span()) == other.part(other.metadata().labels.span())
     }
 
     /// Returns whether the JSON text of the annotations is the same in both objects.
     #[must_use]
     pub fn same_annotations(&self, other: &Self) -> bool {
-        self.metadata().annotations.span().of(self.head())
-            == other.metadata().annotations.span().of(other.head())
+        self.part(self.metadata().annotations.span()) == other.part(other.metadata().annotations.span())
     }
 
     /// Returns whether the JSON text of the owner references is the same in both objects.
     #[must_use]
     pub fn same_owner_references(&self, other: &Self) -> bool {
-        self.metadata().owner_references.of(self.head()) == other.metadata().owner_references.of(other.head())
+        self.part(self.metadata().owner_references) == other.part(other.metadata().owner_references)
     }
 
     /// Returns all annotations, in the server's order.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.metadata().annotations.pairs(self.head()).into_iter()
+        StringMap::pairs(self.part(self.metadata().annotations.span())).into_iter()
     }
 
     /// Returns the value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.metadata().annotations.value(self.head(), key)
+        StringMap::value(self.part(self.metadata().annotations.span()), key)
     }
 
     /// Returns `metadata.finalizers`.
@@ -215,7 +218,7 @@ impl Object {
     /// Returns `metadata.ownerReferences`.
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference> {
-        self.metadata().owner_references(self.head())
+        OwnerReference::all(self.part(self.metadata().owner_references))
     }
 
     /// Returns the owner reference with `controller: true`, like `GetControllerOf` of apimachinery.

@@ -7,6 +7,8 @@ pub(crate) mod scan;
 pub(crate) mod skip;
 pub(crate) mod validate_against;
 
+use std::ops::Range;
+
 /// A range of bytes in an object's text. The default is the empty range at 0.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Span {
@@ -49,6 +51,10 @@ impl Span {
 
     pub(crate) fn end(self) -> usize {
         (self.start + self.len) as usize
+    }
+
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start()..self.end()
     }
 
     /// Returns the range between the quotes of a string.

@@ -185,7 +185,7 @@ fn skip_scalars(known: &[u8], text: &[u8], from: Offsets) -> Option<Offsets> {
 
 /// Returns the length of the common prefix. Most differences are close to each other, so long blocks are compared only after some equal
 /// short ones.
-fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const LARGE: usize = 256;
     let near = one.len().min(other.len()).min(LARGE);
     let same = common_prefix_by_blocks(&one[..near], &other[..near]);

@@ -1,15 +1,15 @@
 //! The text of an object as copies of another object's text, its base, with text of its own between them. Git stores objects in packs in
 //! the same way.
 //!
-//! Objects of one owner are mostly made from one template, so most of their members after the metadata are the same. The text up to the end
-//! of the metadata is always the object's own, so reading the metadata needs no copying.
+//! Objects of one owner are mostly made from one template, so most of their text is the same. A part of the text that is a copy as a whole,
+//! or not at all, can be lent out without writing the text, as most parts of the metadata are.
 
 use std::ops::Range;
 
 use crate::object::Object;
 use crate::object::prefetch::prefetch_bytes;
 
-/// The longest members of a base, in bytes.
+/// The longest text of a base, in bytes.
 const MAX_BASE_BYTES: usize = MAX_NUMBER as usize;
 /// The largest number in a piece: 14 bits.
 const MAX_NUMBER: u16 = (1 << 14) - 1;
@@ -29,7 +29,7 @@ const MAX_AGE: u8 = 32;
 /// A part of a text: a copy of the base's, and text of its own after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Piece {
-    /// Where the copied part starts, from the end of the base's metadata.
+    /// Where the copied part starts in the base's text.
     start: u16,
     len: u16,
     /// The length of the own text that follows.
@@ -55,14 +55,14 @@ impl Piece {
     }
 }
 
-/// What takes the place of a part of a known text: both ranges, each from the end of the metadata.
-#[derive(Clone, Debug)]
+/// What takes the place of a part of a known text: the ranges in both texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::object) struct Replacement {
     pub(in crate::object) known: Range<usize>,
     pub(in crate::object) new: Range<usize>,
 }
 
-/// How the members after the metadata of a text are made from those of a base.
+/// How a text is made from that of a base.
 #[derive(Clone, Debug)]
 pub(in crate::object) struct Recipe {
     pieces: Vec<Piece>,
@@ -76,8 +76,7 @@ pub(in crate::object) struct Recipe {
 
 /// The text of one object.
 pub(super) struct FromBase {
-    /// The text up to the end of the metadata, then the own parts of the members after it, then the pieces. One allocation for all, because
-    /// each event makes a new one.
+    /// The pieces, then the own parts. One allocation for both, because each event makes a new one.
     own: Box<str>,
     layout: Layout,
 }
@@ -86,9 +85,7 @@ pub(super) struct FromBase {
 #[derive(Clone)]
 pub(super) struct Layout {
     base: Object,
-    head_len: u32,
-    /// Where the pieces start.
-    pieces_at: u32,
+    pieces: u8,
     /// The length of the whole text.
     len: u32,
     compared: u32,
@@ -96,9 +93,12 @@ pub(super) struct Layout {
 }
 
 impl Recipe {
-    /// Returns the recipe of the members of a base with these replacements.
-    pub(in crate::object) fn of_base(base: &Object, replacements: &[Replacement]) -> Option<Self> {
-        let len = base.text_after_metadata().len();
+    /// Returns the recipe of a base's text with these replacements.
+    pub(in crate::object) fn of_base(
+        base: &Object,
+        replacements: impl Iterator<Item = Replacement>,
+    ) -> Option<Self> {
+        let len = base.json().len();
         if len > MAX_BASE_BYTES {
             return None;
         }
@@ -108,9 +108,12 @@ impl Recipe {
         Some(recipe)
     }
 
-    /// Returns the recipe of the members of a text with these replacements.
-    fn replace(known: impl ExactSizeIterator<Item = Piece>, replacements: &[Replacement]) -> Option<Self> {
-        let pieces = Vec::with_capacity(known.len() + replacements.len());
+    /// Returns the recipe of a text with these replacements.
+    fn replace(
+        known: impl ExactSizeIterator<Item = Piece>,
+        replacements: impl Iterator<Item = Replacement>,
+    ) -> Option<Self> {
+        let pieces = Vec::with_capacity(known.len() + replacements.size_hint().0);
         let mut recipe = Self { pieces, own: 0, compared: 0, age: 0 };
         let mut rest = Rest { pieces: known, current: Piece::default() };
         let mut at = 0;
@@ -146,7 +149,7 @@ impl Recipe {
         Some(())
     }
 
-    /// Returns the bytes that members made by this recipe take.
+    /// Returns the bytes that a text made by this recipe takes.
     fn size(&self) -> usize {
         self.own + self.pieces.len() * PIECE_BYTES
     }
@@ -156,25 +159,29 @@ impl Recipe {
         self.size() > self.compared + MAX_GROWTH || self.age >= MAX_AGE
     }
 
-    /// Returns whether a text with members of this length becomes enough smaller.
+    /// Returns whether a text of this length becomes enough smaller.
     pub(in crate::object) fn is_smaller(&self, len: usize) -> bool {
         self.size() + MIN_SAVED <= len
     }
 
-    /// Returns the own parts of the members `tail`.
-    pub(in crate::object) fn own_parts<'a>(&self, tail: &'a str) -> impl Iterator<Item = Option<&'a str>> {
-        let mut at = 0;
-        self.pieces.iter().map(move |piece| {
-            let start = at + usize::from(piece.len);
-            at = start + usize::from(piece.own);
-            tail.get(start..at)
-        })
-    }
+}
 
-    /// Returns the length of all own parts and of the pieces.
-    pub(in crate::object) fn len(&self) -> usize {
-        self.size()
+/// Appends the part of a text that is in this range. The text is given in parts. `None` if it is too short, or a character would be split.
+fn push_part(out: &mut String, text: &[&str], range: Range<usize>) -> Option<()> {
+    let (mut start, mut len) = (range.start, range.len());
+    for part in text {
+        if len == 0 {
+            break;
+        }
+        if start < part.len() {
+            let pushed = len.min(part.len() - start);
+            out.push_str(part.get(start..start + pushed)?);
+            (start, len) = (0, len - pushed);
+        } else {
+            start -= part.len();
+        }
     }
+    (len == 0).then_some(())
 }
 
 /// Returns the length of an own part; `None` if it is too long.
@@ -211,28 +218,25 @@ impl<I: Iterator<Item = Piece>> Rest<I> {
 }
 
 impl FromBase {
-    /// Creates the text of a head, the members that `recipe` makes, and a closing bracket: `len` bytes. `own` is the head, of `head_len`
-    /// bytes, with the recipe's own parts after it.
+    /// Creates the text that is given in parts, which `recipe` makes from that of `base`.
     ///
-    /// Returns `None` if a copy would split a character of the base.
-    pub(super) fn new(
-        base: Object,
-        mut own: String,
-        head_len: usize,
-        len: usize,
-        recipe: &Recipe,
-    ) -> Option<Self> {
-        let members = base.text_after_metadata();
-        let is_whole = |piece: &Piece| members.get(piece.copied()).is_some();
-        recipe.pieces.iter().all(is_whole).then_some(())?;
-        let pieces_at = u32::try_from(own.len()).ok()?;
+    /// Returns `None` if a piece would split a character.
+    pub(super) fn new(base: Object, recipe: &Recipe, text: &[&str]) -> Option<Self> {
+        let base_text = base.json();
+        let mut own = String::with_capacity(recipe.size());
         let mut pieces = [[0; PIECE_BYTES]; MAX_PIECES];
         let pieces = pieces.get_mut(..recipe.pieces.len())?;
         pieces.iter_mut().zip(&recipe.pieces).for_each(|(bytes, piece)| *bytes = piece.bytes());
         own.push_str(simdutf8::basic::from_utf8(pieces.as_flattened()).ok()?);
+        let mut len = 0;
+        for piece in &recipe.pieces {
+            base_text.get(piece.copied())?;
+            let start = len + usize::from(piece.len);
+            len = start + usize::from(piece.own);
+            push_part(&mut own, text, start..len)?;
+        }
         let layout = Layout {
-            head_len: u32::try_from(head_len).ok()?,
-            pieces_at,
+            pieces: u8::try_from(pieces.len()).ok()?,
             len: u32::try_from(len).ok()?,
             compared: u32::try_from(recipe.compared).ok()?,
             age: recipe.age,
@@ -254,13 +258,33 @@ impl FromBase {
         &self.layout
     }
 
-    /// Returns the text up to the end of the metadata.
-    pub(super) fn head(&self) -> &str {
-        &self.own[..self.layout.head_len as usize]
+    /// Returns a part of the text. `None` if neither the base nor the text of its own contains it as a whole.
+    pub(super) fn part(&self, range: Range<usize>) -> Option<&str> {
+        if range.is_empty() {
+            return Some("");
+        }
+        let (mut at, mut own_at) = (0, self.layout.own_at());
+        for piece in self.layout.pieces(&self.own) {
+            let copied_end = at + usize::from(piece.len);
+            let end = copied_end + usize::from(piece.own);
+            if range.start < copied_end {
+                let start = usize::from(piece.start) + range.start - at;
+                let part = self.layout.base.json().get(start..start + range.len());
+                return part.filter(|_| range.end <= copied_end);
+            }
+            if range.start < end {
+                let start = own_at + range.start - copied_end;
+                let part = self.own.get(start..start + range.len());
+                return part.filter(|_| range.end <= end);
+            }
+            at = end;
+            own_at += usize::from(piece.own);
+        }
+        None
     }
 
     /// Returns the recipe of this text with these replacements.
-    pub(super) fn replace(&self, replacements: &[Replacement]) -> Option<Recipe> {
+    pub(super) fn replace(&self, replacements: impl Iterator<Item = Replacement>) -> Option<Recipe> {
         let mut recipe = Recipe::replace(self.layout.pieces(&self.own), replacements)?;
         recipe.compared = self.layout.compared as usize;
         recipe.age = self.layout.age.saturating_add(1);
@@ -269,8 +293,6 @@ impl FromBase {
 
     /// Writes the whole text.
     pub(super) fn text(&self) -> Option<String> {
-        // The pieces are at the end: without this, three reads would wait for memory one after another.
-        prefetch_bytes(self.own.as_bytes());
         self.layout.text(&self.own)
     }
 
@@ -287,117 +309,30 @@ impl Layout {
         self.len as usize
     }
 
+    /// Returns where the own parts start, after the pieces.
+    fn own_at(&self) -> usize {
+        usize::from(self.pieces) * PIECE_BYTES
+    }
+
     fn pieces(&self, own: &str) -> impl ExactSizeIterator<Item = Piece> {
-        let (pieces, _) = own.as_bytes().get(self.pieces_at as usize..).unwrap_or_default().as_chunks();
+        let (pieces, _) = own.as_bytes().get(..self.own_at()).unwrap_or_default().as_chunks();
         pieces.iter().map(|piece| Piece::read(*piece))
     }
 
     /// Writes the whole text from the text of its own; `None` if `own` is not that text.
     pub(super) fn text(&self, own: &str) -> Option<String> {
-        let base = self.base.text_after_metadata();
+        let base = self.base.json();
         let mut text = String::with_capacity(self.len());
-        let mut own_at = self.head_len as usize;
-        text.push_str(own.get(..own_at)?);
+        let mut own_at = self.own_at();
         for piece in self.pieces(own) {
             text.push_str(base.get(piece.copied())?);
             let own_end = own_at + usize::from(piece.own);
             text.push_str(own.get(own_at..own_end)?);
             own_at = own_end;
         }
-        text.push('}');
         Some(text)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn base(letters: usize) -> Object {
-        let letters: String = ('a'..='z').cycle().take(letters).collect();
-        Object::from_json(format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"base"}},"spec":"{letters}"}}"#
-        ))
-        .expect("an object")
-    }
-
-    /// Returns the members with these replacements, and the replacements with their ranges.
-    fn edit(known: &str, edits: &[(usize, usize, String)]) -> (String, Vec<Replacement>) {
-        let (mut new, mut replacements, mut at) = (String::new(), Vec::new(), 0);
-        for (skipped, removed, inserted) in edits {
-            let start = (at + skipped).min(known.len());
-            let end = (start + removed).min(known.len());
-            new.push_str(&known[at..start]);
-            replacements.push(Replacement { known: start..end, new: new.len()..new.len() + inserted.len() });
-            new.push_str(inserted);
-            at = end;
-        }
-        new.push_str(&known[at..]);
-        (new, replacements)
-    }
-
-    fn from_base(base: &Object, head: &str, tail: &str, recipe: &Recipe) -> FromBase {
-        let mut own = head.to_owned();
-        recipe.own_parts(tail).for_each(|part| own.push_str(part.expect("a part")));
-        assert_eq!(own.len(), head.len() + recipe.own);
-        FromBase::new(base.clone(), own, head.len(), head.len() + tail.len() + 1, recipe)
-            .expect("whole characters")
-    }
-
-    fn edits() -> impl Strategy<Value = Vec<(usize, usize, String)>> {
-        prop::collection::vec((0..200_usize, 0..60_usize, "[0-9]{0,40}"), 0..8)
-    }
-
-    proptest! {
-        /// After any sequence of edits, the text is what the edits make of it.
-        #[test]
-        fn edited_texts_are_those_of_their_edits(letters in 100..2_000_usize, versions in prop::collection::vec(edits(), 1..6)) {
-            let base = base(letters);
-            let mut tail = base.text_after_metadata().to_owned();
-            let mut stored: Option<FromBase> = None;
-            for (version, edits) in versions.iter().enumerate() {
-                let (new, replacements) = edit(&tail, edits);
-                let recipe = match &stored {
-                    None => Recipe::of_base(&base, &replacements),
-                    Some(stored) => stored.replace(&replacements),
-                };
-                let recipe = recipe.expect("few pieces");
-                prop_assert!(recipe.pieces.iter().all(|piece| piece.len == 0 || usize::from(piece.len) >= MIN_COPY));
-                let head = format!("{{{version}");
-                let text = from_base(&base, &head, &new, &recipe);
-                prop_assert_eq!(text.text(), Some(format!("{head}{new}}}")));
-                prop_assert_eq!(text.head(), &head);
-                prop_assert_eq!(text.layout().len(), head.len() + new.len() + 1);
-                stored = Some(text);
-                tail = new;
-            }
-        }
-    }
-
-    #[test]
-    fn a_copy_that_was_cut_short_becomes_own_text() {
-        let base = base(300);
-        let tail = base.text_after_metadata();
-        let (new, replacements) = edit(tail, &[(100, 1, "1".into()), (MIN_COPY - 1, 1, "2".into())]);
-        let recipe = Recipe::of_base(&base, &replacements).expect("few pieces");
-        assert_eq!(recipe.pieces.len(), 2, "{recipe:?}");
-        assert_eq!(recipe.own, MIN_COPY + 1);
-        assert_eq!(from_base(&base, "{", &new, &recipe).text(), Some(format!("{{{new}}}")));
-    }
-
-    #[test]
-    fn there_are_not_more_pieces_than_the_limit() {
-        let base = base(10_000);
-        let edits = |count| edit(base.text_after_metadata(), &vec![(50, 1, "1".to_owned()); count]).1;
-        assert!(Recipe::of_base(&base, &edits(MAX_PIECES - 1)).is_some());
-        assert!(Recipe::of_base(&base, &edits(MAX_PIECES)).is_none());
-    }
-
-    #[test]
-    fn a_base_beyond_the_limit_has_no_recipe() {
-        assert!(Recipe::of_base(&base(MAX_BASE_BYTES - 20), &[]).is_some());
-        assert!(Recipe::of_base(&base(MAX_BASE_BYTES + 1), &[]).is_none());
-    }
-}
+mod tests;

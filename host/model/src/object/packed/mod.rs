@@ -1,10 +1,9 @@
 //! Packed objects: the metadata as it is, and the text in one of two forms. In a compressed cache, zstd compresses it with a dictionary of what
-//! such objects have in common. In a plain cache, the members after the metadata are stored as [copies from a base](from_base), an object of
-//! the same owner.
+//! such objects have in common. In a plain cache, it is stored as [copies from a base](from_base), an object of the same owner.
 //!
 //! A cache stores a [`PackedObject`]. [`PackedObject::object`] returns an [`Object`] that is a view of it. The view unpacks the text when it
-//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking, and
-//! all of the metadata if the text is not compressed.
+//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking. So can
+//! the other metadata if the text is not compressed, unless they are copied in part only.
 //!
 //! # When unpacking fails
 //!
@@ -27,6 +26,7 @@ use codec::Codec;
 use from_base::{FromBase, Layout};
 pub(super) use from_base::{Recipe, Replacement};
 
+use super::json::Span;
 use super::metadata::Metadata;
 use super::prefetch::prefetch_bytes;
 use super::{Form, Object, Plain, prefetch};
@@ -176,7 +176,7 @@ impl PackedObject {
     pub fn uid(&self) -> &str {
         match &self.0.text {
             PackedText::Compressed(text) => text.uid(),
-            PackedText::FromBase(text) => self.0.metadata.uid.of(text.head()),
+            PackedText::FromBase(text) => self.0.metadata.uid.in_text(|span| text.part(span.range())),
         }
     }
 
@@ -185,7 +185,7 @@ impl PackedObject {
     pub fn resource_version(&self) -> &str {
         match &self.0.text {
             PackedText::Compressed(text) => text.resource_version(),
-            PackedText::FromBase(text) => self.0.metadata.resource_version.of(text.head()),
+            PackedText::FromBase(text) => self.0.metadata.resource_version.in_text(|span| text.part(span.range())),
         }
     }
 
@@ -288,29 +288,30 @@ impl Object {
 }
 
 impl Object {
-    /// Returns a view of an object whose members after the metadata are made from those of `base`. `head` are parts of its text up to the end
-    /// of the metadata, and `tail` are those members. `None` if the recipe is not one for them.
+    /// Returns a view of an object whose text, given in parts, is made from that of `base`. `None` if the recipe is not one for it, or if
+    /// its UID or its resource version would be copied in part only.
     pub(super) fn from_base(
         base: Object,
         recipe: &Recipe,
-        head: [&str; 3],
-        tail: &str,
+        text: &[&str],
         metadata: Metadata,
     ) -> Option<Self> {
-        let head_len = head.iter().map(|part| part.len()).sum::<usize>();
-        let mut own = String::with_capacity(head_len + recipe.len());
-        head.iter().for_each(|part| own.push_str(part));
-        for part in recipe.own_parts(tail) {
-            own.push_str(part?);
+        let from_base = FromBase::new(base, recipe, text)?;
+        debug_assert_eq!(from_base.text(), Some(text.concat()), "the recipe is not one for the text");
+        for field in [&metadata.uid, &metadata.resource_version] {
+            from_base.part(field.span().range())?;
         }
-        let text = FromBase::new(base, own, head_len, head_len + tail.len() + 1, recipe)?;
-        text.base().mark_as_base();
-        Some(PackedObject(Arc::new(Packed { metadata, text: PackedText::FromBase(text) })).into_object())
+        from_base.base().mark_as_base();
+        let packed = Packed { metadata, text: PackedText::FromBase(from_base) };
+        Some(PackedObject(Arc::new(packed)).into_object())
     }
 
     /// Returns the object that the text is made from, with the recipe for the text with these replacements. `None` if the text is not made
     /// from that of another object, or if the recipe would be too long.
-    pub(super) fn recipe_with(&self, replacements: &[Replacement]) -> Option<(&Object, Recipe)> {
+    pub(super) fn recipe_with(
+        &self,
+        replacements: impl Iterator<Item = Replacement>,
+    ) -> Option<(&Object, Recipe)> {
         let text = self.text_from_base()?;
         Some((text.base(), text.replace(replacements)?))
     }
@@ -334,12 +335,13 @@ impl View {
         self.text.get_or_init(|| self.object.unpack())
     }
 
-    /// As [`Object::head`].
-    pub(super) fn head(&self) -> &str {
-        match &self.object.0.text {
-            PackedText::FromBase(text) => text.head(),
-            PackedText::Compressed(_) => self.text(),
-        }
+    /// Returns a part of the text. Unpacks the text only if that is needed.
+    pub(super) fn part(&self, span: Span) -> &str {
+        let part = match &self.object.0.text {
+            PackedText::FromBase(text) => text.part(span.range()),
+            PackedText::Compressed(_) => None,
+        };
+        part.unwrap_or_else(|| span.of(self.text()))
     }
 
     /// Returns the length of the unpacked text in bytes.

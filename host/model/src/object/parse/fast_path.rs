@@ -5,6 +5,7 @@
 //! general parser, which also words the errors. `tests/fast_path.rs` checks that both agree.
 
 use super::reference::{OwnerHash, References};
+use super::sharing::{NewObject, head_replacements_of};
 use super::tail::{self, Tail};
 use super::{ParseOptions, Transform};
 use crate::ObjectKey;
@@ -94,16 +95,8 @@ pub(super) fn parse_prefix(
         references,
     };
     let (top, compared, len) = scanner.object(text)?;
-    let Scanner { metadata: metadata_members, owners, .. } = scanner;
+    let Scanner { metadata: metadata_members, owners, shares_text, .. } = scanner;
     let tail = compared.as_ref().map(|(span, _)| span.of(text));
-    let recipe = match (&compared, options.shares_text_after) {
-        (Some((span, compared)), Some(after)) => {
-            let (known, resembling) = references.note_resembling(owners)?;
-            let may_be_base = known.is_base() || resembling.is_some_and(|count| count >= after);
-            tail::recipe(known, compared, span.of(text), may_be_base)
-        }
-        _ => None,
-    };
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
     let others = || {
@@ -121,7 +114,7 @@ pub(super) fn parse_prefix(
     };
     let fixed = r#"{"apiVersion":"","kind":"","metadata":}"#.len();
     let others_len: usize = others().map(|(name, value)| name.len() + value.len() + 4).sum();
-    let others_len = others_len + tail.filter(|_| recipe.is_none()).map_or(0, str::len);
+    let others_len = others_len + tail.filter(|_| !shares_text).map_or(0, str::len);
     let capacity = fixed + api_version.len() + kind.len() + metadata_len + others_len;
     let mut out = Output(String::with_capacity(capacity));
 
@@ -141,6 +134,15 @@ pub(super) fn parse_prefix(
     let end = out.0.len() + tail.map_or(0, str::len);
     let mut metadata =
         spans.metadata(&out.0, api_version, kind, Span::of_range(metadata_end, end), references.key())?;
+    let recipe = match (&compared, options.shares_text_after) {
+        (Some((span, compared)), Some(after)) => {
+            let (known, resembling) = references.note_resembling(owners)?;
+            let may_be_base = known.is_base() || resembling.is_some_and(|count| count >= after);
+            let new = NewObject { head: [&out.0, "", ""], tail: span.of(text), metadata: &metadata };
+            new.recipe(known, || head_replacements_of(known, &out.0, &metadata), compared, may_be_base)
+        }
+        _ => None,
+    };
     (metadata.members, metadata.hints) = match compared {
         Some((_, compared)) => compared.moved_to(metadata_end),
         None => (members, FieldHints::default()),
@@ -148,7 +150,7 @@ pub(super) fn parse_prefix(
     let sample_of = (tail.is_none() && references.stored().is_none()).then_some(owners);
     let object = match (recipe, tail) {
         (Some((base, recipe)), Some(tail)) => {
-            Object::from_base(base, &recipe, [&out.0, "", ""], tail, metadata)?
+            Object::from_base(base, &recipe, &[&out.0, tail, "}"], metadata)?
         }
         (_, tail) => {
             out.push(tail.unwrap_or_default());
@@ -312,11 +314,11 @@ impl<'a> Scanner<'a, '_, '_> {
         self.stored(cursor);
         let known = self.references.known(self.owners)?;
         let tail = tail::compare(known, cursor.rest(), self.shares_text)?;
-        if cursor.rest().as_bytes().get(tail.len) != Some(&b'}') {
+        if cursor.rest().as_bytes().get(tail.len()) != Some(&b'}') {
             return None;
         }
         let start = cursor.at();
-        cursor.skip_bytes(tail.len)?;
+        cursor.skip_bytes(tail.len())?;
         Some((cursor.since(start), tail))
     }
 }

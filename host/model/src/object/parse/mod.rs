@@ -8,6 +8,7 @@ mod fast_path;
 mod managed_fields;
 mod reader;
 mod reference;
+mod sharing;
 mod tail;
 #[cfg(test)]
 mod tests;

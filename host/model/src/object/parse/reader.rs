@@ -7,6 +7,7 @@ use super::reference::{RecentObjects, References};
 use super::{ObjectError, ParseOptions, version_diff};
 use crate::ObjectKey;
 use crate::object::Object;
+use crate::object::json::Span;
 
 /// Reads objects of one resource with one transform, one after another. It is fast for objects that resemble a stored version or an object
 /// that it has read recently.
@@ -96,7 +97,8 @@ impl ObjectReader {
 
     fn remember(&mut self, text: &str, parsed: ParsedObject) -> Object {
         if let Some((source, canonical)) = parsed.preamble_lens {
-            self.recent.remember_preamble(&text[..source], &parsed.object.head()[..canonical]);
+            let canonical = parsed.object.part(Span::of_range(0, canonical));
+            self.recent.remember_preamble(&text[..source], canonical);
         }
         if let Some(owners) = parsed.sample_of {
             self.recent.remember_object(owners, &parsed.object);

@@ -6,15 +6,11 @@ use crate::object::Object;
 use crate::object::json::resync::MAX_ADDED_DEPTH;
 use crate::object::json::validate_against::{Allowed, Difference, validate_against_with};
 use crate::object::metadata::{FieldHints, MAX_MEMBER_STARTS, MemberStarts, Metadata};
-use crate::object::packed::{Recipe, Replacement};
-
-/// How many times as long as the members of an object its base may be. The object keeps the base in memory, even if nothing else needs it.
-const MAX_BASE_RATIO: usize = 4;
+use crate::object::packed::Replacement;
 
 /// Members that correspond to those of a known object.
 pub(super) struct Tail {
-    /// Their length in bytes.
-    pub(super) len: usize,
+    len: usize,
     hints: ShiftedHints,
     /// The offsets of the members, relative to the end of the metadata.
     starts: [usize; MAX_MEMBER_STARTS],
@@ -26,6 +22,24 @@ pub(super) struct Tail {
 }
 
 impl Tail {
+    /// Returns their length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns what differs from the known members. The metadata ends at `known_end` in the known text, and at `new_end` in the new one.
+    pub(super) fn replacements(
+        &self,
+        known_end: usize,
+        new_end: usize,
+    ) -> impl ExactSizeIterator<Item = Replacement> {
+        let moved_to = move |Replacement { known, new }: &Replacement| Replacement {
+            known: moved(known.clone(), known_end),
+            new: moved(new.clone(), new_end),
+        };
+        self.replacements.iter().map(moved_to)
+    }
+
     /// Returns the members' starts and the hints for a version whose metadata ends at `metadata_end`.
     pub(super) fn moved_to(self, metadata_end: usize) -> (MemberStarts, FieldHints) {
         let mut members = self.depth.map_or_else(MemberStarts::default, MemberStarts::within);
@@ -35,7 +49,7 @@ impl Tail {
 }
 
 /// Compares the members that `rest` starts with. Their names are the known ones, in the same order, so none of them repeats.
-/// `collects_replacements` says whether [`recipe`] will be called for the result.
+/// `collects_replacements` says whether [`Tail::replacements`] will be called for the result.
 pub(super) fn compare(known: &Object, rest: &str, collects_replacements: bool) -> Option<Tail> {
     let metadata = known.metadata();
     let mut tail = Tail {
@@ -85,35 +99,6 @@ pub(super) fn compare(known: &Object, rest: &str, collects_replacements: bool) -
     }
     tail.depth = Some(if is_deeper { depth + MAX_ADDED_DEPTH } else { depth });
     Some(tail)
-}
-
-/// Returns the object from which the compared members `tail` are to be made, and how; `None` if that would not save memory.
-///
-/// `known` is the object that they were compared with. If its text is not made from that of another object, `may_be_base` says whether it
-/// may become a base.
-pub(super) fn recipe(
-    known: &Object,
-    compared: &Tail,
-    tail: &str,
-    may_be_base: bool,
-) -> Option<(Object, Recipe)> {
-    let (base, mut recipe) = match known.recipe_with(&compared.replacements) {
-        // Nothing else is made from this base any more.
-        Some((base, _)) if !base.is_shared() => return None,
-        Some((base, recipe)) => (base.clone(), recipe),
-        None if may_be_base && known.is_plain() => {
-            (known.clone(), Recipe::of_base(known, &compared.replacements)?)
-        }
-        None => return None,
-    };
-    if recipe.is_outdated()
-        && let Some(again) = compare(&base, tail, true).filter(|again| again.len == tail.len())
-        && let Some(shorter) = Recipe::of_base(&base, &again.replacements)
-    {
-        recipe = shorter;
-    }
-    let is_kept_small = base.json().len() <= MAX_BASE_RATIO * tail.len();
-    (is_kept_small && recipe.is_smaller(tail.len())).then_some((base, recipe))
 }
 
 /// Returns the length of the comma, the name and the colon before a value.

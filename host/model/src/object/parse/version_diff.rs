@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::ParseOptions;
 use super::fast_path::{ParsedObject, plain_string};
 use super::reference::{OwnerHash, Preamble, RecentObjects, References};
+use super::sharing::NewObject;
 use super::tail::{self, Tail};
 use crate::ObjectKey;
 use crate::object::Object;
@@ -17,6 +18,7 @@ use crate::object::json::Span;
 use crate::object::json::scan::Cursor;
 use crate::object::json::validate_against::{Allowed, validate_against_with};
 use crate::object::metadata::{FieldHints, MemberStarts, Metadata, StringField, StringMap};
+use crate::object::packed::Replacement;
 use crate::object::prefetch::prefetched_string;
 
 /// The most scalars of the metadata that may differ. Mostly only the resource version does.
@@ -50,22 +52,25 @@ pub(super) fn parse_prefix(
         compare(text, options, references)?;
     let (key, stored) = references.take_stored()?;
     let mut metadata = changes.apply(stored.metadata(), key);
+    let preamble = references.preamble()?.canonical.as_str();
+    let head = [preamble, metadata_members, "}"];
     let recipe = if options.shares_text_after.is_some() {
-        tail::recipe(&stored, &compared, tail, stored.is_base())
+        let new = NewObject { head, tail, metadata: &metadata };
+        new.recipe(&stored, || changes.replacements(), &compared, stored.is_base())
     } else {
         None
     };
     // Dropped before the text is written: the reference count is shared by several threads, and changing it waits until all previous
     // writes have reached the cache.
     drop(stored);
-    let preamble = references.preamble()?.canonical.as_str();
 
     let metadata_end = preamble.len() + metadata_members.len() + 1;
     metadata.after_metadata = Span::of_range(metadata_end, metadata_end + tail.len());
     (metadata.members, metadata.hints) = compared.moved_to(metadata_end);
-    let head = [preamble, metadata_members, "}"];
     let object = match recipe {
-        Some((base, recipe)) => Object::from_base(base, &recipe, head, tail, metadata)?,
+        Some((base, recipe)) => {
+            Object::from_base(base, &recipe, &[preamble, metadata_members, "}", tail, "}"], metadata)?
+        }
         None => Object::plain(text_of(json, head, tail), metadata),
     };
     Some(ParsedObject { object, len, sample_of: None, preamble_lens: None })
@@ -141,7 +146,7 @@ fn compare<'a>(
     }
     cursor.literal("}")?;
     let compared = tail::compare(stored, cursor.rest(), options.shares_text_after.is_some())?;
-    let tail = cursor.rest().get(..compared.len)?;
+    let tail = cursor.rest().get(..compared.len())?;
     cursor.skip_bytes(tail.len())?;
     cursor.literal("}")?;
     Some(Comparison { metadata_members, tail, compared, len: cursor.at(), changes, json })
@@ -226,6 +231,15 @@ impl Changes {
     fn shifted(&self, offset: usize, is_before: impl Fn(&Change) -> bool) -> usize {
         let before = self.all().iter().filter(|change| is_before(change));
         before.fold(offset, |offset, change| offset + change.new_len - (change.end - change.start))
+    }
+
+    /// Returns what takes the place of the changed scalars.
+    fn replacements(&self) -> Vec<Replacement> {
+        let replacement = |change: &Change| {
+            let start = self.shifted(change.start, |before| before.end <= change.start);
+            Replacement { known: change.start..change.end, new: start..start + change.new_len }
+        };
+        self.all().iter().map(replacement).collect()
     }
 
     fn span(&self, span: Span) -> Span {
