@@ -45,13 +45,16 @@ impl Piece {
     /// Returns the numbers in 7 bits of two bytes each, which are valid UTF-8.
     fn bytes(self) -> [u8; PIECE_BYTES] {
         let [start, len, own] = [self.start, self.len, self.own]
-            .map(|number| [(number >> 7).to_le_bytes()[0], (number & 0x7f).to_le_bytes()[0]]);
+            .map(|number| (number & 0x7f | (number & 0x3f80) << 1).to_le_bytes());
         [start[0], start[1], len[0], len[1], own[0], own[1]]
     }
 
-    fn read(bytes: [u8; PIECE_BYTES]) -> Self {
-        let [start, len, own] = [0, 2, 4].map(|at| u16::from(bytes[at]) << 7 | u16::from(bytes[at + 1]));
-        Self { start, len, own }
+    fn read([a, b, c, d, e, f]: [u8; PIECE_BYTES]) -> Self {
+        let number = |bytes| {
+            let both = u16::from_le_bytes(bytes);
+            both & 0x7f | both >> 1 & 0x3f80
+        };
+        Self { start: number([a, b]), len: number([c, d]), own: number([e, f]) }
     }
 }
 
@@ -265,20 +268,18 @@ impl FromBase {
         }
         let (mut at, mut own_at) = (0, self.layout.own_at());
         for piece in self.layout.pieces(&self.own) {
-            let copied_end = at + usize::from(piece.len);
-            let end = copied_end + usize::from(piece.own);
-            if range.start < copied_end {
-                let start = usize::from(piece.start) + range.start - at;
-                let part = self.layout.base.json().get(start..start + range.len());
-                return part.filter(|_| range.end <= copied_end);
-            }
+            let Piece { start, len, own } = piece;
+            let copied_end = at + usize::from(len);
+            let end = copied_end + usize::from(own);
             if range.start < end {
-                let start = own_at + range.start - copied_end;
-                let part = self.own.get(start..start + range.len());
-                return part.filter(|_| range.end <= end);
+                let (text, start, end) = if range.start < copied_end {
+                    (self.layout.base.json(), usize::from(start) + range.start - at, copied_end)
+                } else {
+                    (&*self.own, own_at + range.start - copied_end, end)
+                };
+                return text.get(start..start + range.len()).filter(|_| range.end <= end);
             }
-            at = end;
-            own_at += usize::from(piece.own);
+            (at, own_at) = (end, own_at + usize::from(own));
         }
         None
     }

@@ -165,14 +165,16 @@ fn a_damaged_object_reads_as_an_empty_one() {
 /// A text that is made from that of another object is compressed without the copies.
 #[test]
 fn a_shared_text_is_compressed_without_what_it_shares() {
-    let words: String = (0..300).map(|number| format!("word{} ", number * 7_919 % 1_000)).collect();
+    let words = |numbers: std::ops::Range<u32>| -> String {
+        numbers.map(|number| format!("word{} ", number * 7_919 % 1_000)).collect()
+    };
     let (options, mut reader) = (ParseOptions::default().with_shared_text(1), ObjectReader::default());
-    let mut read = |name: &str| {
-        let text =
-            pod(name, "some text", false).json().replace("\"args\":[", &format!("\"args\":[\"{words}\","));
+    let mut read = |name: &str, own: u32| {
+        let words = format!("\"args\":[\"{}\",\"{}\",", words(0..800), words(800..800 + own));
+        let text = pod(name, "some text", false).json().replace("\"args\":[", &words);
         reader.read(text.as_bytes(), &options, |_| None).expect("a pod")
     };
-    let (base, shared) = (read("a"), read("b"));
+    let (base, shared) = (read("a", 0), read("b", 100));
     let dictionary = dictionary();
     let [of_base, of_shared] =
         [&base, &shared].map(|object| dictionary.pack(object).expect("it becomes smaller"));

@@ -125,7 +125,8 @@ impl Differences<'_> {
         let (known, new) = self.at;
         let mut len = common_prefix(&self.known.as_bytes()[known..], &self.new.as_bytes()[new..]);
         for (field, _) in self.undivided.iter().flatten() {
-            if (field.start()..field.end()).contains(&(known + len)) {
+            // The known value may be the start of the new one.
+            if (field.start()..=field.end()).contains(&(known + len)) {
                 len = field.start().saturating_sub(known);
             }
         }
@@ -143,11 +144,14 @@ impl Differences<'_> {
         else {
             return;
         };
-        let pairs = known_gap.chars().rev().zip(new_gap.chars().rev());
-        let equal = pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8());
-        let mut equal = equal.sum::<usize>();
+        let pairs = known_gap.bytes().rev().zip(new_gap.bytes().rev());
+        let mut equal = pairs.take_while(|(one, other)| one == other).count();
+        while !known_gap.is_char_boundary(known_gap.len() - equal) {
+            equal -= 1;
+        }
         for (known_field, new_field) in self.undivided.iter().flatten() {
             for (field, end) in [(known_field, known.start), (new_field, new.start)] {
+                // One value may be the end of the other one.
                 if (field.start()..field.end()).contains(&(end - equal)) {
                     equal = end.saturating_sub(field.end());
                 }
@@ -191,9 +195,11 @@ mod tests {
         let same = |uid| pod("web-a", uid, r#""app":"web""#, r#""note":"x""#, r#","finalizers":["a"]"#);
         assert_eq!(different(&known, &same("12")), [""; 0]);
         // A UID is a copy as a whole, or not at all.
-        assert_eq!(different(&known, &same("13")), [r#"13","resourceVersion":"1"#]);
+        assert_eq!(different(&known, &same("13")), ["13"]);
         let other = pod("web-b", "2", r#""app":"web""#, r#""note":"y""#, "");
         assert_eq!(different(&known, &other), ["b", "2", r#"y"}"#]);
+        assert_eq!(different(&known, &same("123")), ["123"]);
+        assert_eq!(different(&known, &same("2")), ["2"]);
     }
 
     proptest! {
