@@ -262,10 +262,7 @@ impl StringMap {
             return Vec::new();
         }
         let members = serde_json::from_str::<Members<'_>>(raw).map(|members| members.0).unwrap_or_default();
-        members
-            .into_iter()
-            .filter_map(|(key, raw)| members::string(raw).map(|value| (key, value)))
-            .collect()
+        members.into_iter().filter_map(|(key, raw)| members::string(raw).map(|value| (key, value))).collect()
     }
 
     /// Returns the value of `key`. `raw` is the text of the map.
@@ -343,7 +340,6 @@ impl Metadata {
             _ => None,
         }
     }
-
 }
 
 impl OwnerReference {

@@ -84,10 +84,19 @@ pub(super) struct FromBase {
     layout: Layout,
 }
 
+/// Where a part of the text is.
+enum Place {
+    InBase(Range<usize>),
+    Own(Range<usize>),
+}
+
 /// How the text of one object is made from the text of its own and from the base.
 #[derive(Clone)]
 pub(super) struct Layout {
     base: Object,
+    /// The offsets of the UID and of the resource version in the text of its own; 0 if they have not been noted.
+    uid_at: u16,
+    version_at: u16,
     pieces: u8,
     /// The length of the whole text.
     len: u32,
@@ -166,25 +175,28 @@ impl Recipe {
     pub(in crate::object) fn is_smaller(&self, len: usize) -> bool {
         self.size() + MIN_SAVED <= len
     }
-
 }
 
-/// Appends the part of a text that is in this range. The text is given in parts. `None` if it is too short, or a character would be split.
-fn push_part(out: &mut String, text: &[&str], range: Range<usize>) -> Option<()> {
-    let (mut start, mut len) = (range.start, range.len());
-    for part in text {
-        if len == 0 {
-            break;
-        }
-        if start < part.len() {
-            let pushed = len.min(part.len() - start);
-            out.push_str(part.get(start..start + pushed)?);
-            (start, len) = (0, len - pushed);
-        } else {
-            start -= part.len();
+/// The rest of a text that is given in parts.
+struct TextParts<'t> {
+    current: &'t str,
+    others: std::slice::Iter<'t, &'t str>,
+}
+
+impl<'t> TextParts<'t> {
+    /// Takes the next `len` bytes, in parts. `None` if there are fewer, or if a character would be split.
+    fn take(&mut self, mut len: usize, mut take: impl FnMut(&'t str)) -> Option<()> {
+        loop {
+            if let Some((part, rest)) = self.current.split_at_checked(len) {
+                take(part);
+                self.current = rest;
+                return Some(());
+            }
+            len = len.checked_sub(self.current.len())?;
+            take(self.current);
+            self.current = self.others.next()?;
         }
     }
-    (len == 0).then_some(())
 }
 
 /// Returns the length of an own part; `None` if it is too long.
@@ -232,13 +244,16 @@ impl FromBase {
         pieces.iter_mut().zip(&recipe.pieces).for_each(|(bytes, piece)| *bytes = piece.bytes());
         own.push_str(simdutf8::basic::from_utf8(pieces.as_flattened()).ok()?);
         let mut len = 0;
+        let mut text = TextParts { current: "", others: text.iter() };
         for piece in &recipe.pieces {
             base_text.get(piece.copied())?;
-            let start = len + usize::from(piece.len);
-            len = start + usize::from(piece.own);
-            push_part(&mut own, text, start..len)?;
+            text.take(piece.len.into(), |_| {})?;
+            text.take(piece.own.into(), |part| own.push_str(part))?;
+            len += usize::from(piece.len) + usize::from(piece.own);
         }
         let layout = Layout {
+            uid_at: 0,
+            version_at: 0,
             pieces: u8::try_from(pieces.len()).ok()?,
             len: u32::try_from(len).ok()?,
             compared: u32::try_from(recipe.compared).ok()?,
@@ -263,21 +278,56 @@ impl FromBase {
 
     /// Returns a part of the text. `None` if neither the base nor the text of its own contains it as a whole.
     pub(super) fn part(&self, range: Range<usize>) -> Option<&str> {
+        match self.place(range)? {
+            Place::InBase(range) => self.layout.base.json().get(range),
+            Place::Own(range) => self.own.get(range),
+        }
+    }
+
+    /// Notes where the UID and the resource version are, which are at these ranges of the text. `None` if they cannot be lent out.
+    pub(super) fn note_identity(&mut self, uid: Range<usize>, version: Range<usize>) -> Option<()> {
+        let own_start = |place: &Place| match place {
+            Place::InBase(_) => 0,
+            Place::Own(range) => u16::try_from(range.start).unwrap_or(0),
+        };
+        let (uid, version) = (self.place(uid)?, self.place(version)?);
+        (self.layout.uid_at, self.layout.version_at) = (own_start(&uid), own_start(&version));
+        Some(())
+    }
+
+    /// Returns the UID, which is at this range of the text. Each event reads it, so this is faster than [`part`](Self::part).
+    pub(super) fn uid(&self, range: Range<usize>) -> Option<&str> {
+        self.noted_part(self.layout.uid_at, range)
+    }
+
+    /// As [`uid`](Self::uid), for the resource version.
+    pub(super) fn resource_version(&self, range: Range<usize>) -> Option<&str> {
+        self.noted_part(self.layout.version_at, range)
+    }
+
+    fn noted_part(&self, own_start: u16, range: Range<usize>) -> Option<&str> {
+        match usize::from(own_start) {
+            0 => self.part(range),
+            start => self.own.get(start..start + range.len()),
+        }
+    }
+
+    /// Returns where a part of the text is; `None` if it is not in one place.
+    fn place(&self, range: Range<usize>) -> Option<Place> {
         if range.is_empty() {
-            return Some("");
+            return Some(Place::Own(0..0));
         }
         let (mut at, mut own_at) = (0, self.layout.own_at());
-        for piece in self.layout.pieces(&self.own) {
-            let Piece { start, len, own } = piece;
+        for Piece { start, len, own } in self.layout.pieces(&self.own) {
             let copied_end = at + usize::from(len);
             let end = copied_end + usize::from(own);
+            if range.start < copied_end {
+                let start = usize::from(start) + range.start - at;
+                return (range.end <= copied_end).then(|| Place::InBase(start..start + range.len()));
+            }
             if range.start < end {
-                let (text, start, end) = if range.start < copied_end {
-                    (self.layout.base.json(), usize::from(start) + range.start - at, copied_end)
-                } else {
-                    (&*self.own, own_at + range.start - copied_end, end)
-                };
-                return text.get(start..start + range.len()).filter(|_| range.end <= end);
+                let start = own_at + range.start - copied_end;
+                return (range.end <= end).then(|| Place::Own(start..start + range.len()));
             }
             (at, own_at) = (end, own_at + usize::from(own));
         }

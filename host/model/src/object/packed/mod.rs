@@ -176,7 +176,7 @@ impl PackedObject {
     pub fn uid(&self) -> &str {
         match &self.0.text {
             PackedText::Compressed(text) => text.uid(),
-            PackedText::FromBase(text) => self.0.metadata.uid.in_text(|span| text.part(span.range())),
+            PackedText::FromBase(text) => self.0.metadata.uid.in_text(|span| text.uid(span.range())),
         }
     }
 
@@ -185,7 +185,9 @@ impl PackedObject {
     pub fn resource_version(&self) -> &str {
         match &self.0.text {
             PackedText::Compressed(text) => text.resource_version(),
-            PackedText::FromBase(text) => self.0.metadata.resource_version.in_text(|span| text.part(span.range())),
+            PackedText::FromBase(text) => {
+                self.0.metadata.resource_version.in_text(|span| text.resource_version(span.range()))
+            }
         }
     }
 
@@ -296,11 +298,9 @@ impl Object {
         text: &[&str],
         metadata: Metadata,
     ) -> Option<Self> {
-        let from_base = FromBase::new(base, recipe, text)?;
+        let mut from_base = FromBase::new(base, recipe, text)?;
         debug_assert_eq!(from_base.text(), Some(text.concat()), "the recipe is not one for the text");
-        for field in [&metadata.uid, &metadata.resource_version] {
-            from_base.part(field.span().range())?;
-        }
+        from_base.note_identity(metadata.uid.span().range(), metadata.resource_version.span().range())?;
         from_base.base().mark_as_base();
         let packed = Packed { metadata, text: PackedText::FromBase(from_base) };
         Some(PackedObject(Arc::new(packed)).into_object())

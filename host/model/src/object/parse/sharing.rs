@@ -32,7 +32,11 @@ impl NewObject<'_> {
     }
 
     /// Returns what differs after the metadata.
-    fn tail_replacements(&self, known: &Object, compared: &Tail) -> impl ExactSizeIterator<Item = Replacement> {
+    fn tail_replacements(
+        &self,
+        known: &Object,
+        compared: &Tail,
+    ) -> impl ExactSizeIterator<Item = Replacement> {
         compared.replacements(known.metadata().after_metadata.start(), self.head_len())
     }
 
