@@ -87,12 +87,9 @@ enum Command {
     /// Benchmark the embedded API server beside kube-apiserver with etcd, which is built if it was not built before (up to half an hour).
     /// Needs Go. Writes a section of bench/REPORT.md and bench/results/test-server.json.
     TestserverBench(bench::test_server::Arguments),
-    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
-    Instructions {
-        /// Update bench/instructions.json instead of comparing.
-        #[arg(long)]
-        update: bool,
-    },
+    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json, and those of a reconcile with and
+    /// without tracing.
+    Instructions(bench::instructions::InstructionsArguments),
     /// Compare the public API of the published crates with host/*/public-api.txt.
     Api {
         /// Update the snapshots instead of comparing.
@@ -183,7 +180,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bench { readme: true, .. } => bench::documents::update(root),
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::TestserverBench(arguments) => bench::test_server::run(root, &arguments),
-        Command::Instructions { update } => bench::instructions::run(root, update),
+        Command::Instructions(arguments) => bench::instructions::run(root, &arguments),
         Command::Api { update } => api::run(root, update),
         Command::Chart { test: true } => chart::build_and_test(root),
         Command::Chart { test: false } => chart::run(root),

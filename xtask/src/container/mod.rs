@@ -42,12 +42,7 @@ const ACCOUNTS: [&str; 3] = ["prometheus", "operator", "stranger"];
 const STATUS_READER: &str = "pilothouse:status-reader";
 
 /// Permissions that the host needs in situations that the scenario does not have.
-const EXPLANATIONS: [Unused; 3] = [
-    Unused {
-        verb: "get",
-        resource: "namespaces",
-        reason: "`rbac` grants `get` with each watch, for the outcome of writes without a response, and the plugin writes no Namespaces",
-    },
+const EXPLANATIONS: [Unused; 2] = [
     Unused {
         verb: "list",
         resource: "namespaces",
