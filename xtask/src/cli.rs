@@ -118,9 +118,9 @@ enum Command {
     /// Send the traces of a host to an OpenTelemetry collector, which is built from published Go modules, and check the tree of spans.
     TracingTest(collector::TracingTestArguments),
     /// Push the chart, and push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
-    Registries,
+    Registries(registries::RegistriesArguments),
     /// Test the status page in Chromium, which must be on PATH or named by PILOTHOUSE_CHROMIUM. Needs Node.js.
-    PageTest,
+    PageTest(page_test::PageTestArguments),
     /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
@@ -189,10 +189,10 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::PeersTests(arguments) => peers_tests::run(root, &arguments),
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
-        Command::Registries => registries::run(root, &host::build(root)?),
-        Command::Prometheus(arguments) => prometheus::run_with(root, &arguments),
+        Command::Registries(arguments) => registries::run(root, &arguments),
+        Command::Prometheus(arguments) => prometheus::run(root, &arguments),
         Command::TracingTest(arguments) => collector::run(root, &arguments),
-        Command::PageTest => page_test::run(root),
+        Command::PageTest(arguments) => page_test::run(root, &arguments),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
         Command::Dist(arguments) => delivery::dist(root, &arguments),

@@ -30,13 +30,13 @@ const FULL: [FullTest; 6] = [
         command: "container-test",
         run: |root, built| container::test_built(root, &built.host, &built.guests),
     },
-    FullTest { command: "registries", run: |root, built| registries::run(root, &built.host) },
-    FullTest { command: "page-test", run: |root, _| page_test::run(root) },
+    FullTest { command: "registries", run: |root, built| registries::test_built(root, &built.host) },
+    FullTest { command: "page-test", run: |root, built| page_test::test_built(root, &built.host) },
     FullTest {
         command: "tracing-test",
         run: |root, built| collector::test_built(root, &built.host, &built.guests),
     },
-    FullTest { command: "prometheus", run: |root, _| prometheus::run(root) },
+    FullTest { command: "prometheus", run: |root, built| prometheus::test_built(root, &built.host) },
 ];
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
