@@ -71,6 +71,7 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     }
     let built = Built { host, guests };
     for FullTest { command, run } in FULL {
+        println!("test: cargo xtask {command}");
         run(root, &built).with_context(|| format!("`cargo xtask {command}`, which runs it alone"))?;
     }
     Ok(())
@@ -78,6 +79,8 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -89,5 +92,11 @@ mod tests {
             assert!(paragraph.contains(&format!("`{command}`")), "{command}: {paragraph}");
         }
         assert!(FULL.iter().any(|test| test.command == "tracing-test"));
+    }
+
+    #[test]
+    fn programs_are_required_for_exactly_the_full_tests() {
+        let full: BTreeSet<_> = FULL.iter().filter_map(|test| test.command.split(' ').next()).collect();
+        assert_eq!(requirements::commands().collect::<BTreeSet<_>>(), full);
     }
 }
