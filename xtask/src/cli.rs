@@ -87,12 +87,9 @@ enum Command {
     /// Benchmark the embedded API server beside kube-apiserver with etcd, which is built if it was not built before (up to half an hour).
     /// Needs Go. Writes a section of bench/REPORT.md and bench/results/test-server.json.
     TestserverBench(bench::test_server::Arguments),
-    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
-    Instructions {
-        /// Update bench/instructions.json instead of comparing.
-        #[arg(long)]
-        update: bool,
-    },
+    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json, and those of a reconcile with and
+    /// without tracing.
+    Instructions(bench::instructions::InstructionsArguments),
     /// Compare the public API of the published crates with host/*/public-api.txt.
     Api {
         /// Update the snapshots instead of comparing.
@@ -121,9 +118,9 @@ enum Command {
     /// Send the traces of a host to an OpenTelemetry collector, which is built from published Go modules, and check the tree of spans.
     TracingTest(collector::TracingTestArguments),
     /// Push the chart, and push, sign, verify and run a plugin with two registries and cosign, which are built from published Go modules.
-    Registries,
+    Registries(registries::RegistriesArguments),
     /// Test the status page in Chromium, which must be on PATH or named by PILOTHOUSE_CHROMIUM. Needs Node.js.
-    PageTest,
+    PageTest(page_test::PageTestArguments),
     /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
     /// Generate docs/wit.md from the comments in `wit/`.
@@ -183,7 +180,7 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::Bench { readme: true, .. } => bench::documents::update(root),
         Command::Bench { quick, only, .. } => bench::run(root, quick, only),
         Command::TestserverBench(arguments) => bench::test_server::run(root, &arguments),
-        Command::Instructions { update } => bench::instructions::run(root, update),
+        Command::Instructions(arguments) => bench::instructions::run(root, &arguments),
         Command::Api { update } => api::run(root, update),
         Command::Chart { test: true } => chart::build_and_test(root),
         Command::Chart { test: false } => chart::run(root),
@@ -192,10 +189,10 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::PeersTests(arguments) => peers_tests::run(root, &arguments),
         Command::Bindings => bindings::run(root),
         Command::Dashboards => monitoring::run(root),
-        Command::Registries => registries::run(root, &host::build(root)?),
-        Command::Prometheus(arguments) => prometheus::run_with(root, &arguments),
+        Command::Registries(arguments) => registries::run(root, &arguments),
+        Command::Prometheus(arguments) => prometheus::run(root, &arguments),
         Command::TracingTest(arguments) => collector::run(root, &arguments),
-        Command::PageTest => page_test::run(root),
+        Command::PageTest(arguments) => page_test::run(root, &arguments),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
         Command::Dist(arguments) => delivery::dist(root, &arguments),

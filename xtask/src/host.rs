@@ -21,6 +21,17 @@ pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
     find_executable(&messages, "pilothouse")
 }
 
+/// Returns the absolute path of a given `pilothouse`. Builds it if none is given.
+///
+/// # Errors
+/// Errors if it does not build.
+pub(crate) fn given_or_built(root: &Path, host: Option<&Path>) -> Result<PathBuf> {
+    match host {
+        Some(file) => std::path::absolute(file).context("the path of --host"),
+        None => build(root),
+    }
+}
+
 /// Returns the paths of `pilothouse` and of the plugin `name`, one of the examples. Builds those that are not given.
 ///
 /// # Errors
@@ -31,10 +42,7 @@ pub(crate) fn build_with_plugin(
     host: Option<&Path>,
     plugin: Option<&Path>,
 ) -> Result<(PathBuf, PathBuf)> {
-    let host = match host {
-        Some(file) => std::path::absolute(file).context("the path of --host")?,
-        None => build(root)?,
-    };
+    let host = given_or_built(root, host)?;
     let plugin = match plugin {
         Some(file) => file.to_owned(),
         None => {

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
 
 use crate::demo::{Api, Dev};
 use crate::host;
@@ -32,12 +33,21 @@ const REQUESTS: usize = 21;
 const HOSTILE_NAMES: [&str; 4] =
     ["<img src=x onerror=alert(1)>", "\"onmouseover=\"alert(1)", "a\u{202e}lmth.exe", "\u{1b}[2J&lt;b&gt;"];
 
+/// Options of `cargo xtask page-test`.
+#[derive(Debug, Args)]
+pub(crate) struct PageTestArguments {
+    /// `pilothouse`. By default, it is built.
+    #[arg(long, value_name = "FILE")]
+    host: Option<PathBuf>,
+}
+
 /// Runs the test.
 ///
 /// # Errors
 /// Errors if a program is missing, with what to install, or if the page is not as it should be.
-pub(crate) fn run(root: &Path) -> Result<()> {
-    test(root, &browser()?)
+pub(crate) fn run(root: &Path, arguments: &PageTestArguments) -> Result<()> {
+    browser()?;
+    test_built(root, &host::given_or_built(root, arguments.host.as_deref())?)
 }
 
 /// Finds the browser.
@@ -62,10 +72,15 @@ fn find(folders: &[PathBuf]) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-fn test(root: &Path, browser: &Path) -> Result<()> {
+/// Runs the test with a program that was built before.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn test_built(root: &Path, pilothouse: &Path) -> Result<()> {
+    let browser = browser()?;
     let folder = root.join("target/page-test");
     install_packages(root, &folder)?;
-    let (binary, wasm) = host::build_with_plugin(root, PLUGIN, None, None)?;
+    let (binary, wasm) = host::build_with_plugin(root, PLUGIN, Some(pilothouse), None)?;
     let host_folder = folder.join("host");
     write_plugins(&host_folder, &wasm)?;
     let dev = Dev::start(&binary, &host_folder)?;
@@ -84,7 +99,7 @@ fn test(root: &Path, browser: &Path) -> Result<()> {
         .current_dir(&folder)
         .arg("page.mjs")
         .arg(&dev.status)
-        .arg(browser)
+        .arg(&browser)
         .args([PLUGIN, KEY])
         .status()
         .context("start node: install Node.js 20 or newer (https://nodejs.org)")?;

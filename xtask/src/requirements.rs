@@ -30,7 +30,7 @@ const REQUIREMENTS: [Requirement; 7] = [
     },
     Requirement {
         name: "bubblewrap",
-        needed_for: "container-test",
+        needed_for: "container-test, prometheus",
         remedy: "install it (Debian, Ubuntu: apt install bubblewrap)",
         is_installed: || runs("bwrap", &["--version"]),
     },
@@ -59,6 +59,12 @@ const REQUIREMENTS: [Requirement; 7] = [
         is_installed: || runs("promtool", &["--version"]),
     },
 ];
+
+/// Returns the commands for which something is required.
+#[cfg(test)]
+pub(crate) fn commands() -> impl Iterator<Item = &'static str> {
+    REQUIREMENTS.iter().flat_map(|requirement| requirement.needed_for.split(", "))
+}
 
 /// Errors if a program is missing that `cargo xtask test --full` does not build, with all that are and what to install.
 ///
@@ -97,9 +103,13 @@ mod tests {
         require(&REQUIREMENTS, |_| true).expect("nothing is missing");
         let error = require(&REQUIREMENTS, |requirement| requirement.name == "Go").expect_err("missing");
         let error = error.to_string();
-        for part in
-            ["apt install bubblewrap", "PILOTHOUSE_CHROMIUM", "apt install prometheus", "kubectl 1.30"]
-        {
+        for part in [
+            "bubblewrap, for container-test, prometheus",
+            "apt install bubblewrap",
+            "PILOTHOUSE_CHROMIUM",
+            "apt install prometheus",
+            "kubectl 1.30",
+        ] {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert!(!error.contains("go.dev"), "{error}");

@@ -30,13 +30,13 @@ const FULL: [FullTest; 6] = [
         command: "container-test",
         run: |root, built| container::test_built(root, &built.host, &built.guests),
     },
-    FullTest { command: "registries", run: |root, built| registries::run(root, &built.host) },
-    FullTest { command: "page-test", run: |root, _| page_test::run(root) },
+    FullTest { command: "registries", run: |root, built| registries::test_built(root, &built.host) },
+    FullTest { command: "page-test", run: |root, built| page_test::test_built(root, &built.host) },
     FullTest {
         command: "tracing-test",
         run: |root, built| collector::test_built(root, &built.host, &built.guests),
     },
-    FullTest { command: "prometheus", run: |root, _| prometheus::run(root) },
+    FullTest { command: "prometheus", run: |root, built| prometheus::test_built(root, &built.host) },
 ];
 
 /// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and checks the
@@ -71,6 +71,7 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
     }
     let built = Built { host, guests };
     for FullTest { command, run } in FULL {
+        println!("test: cargo xtask {command}");
         run(root, &built).with_context(|| format!("`cargo xtask {command}`, which runs it alone"))?;
     }
     Ok(())
@@ -78,6 +79,8 @@ pub(crate) fn run(root: &Path, full: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -89,5 +92,11 @@ mod tests {
             assert!(paragraph.contains(&format!("`{command}`")), "{command}: {paragraph}");
         }
         assert!(FULL.iter().any(|test| test.command == "tracing-test"));
+    }
+
+    #[test]
+    fn programs_are_required_for_exactly_the_full_tests() {
+        let full: BTreeSet<_> = FULL.iter().filter_map(|test| test.command.split(' ').next()).collect();
+        assert_eq!(requirements::commands().collect::<BTreeSet<_>>(), full);
     }
 }

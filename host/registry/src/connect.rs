@@ -66,9 +66,11 @@ fn tls_error(origin: &Origin, error: &io::Error) -> RegistryError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let remedy = match inner {
         Some(rustls::Error::InvalidCertificate(_)) => {
-            "name the registry's certificate authority if it is a private one, and install the system's root certificates (package ca-certificates)"
+            "name the registry's certificate authority if it is a private one (--certificate-authority, or registries.certificateAuthority of the host's configuration), and install the system's root certificates (package ca-certificates)"
         }
-        Some(rustls::Error::InvalidMessage(_)) => "allow plain HTTP for this registry if it has no TLS",
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "if it has no TLS, pass --plain-http, or list it in registries.plainHttp of the host's configuration"
+        }
         _ => "check that the registry is running",
     };
     let problem = if matches!(inner, Some(rustls::Error::InvalidCertificate(_))) {

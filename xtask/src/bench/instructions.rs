@@ -1,19 +1,39 @@
-//! `cargo xtask instructions`: counts the instructions of the hot paths with valgrind. Unlike times, the counts do not depend on the
-//! load of the machine.
+//! `cargo xtask instructions`: compares the instruction counts of the hot paths with those of `bench/instructions.json`, and those of a reconcile
+//! with and without tracing.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use super::callgrind::CountedProgram;
 use super::tracing_instructions;
-use crate::{cargo, host};
 
-/// The paths that `hot_path` runs, each with two numbers of repetitions. The difference of the counts excludes the start-up.
-const PATHS: [(&str, [usize; 2]); 4] = [
+/// Options of `cargo xtask instructions`.
+#[derive(Debug, Args)]
+pub(crate) struct InstructionsArguments {
+    /// Update bench/instructions.json instead of comparing.
+    #[arg(long)]
+    update: bool,
+    /// Count only these.
+    #[arg(long, value_enum, conflicts_with = "update")]
+    only: Option<Counted>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Counted {
+    /// The paths of objects and of watch events.
+    HotPaths,
+    /// A reconcile with and without tracing.
+    Tracing,
+}
+
+/// The paths that `hot_path` runs, each with two numbers of repetitions.
+const PATHS: [(&str, [u64; 2]); 4] = [
     ("parse", [1_000, 3_000]),
     ("list", [1_000, 3_000]),
     ("watch", [2_000, 6_000]),
@@ -23,41 +43,34 @@ const PATHS: [(&str, [usize; 2]); 4] = [
 /// Accepted ratio to the previous count. Counts vary slightly, because hash maps have random seeds.
 const TOLERANCE: f64 = 1.05;
 
-/// Counts the instructions and compares them with `bench/instructions.json`. With `update`, writes the file instead.
+/// Counts the instructions and compares them with `bench/instructions.json`. With `--update`, writes the file instead.
 ///
 /// # Errors
-/// Errors if a path takes more instructions than before, beyond [`TOLERANCE`].
-pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
-    println!("instructions: building hot_path");
-    let mut cargo = cargo::cargo();
-    cargo.current_dir(root).args([
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "pilothouse-bench",
-        "--bin",
-        "hot_path",
-    ]);
-    let program = host::find_executable(&host::run_cargo_json(&mut cargo)?, "hot_path")?;
+/// Errors if a path takes more instructions than before, beyond [`TOLERANCE`], or tracing takes more than it may.
+pub(crate) fn run(root: &Path, arguments: &InstructionsArguments) -> Result<()> {
+    if arguments.only != Some(Counted::Tracing) {
+        hot_paths(root, arguments.update)?;
+    }
+    if arguments.only != Some(Counted::HotPaths) {
+        tracing_instructions::measure(root)?;
+    }
+    Ok(())
+}
+
+fn hot_paths(root: &Path, update: bool) -> Result<()> {
+    let program = CountedProgram::build(root, "--bin", "hot_path")?;
     let mut counts = BTreeMap::new();
-    for (path, [few, many]) in PATHS {
-        let each = |path: &str| -> Result<u64> {
-            let counted = |times: usize| count(&program, &[path, &times.to_string()]);
-            let difference = counted(many)? - counted(few)?;
-            Ok(difference / (many - few) as u64)
-        };
+    for (path, repetitions) in PATHS {
         // The same process generates the text of the list and the realistic events; its instructions are subtracted.
         let fixture = match path {
-            "list" => each("fixture")?,
-            "realistic-watch" => each("realistic-fixture")?,
+            "list" => program.of_each("fixture", repetitions)?,
+            "realistic-watch" => program.of_each("realistic-fixture", repetitions)?,
             _ => 0,
         };
-        let each = each(path)?.saturating_sub(fixture);
+        let each = program.of_each(path, repetitions)?.saturating_sub(fixture);
         println!("instructions: {path}: {each} for each object");
         counts.insert(path, each);
     }
-    tracing_instructions::measure(root)?;
     let file = root.join("bench/instructions.json");
     if update {
         let text = serde_json::to_string_pretty(&json!(counts)).context("write the counts")?;
@@ -74,22 +87,4 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Returns the number of instructions of a program with these arguments.
-///
-/// # Errors
-/// Errors if valgrind is not installed, or the program fails.
-pub(super) fn count(program: &Path, arguments: &[&str]) -> Result<u64> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .args(arguments)
-        .output()
-        .context("start valgrind; install it (Debian: apt-get install valgrind)")?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} {} failed: {text}", program.display(), arguments.join(" "));
-    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
-    let count = collected.and_then(|(_, count)| count.trim().parse().ok());
-    count.with_context(|| format!("valgrind reported no instruction count: {text}"))
 }

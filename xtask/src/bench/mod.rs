@@ -3,6 +3,7 @@
 //! The machine may be noisy. Every figure is therefore the median of several rounds in which the consumers take turns, and only ratios
 //! within one run are meaningful.
 
+mod callgrind;
 mod density;
 pub(crate) mod documents;
 mod end_to_end;

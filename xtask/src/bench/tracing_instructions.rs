@@ -4,14 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::instructions::count;
-use crate::{cargo, host};
+use super::callgrind::CountedProgram;
 
-/// The program, an example of the benchmarks.
-const PROGRAM: &str = "reconcile_path";
-/// The number of reconciles in a round of it.
+/// The number of reconciles in a round of the program.
 const RECONCILES: u64 = 1001;
-/// Two numbers of rounds. The difference of the counts excludes the start and the compilation of the plugin.
+/// Two numbers of rounds.
 const ROUNDS: [u64; 2] = [5, 25];
 /// How many per cent more instructions an event may take if one in a hundred reconciles is exported.
 const LIMIT: f64 = 3.0;
@@ -21,22 +18,9 @@ const LIMIT: f64 = 3.0;
 /// # Errors
 /// Errors if tracing takes more than [`LIMIT`] allows.
 pub(super) fn measure(root: &Path) -> Result<()> {
-    println!("instructions: building {PROGRAM}");
-    let mut cargo = cargo::cargo();
-    cargo.current_dir(root).args([
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "pilothouse-bench",
-        "--example",
-        PROGRAM,
-    ]);
-    let program = host::find_executable(&host::run_cargo_json(&mut cargo)?, PROGRAM)?;
+    let program = CountedProgram::build(root, "--example", "reconcile_path")?;
     let each = |tracing: &str| -> Result<u64> {
-        let [few, many] = ROUNDS;
-        let counted = |rounds: u64| count(&program, &[tracing, &rounds.to_string()]);
-        let each = counted(many)?.saturating_sub(counted(few)?) / ((many - few) * RECONCILES);
+        let each = program.of_each(tracing, ROUNDS)? / RECONCILES;
         println!("instructions: reconcile, tracing {tracing}: {each} for each event");
         Ok(each)
     };

@@ -14,12 +14,14 @@ mod seccomp;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use self::permissions::{Findings, Permission, Request, Unused, compare};
 use self::pod::{Pod, Source};
@@ -42,12 +44,7 @@ const ACCOUNTS: [&str; 3] = ["prometheus", "operator", "stranger"];
 const STATUS_READER: &str = "pilothouse:status-reader";
 
 /// Permissions that the host needs in situations that the scenario does not have.
-const EXPLANATIONS: [Unused; 3] = [
-    Unused {
-        verb: "get",
-        resource: "namespaces",
-        reason: "`rbac` grants `get` with each watch, for the outcome of writes without a response, and the plugin writes no Namespaces",
-    },
+const EXPLANATIONS: [Unused; 2] = [
     Unused {
         verb: "list",
         resource: "namespaces",
@@ -113,7 +110,8 @@ fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 
     let server = Server::start_with(pilothouse, &folder, &[&flags[..], &[audit.as_os_str()]].concat())?;
     let api = Api::of_kubeconfig(server.kubeconfig())?;
 
-    let image = folder.join("image");
+    let inside = folder_for_everybody()?;
+    let image = inside.path().join("image");
     fs::create_dir(&image).with_context(|| format!("create {}", image.display()))?;
     let configuration = match layout {
         Some(layout) => unpack_image(layout, &image)?,
@@ -131,7 +129,7 @@ fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 
 
     let seccomp = folder.join("seccomp.bpf");
     fs::write(&seccomp, seccomp_program()?).with_context(|| format!("write {}", seccomp.display()))?;
-    let files = ClusterFiles { api: &api, server: &server, folder: &folder };
+    let files = ClusterFiles { api: &api, server: &server, folder: inside.path() };
     files.write(&pod)?;
     let (config_maps, account) = (files.config_maps(), files.account());
     let sandbox = Sandbox {
@@ -168,6 +166,15 @@ fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 
         permissions.len()
     );
     report(&compare(&permissions, &requests, &EXPLANATIONS))
+}
+
+/// Creates a folder for what the container sees. The container of root's runs as another user, who could not enter a folder within root's home.
+fn folder_for_everybody() -> Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("pilothouse-container-").tempdir();
+    let folder = folder.context("create a folder for the container")?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("let everybody read {}", folder.path().display()))?;
+    Ok(folder)
 }
 
 /// Returns the program of the seccomp profile, which is downloaded with its Go module.

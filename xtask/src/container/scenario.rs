@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -14,8 +13,6 @@ use crate::demo::Api;
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/example-foo";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/example-foo";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces";
-/// How long the host may take to compile the plugin; a debug build takes more than a minute on a busy machine.
-const COMPILE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A scenario, with the administrator's access to the API server.
 pub(super) struct Scenario<'a> {
@@ -62,7 +59,7 @@ impl Scenario<'_> {
 
     fn wait_until_ready(&self, container: &mut Container) -> Result<()> {
         let container = std::cell::RefCell::new(container);
-        self.api.wait_up_to(COMPILE_TIMEOUT, "the host to be ready", |_| {
+        self.api.wait("the host to be ready", |_| {
             container.borrow_mut().check()?;
             Ok((self.status_code("/readyz", None) == Some(200)).then_some(()))
         })
@@ -120,7 +117,7 @@ impl Scenario<'_> {
         for number in [1, 2] {
             let before = self.loads();
             self.replace_plugin(&another_version(&wasm, number))?;
-            self.api.wait_up_to(COMPILE_TIMEOUT, "the next version of the plugin", |_| {
+            self.api.wait("the next version of the plugin", |_| {
                 Ok(self.loads().filter(|loads| Some(*loads) > before))
             })?;
         }

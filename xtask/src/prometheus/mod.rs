@@ -28,7 +28,7 @@ const PLUGIN: &str = "sample-controller";
 const CHAOS_PLUGIN: &str = "conformance";
 
 /// Options of `cargo xtask prometheus`.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct PrometheusArguments {
     /// `pilothouse`. By default, it is built.
     #[arg(long, value_name = "FILE")]
@@ -46,19 +46,19 @@ enum Part {
     Chaos,
 }
 
-/// Runs all tests for which the programs are installed.
+/// Runs all tests for which the programs are installed, with a program that was built before.
 ///
 /// # Errors
 /// Errors if a test fails.
-pub(crate) fn run(root: &Path) -> Result<()> {
-    run_with(root, &PrometheusArguments::default())
+pub(crate) fn test_built(root: &Path, pilothouse: &Path) -> Result<()> {
+    run(root, &PrometheusArguments { host: Some(pilothouse.to_owned()), only: None })
 }
 
-/// Runs the tests that the arguments select.
+/// Runs the tests that the arguments select and for which the programs are installed.
 ///
 /// # Errors
-/// As [`run`].
-pub(crate) fn run_with(root: &Path, arguments: &PrometheusArguments) -> Result<()> {
+/// As [`test_built`].
+pub(crate) fn run(root: &Path, arguments: &PrometheusArguments) -> Result<()> {
     if !is_installed("promtool") {
         println!(
             "prometheus: promtool is not installed (Debian: apt install prometheus); its tests are left out"
@@ -71,10 +71,7 @@ pub(crate) fn run_with(root: &Path, arguments: &PrometheusArguments) -> Result<(
         println!("prometheus: prometheus is not installed; no host is scraped");
         return Ok(());
     }
-    let binary = match &arguments.host {
-        Some(file) => std::path::absolute(file).context("the path of --host")?,
-        None => host::build(root)?,
-    };
+    let binary = host::given_or_built(root, arguments.host.as_deref())?;
     if arguments.only != Some(Part::Chaos) {
         scrape_host_at_work(root, &binary)?;
     }

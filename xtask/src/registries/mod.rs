@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use self::cosign::{Cosign, Format};
@@ -21,16 +22,32 @@ use self::registry::Registry;
 use crate::chart::Server;
 use crate::demo::Api;
 use crate::running_host::{HostFiles, RunningHost};
-use crate::{delivery, guests, monitoring};
+use crate::{delivery, guests, host, monitoring};
 
 /// The plugin that is pushed, and the one that the tag is moved to.
 const PLUGINS: [&str; 2] = ["sample-controller", "delete-everything"];
 
-/// Runs all cases.
+/// Options of `cargo xtask registries`.
+#[derive(Debug, Args)]
+pub(crate) struct RegistriesArguments {
+    /// `pilothouse`. By default, it is built.
+    #[arg(long, value_name = "FILE")]
+    host: Option<PathBuf>,
+}
+
+/// Builds `pilothouse` if the arguments do not name it, and runs all cases.
+///
+/// # Errors
+/// As [`test_built`].
+pub(crate) fn run(root: &Path, arguments: &RegistriesArguments) -> Result<()> {
+    test_built(root, &host::given_or_built(root, arguments.host.as_deref())?)
+}
+
+/// Runs all cases with a program that was built before.
 ///
 /// # Errors
 /// Errors if a program cannot be built or started, or if a case fails.
-pub(crate) fn run(root: &Path, pilothouse: &Path) -> Result<()> {
+pub(crate) fn test_built(root: &Path, pilothouse: &Path) -> Result<()> {
     let built = guests::build(root, &PLUGINS, || Ok(pilothouse.to_owned()))?;
     let wasm = |name: &str| {
         let guest = built.iter().find(|guest| guest.name == name);

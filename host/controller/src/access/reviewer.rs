@@ -10,9 +10,9 @@ use crate::client::{ApiClient, RequestError};
 use crate::lifecycle::WaitingFor;
 use crate::name::PluginName;
 
-/// The verbs that reading a watch's objects needs: a cache answers `get` and `list`, and delivers what
-/// `watch` would.
-const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+/// The verbs that reading a watch's objects needs. A cache answers `list`, and delivers what `watch` would; its answers to `get` are
+/// parts of a list.
+const READ_VERBS: [&str; 2] = ["list", "watch"];
 
 /// Asks the API server, by SubjectAccessReviews, whether a plugin's service account may read what the plugin
 /// watches, and whether the host may impersonate that account.

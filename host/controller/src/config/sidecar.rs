@@ -86,7 +86,7 @@ pub struct Grants {
     pub http: Vec<String>,
 }
 
-/// What may be watched: an RBAC rule without verbs, because a watch needs `get`, `list` and `watch` together.
+/// What may be watched: an RBAC rule without verbs, because a watch needs `list` and `watch` together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchRule {

@@ -60,7 +60,11 @@ async fn code(
             let wasm = wasm(path, read.sum).await?;
             let _compiling = begin();
             let compile_permit = engine.acquire_compile_permit().await;
-            engine.compile(wasm, read.sum, compile_permit).await?
+            // A plugin with the same content may have been compiled during the wait.
+            match engine.load_cached(read.sum, read.size).await? {
+                Some(code) => code,
+                None => engine.compile(wasm, read.sum, compile_permit).await?,
+            }
         }
     };
     if let Some(time) = code.compile_time() {
@@ -165,6 +169,36 @@ mod tests {
         assert_eq!(guest.compile_status.since(), None, "it is over");
         let cached = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((cached.compile_time(), log_of(&guest).len()), (None, 2));
+    }
+
+    #[tokio::test]
+    async fn plugins_with_the_same_content_that_wait_for_a_compiler_are_compiled_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache =
+            pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+        let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+        let engine = Engine::new(options).expect("an engine");
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let path_of = |name: &str| folder.path().join(name);
+        let wasm = wat::parse_file(path).expect("a guest");
+        let reads = ["a.wasm", "b.wasm"].map(|name| (path_of(name), written(&path_of(name), &wasm)));
+        let guests = [guest(), guest()];
+        let mut permits: Vec<_> = std::iter::from_fn(|| engine.try_acquire_compile_permit()).collect();
+        let codes = reads.iter().zip(&guests).map(|((path, read), guest)| {
+            let (engine, report) = (&engine, &report);
+            async move { code(engine, guest, None, None, path, read, report).await.expect("a plugin") }
+        });
+        // Both wait for the one permit that is released once both have looked into the cache.
+        let release = async {
+            while guests.iter().any(|guest| log_of(guest).is_empty()) {
+                tokio::task::yield_now().await;
+            }
+            permits.pop();
+        };
+        let (codes, ()) = tokio::join!(futures::future::join_all(codes), release);
+        let compiled = codes.iter().filter(|code| code.compile_time().is_some()).count();
+        assert_eq!(compiled, 1, "the second plugin uses what the first one has compiled");
     }
 
     #[tokio::test]

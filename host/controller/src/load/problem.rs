@@ -41,8 +41,12 @@ pub(crate) enum LoadProblem {
         .path.file_name().unwrap_or_default().display()
     )]
     ShortEnding { short: PathBuf, path: PathBuf },
-    #[error("the sidecar {}: {source}", .path.display())]
-    Sidecar { path: PathBuf, source: SidecarError },
+    #[error("{place}: {source}")]
+    Sidecar {
+        /// Where the operator writes the sidecar.
+        place: String,
+        source: SidecarError,
+    },
     #[error(transparent)]
     Code(#[from] LoadError),
     #[error("{} changed while it was read; it is still being written", .path.display())]

@@ -8,6 +8,7 @@ use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants, apply_grant_mode};
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
+use crate::config::sidecar_place::SidecarPlace;
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
 use crate::load::version::Version;
@@ -51,10 +52,18 @@ pub(super) async fn apply(
             Ok((text, sidecar, sidecar_grants))
         }
         Err(source) => {
-            let problem = LoadProblem::Sidecar { path: files.sidecar.clone(), source };
+            let problem = LoadProblem::Sidecar { place: place(files, plugin), source };
             revoke_all(&problem);
             Err(problem)
         }
+    }
+}
+
+/// Returns where the operator writes the sidecar. The host itself has written that of a plugin from a registry.
+fn place(files: &PluginFiles, plugin: &PluginName) -> String {
+    match files.sidecar_place() {
+        SidecarPlace::File => format!("the sidecar {}", files.sidecar.display()),
+        place @ SidecarPlace::Source => place.of(plugin.as_str()),
     }
 }
 
@@ -94,6 +103,19 @@ mod tests {
             let refused = text(files).await.expect_err("refused");
             assert!(refused.contains("p.yml is not read; rename it to p.yaml"), "{refused}");
         }
+    }
+
+    #[test]
+    fn an_invalid_sidecar_is_named_where_the_operator_wrote_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("p.wasm"), "").expect("written");
+        let found = scan(folder.path()).expect("readable").plugins;
+        let (plugin, files) = found.into_iter().next().expect("a plugin");
+        let file = folder.path().join("p.yaml").display().to_string();
+        assert_eq!(place(&files, &plugin), format!("the sidecar {file}"));
+        let source = place(&files.of_source(), &plugin);
+        assert!(source.contains("p in `plugins` of the host's configuration file"), "{source}");
+        assert!(!source.contains(&file), "{source}");
     }
 
     #[cfg(unix)]

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::authorization::{LoadAuthorization, crd_not_granted};
 use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
-use crate::access::{AccessMonitor, RequiredRead, forbidden};
+use crate::access::{AccessMonitor, RequiredRead, forbidden, only_name};
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::OwnWrites;
 use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
@@ -298,6 +298,7 @@ fn view(
         namespaces: watch.namespaces.clone(),
         readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
         is_selective: !(watch.label_selector.is_empty() && watch.field_selector.is_empty()),
+        only_name: only_name(&field_selector),
     });
     let known: Weak<WatchCache> = Arc::downgrade(&cache);
     own_writes.add_cache(known);

@@ -33,7 +33,7 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
     };
     let (config, finding) = configuration(flags.config.as_deref());
     report(vec![finding]);
-    let (plugins, finding) = plugin_files(&flags.plugins);
+    let (plugins, finding) = plugin_files(&flags.plugins, config.has_other_sources());
     report(vec![finding, cache(flags.cache_dir)]);
     #[cfg(feature = "registry")]
     report(super::registry::preflight(&config.plugins, &config.registries).await);
@@ -71,8 +71,8 @@ fn configuration(path: Option<&Path>) -> (HostConfig, Finding) {
     }
 }
 
-/// Returns the plugins in the directory, and whether it can be read.
-fn plugin_files(directory: &Path) -> (Vec<PathBuf>, Finding) {
+/// Returns the plugins in the directory, and whether it can be read. It may be empty if there are other sources of plugins.
+fn plugin_files(directory: &Path, has_other_sources: bool) -> (Vec<PathBuf>, Finding) {
     const CHECK: &str = "plugins";
     let shown = directory.display();
     let entries = match directory.read_dir() {
@@ -86,6 +86,10 @@ fn plugin_files(directory: &Path) -> (Vec<PathBuf>, Finding) {
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_plugin).collect();
     paths.sort();
     let finding = match paths.len() {
+        0 if has_other_sources => Finding::passed(
+            CHECK,
+            format!("{shown} has no .wasm file; the configuration names other plugins"),
+        ),
         0 => Finding::warning(
             CHECK,
             format!("{shown} has no .wasm file"),

@@ -50,6 +50,16 @@ pub(super) struct HostConfig {
     pub(super) plugin_resource: super::plugin_resource::PluginResourceConfig,
 }
 
+impl HostConfig {
+    /// Whether plugins may come from elsewhere than the plugins directory.
+    pub(super) fn has_other_sources(&self) -> bool {
+        #[cfg(feature = "registry")]
+        return !self.plugins.is_empty() || self.plugin_resource.enabled;
+        #[cfg(not(feature = "registry"))]
+        false
+    }
+}
+
 /// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

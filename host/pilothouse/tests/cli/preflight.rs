@@ -40,6 +40,26 @@ fn each_failed_check_has_a_line_and_the_command_fails() {
     assert!(line("cache").ends_with("compiled is writable and executable"), "{lines:#?}");
 }
 
+#[test]
+fn an_empty_plugins_directory_is_no_problem_if_plugins_come_from_registries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("plugins")).expect("created");
+    let plugins_line = |config: &str| {
+        fs::write(folder.path().join("config.yaml"), config).expect("written");
+        let arguments =
+            ["preflight", "--config", "config.yaml", "--kubeconfig", "absent", "--cache-dir", "cache"];
+        let output = assert_fails(folder.path(), &arguments, 1, &["failed"]);
+        let mut lines = output.stdout.lines();
+        lines.find(|line| line[6..].starts_with("plugins")).expect("a line").to_owned()
+    };
+    let line = plugins_line("grants: explicit");
+    assert!(line.starts_with("warn") && line.ends_with("the host does nothing"), "{line}");
+    for config in ["plugins: [{name: a, image: '127.0.0.1:1/a:1'}]", "pluginResource: {enabled: true}"] {
+        let line = plugins_line(config);
+        assert!(line.starts_with("ok") && line.ends_with("the configuration names other plugins"), "{line}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_working_cluster_passes_all_checks() {
     let folder = tempfile::tempdir().expect("a folder");

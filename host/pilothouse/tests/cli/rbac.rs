@@ -29,7 +29,7 @@ fn printed_roles_are_minimal_and_follow_the_sidecar() {
     assert_eq!(
         documents[0]["rules"],
         json!([
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
             {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
         ])
     );
@@ -63,7 +63,7 @@ fn printed_roles_are_minimal_and_follow_the_sidecar() {
             (None, Some("pilothouse"), &json!([reviews])),
             (Some("pilothouse"), Some("pilothouse"), &json!([events])),
             (Some("shop"), Some("pilothouse"), &json!([maps(json!(["list", "watch"])), events])),
-            (Some("shop"), Some("pilothouse:bots:a"), &json!([maps(json!(["get", "list", "watch"]))])),
+            (Some("shop"), Some("pilothouse:bots:a"), &json!([maps(json!(["list", "watch"]))])),
         ]
     );
 }

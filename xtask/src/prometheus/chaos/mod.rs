@@ -91,17 +91,18 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
     Ok(())
 }
 
-/// Starts the host with the bad plugins, and with plugins of two registries: one does not exist, and one has no signatures.
+/// Starts the host with the bad plugins, and with plugins of a registry: one was not pushed, and one has no signatures. The host asks for both at
+/// each poll, however long the other plugins take to load; it would ask a registry that does not exist more and more rarely.
 fn start_loaded(binary: &Path, folder: &Path, kubeconfig: &Path, registry: &Registry) -> Result<Host> {
-    let (no_registry, poll) = (loopback::free_address()?, "10s");
+    let poll = "10s";
     let policy = write(folder, "policy.yaml", &registry.policy())?;
     let config = json!({
         "plugins": [
-            {"name": "unreachable", "image": format!("{no_registry}/plugins/unreachable:1"), "poll": poll},
+            {"name": "absent", "image": format!("{}/plugins/absent:1", registry.address()), "poll": poll},
             {"name": "unverified", "image": registry.image(), "poll": poll},
         ],
         "registries": {
-            "cacheDir": folder.join("oci"), "policy": policy, "plainHttp": [no_registry, registry.address()],
+            "cacheDir": folder.join("oci"), "policy": policy, "plainHttp": [registry.address()],
         },
     });
     // JSON is YAML.

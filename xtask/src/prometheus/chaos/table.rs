@@ -36,7 +36,7 @@ pub(super) const PROVOCATIONS: [Provocation; 16] = [
     ),
     bad("PilothousePluginBackingOff", ("controller", "trapping"), "a plugin that traps in every reconcile"),
     bad("PilothousePluginWaiting", ("controller", "waiting"), "a plugin whose watch is not granted"),
-    bad("PilothousePullFailing", ("controller", "unreachable"), "a registry on whose port nothing listens"),
+    bad("PilothousePullFailing", ("controller", "absent"), "a plugin that was not pushed"),
     bad("PilothousePluginUnverified", ("controller", "unverified"), "a tag that moves to unsigned versions"),
     bad(
         "PilothouseQueueOld",

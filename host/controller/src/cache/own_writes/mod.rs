@@ -34,8 +34,8 @@ const RETENTION: Duration = Duration::from_mins(10);
 
 /// The cache of one watch, as the overlay sees it.
 pub(crate) trait CacheStateReader: Send + Sync {
-    /// Returns the cache's state of a key; `None` if the watch does not cover its namespace. The version must be read before the object, so
-    /// that the object is at least as new.
+    /// Returns the cache's state of a key; `None` if the watch does not cover its namespace, or selects by a name
+    /// that is not the key's. The version must be read before the object, so that the object is at least as new.
     fn state(&self, key: &ObjectKey) -> Option<CacheState>;
 
     /// Whether the watch has selectors, so that objects can enter and leave it during their lifetime.

@@ -48,6 +48,21 @@ async fn one_watch() -> (TestWatch, Arc<Views>) {
     (watch, Arc::new(views))
 }
 
+#[tokio::test]
+async fn a_watch_of_one_object_has_no_state_of_another() {
+    let (_watch, views) = one_watch().await;
+    let all = &views.by_name["maps"].cache;
+    let one = WatchCache {
+        namespaces: Vec::new(),
+        readers: all.readers.clone(),
+        is_selective: true,
+        only_name: "b".to_owned(),
+    };
+    assert!(all.state(&key(1)).is_some() && all.state(&key(2)).is_some());
+    assert!(one.state(&key(1)).is_some());
+    assert!(one.state(&key(2)).is_none(), "no write to it is looked up");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_costs_its_own_size_however_many_own_writes_are_outstanding() {
     let mut costs = Vec::new();

@@ -68,6 +68,8 @@ pub(crate) struct WatchCache {
     pub(crate) readers: Vec<StoreReader>,
     /// Whether the watch has selectors.
     pub(crate) is_selective: bool,
+    /// The only name that the field selector allows; "" for any.
+    pub(crate) only_name: String,
 }
 
 impl WatchCache {
@@ -98,6 +100,9 @@ impl WatchCache {
 
 impl CacheStateReader for WatchCache {
     fn state(&self, key: &ObjectKey) -> Option<CacheState> {
+        if !self.only_name.is_empty() && self.only_name != key.name() {
+            return None;
+        }
         let reader = self.reader(key.namespace())?;
         // The version is read before the object, which is therefore at least as new.
         let (listed_after, version) = (reader.last_list_began_after(), reader.resource_version());

@@ -50,7 +50,12 @@ pub(crate) fn view(guest: &GuestServices) -> View {
         field_selector: FieldSelector::everything(),
         projection: Projection::Full,
         subscriptions: Vec::new(),
-        cache: Arc::new(WatchCache { namespaces: Vec::new(), readers: Vec::new(), is_selective: false }),
+        cache: Arc::new(WatchCache {
+            namespaces: Vec::new(),
+            readers: Vec::new(),
+            is_selective: false,
+            only_name: String::new(),
+        }),
         indexes: BTreeMap::new(),
         computed: ComputedIndexes::default(),
         _index_handles: Vec::new(),

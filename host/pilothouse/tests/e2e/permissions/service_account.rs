@@ -60,7 +60,7 @@ async fn revoking_a_permission_of_the_service_account_suspends_only_its_plugin()
     let role = format!("pilothouse:{namespace}:robot");
     host.server.kubectl(&["delete", "rolebinding", &role]);
     let lacks =
-        format!("the service account {account} may not get, list, watch configmaps in namespace {namespace}");
+        format!("the service account {account} may not list, watch configmaps in namespace {namespace}");
     cluster.expect_waiting("robot", &[&lacks, "watch \"scripts\""]).await;
     host.server.create_script("two", "copy:second").await;
     script_elsewhere("two", "copy:second").await;

@@ -175,6 +175,7 @@ impl TestWatch {
             namespaces: Vec::new(),
             readers: vec![self.subscription.store()],
             is_selective: !self.selector.is_empty(),
+            only_name: String::new(),
         });
         let weak: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
         own_writes.add_cache(weak);

@@ -1,5 +1,8 @@
 //! The permissions on the API server that the host, and a plugin's service account, need for a plugin.
 
+#[cfg(test)]
+mod tests;
+
 use pilothouse_model::FieldSelector;
 use pilothouse_model::names::guess_plural;
 use serde::Serialize;
@@ -7,7 +10,7 @@ use serde::Serialize;
 use super::scopes::Scopes;
 use super::{CheckedWatch, Verdict};
 use crate::access::{ServiceAccount, only_name};
-use crate::client::grants::{granted_namespaces, intersect};
+use crate::client::grants::{granted_namespaces, includes_all_namespaces, intersect};
 use crate::config::descriptor::{Descriptor, Rule};
 use crate::config::sidecar::{Sidecar, WatchRule};
 
@@ -45,10 +48,10 @@ pub(super) fn as_text<S: serde::Serializer>(
     serializer.collect_str(&account.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
-/// The verbs that reading a watch needs.
-const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
-/// The verbs that the host's cache needs if the plugin reads as a service account.
+/// The verbs that a watch's cache needs. It also answers the plugin's own gets and lists.
 const CACHE_VERBS: [&str; 2] = ["list", "watch"];
+/// The verbs of writes. The outcome of one without a response is found out by `get`.
+const WRITE_VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 /// The verbs that applying a CRD and waiting until it is served needs.
 const APPLY_VERBS: [&str; 3] = ["get", "create", "patch"];
 /// The verbs that recording Events needs.
@@ -89,6 +92,32 @@ impl PermissionCollector {
     }
 }
 
+impl PermissionCollector {
+    /// Adds those that no permission added before includes.
+    fn add_missing(&mut self, account: Option<&ServiceAccount>, needed_for: &str, asked: &ResourceVerbs<'_>) {
+        let before = self.0.len();
+        self.add(account, needed_for, asked);
+        for permission in self.0.split_off(before) {
+            if !self.0.iter().any(|known| known.includes(&permission)) {
+                self.0.push(permission);
+            }
+        }
+    }
+}
+
+impl RequiredPermission {
+    /// Whether this permission allows all that the other one allows.
+    fn includes(&self, other: &Self) -> bool {
+        let covers = |pattern: &str, text: &str| pattern == "*" || pattern == text;
+        self.service_account == other.service_account
+            && covers(&self.group, &other.group)
+            && covers(&self.resource, &other.resource)
+            && covers(&self.verb, &other.verb)
+            && (self.namespace.is_empty() || self.namespace == other.namespace)
+            && (self.names.is_empty() || self.names == other.names)
+    }
+}
+
 /// Returns exactly the permissions that the plugin needs with its sidecar, in the order of its descriptor. A watch
 /// that the sidecar does not grant needs none.
 pub(super) fn needed(
@@ -105,9 +134,7 @@ pub(super) fn needed(
         let (group, plural) = checked.resource();
         let Ok(namespaces) = checked.granted_namespaces(sidecar) else { continue };
         event_namespaces.add(&namespaces, checked.namespaced);
-        // A selector that does not parse keeps the plugin from loading anyway.
-        let name = only_name(&FieldSelector::parse(&checked.watch.field_selector).unwrap_or_default());
-        let names = if name.is_empty() { vec![] } else { vec![name] };
+        let names = checked.names();
         let asked = |verbs| ResourceVerbs {
             group,
             resource: &plural,
@@ -120,7 +147,8 @@ pub(super) fn needed(
         if account.is_some() {
             needed.add(None, &needed_for, &asked(&CACHE_VERBS));
         }
-        needed.add(account, &needed_for, &asked(&READ_VERBS));
+        // The host reviews whether the account may read what the cache shows the plugin.
+        needed.add(account, &needed_for, &asked(&CACHE_VERBS));
     }
     for (position, declared) in descriptor.writes.iter().enumerate() {
         for rule in intersect(declared, sidecar.grants.writes.as_deref()) {
@@ -137,6 +165,7 @@ pub(super) fn needed(
             }
         }
     }
+    add_outcome_permissions(&mut needed, descriptor, watches, sidecar, scopes);
     if let Some(account) = account {
         add_impersonation_permissions(&mut needed, account, !descriptor.writes.is_empty());
     }
@@ -162,6 +191,54 @@ pub(super) fn needed(
     };
     needed.add(None, "events", &asked);
     needed.0
+}
+
+/// Adds `get` for the objects that the plugin both watches and writes: a write without a response is followed by a get
+/// ([`crate::client::writer`]).
+fn add_outcome_permissions(
+    needed: &mut PermissionCollector,
+    descriptor: &Descriptor,
+    watches: &[CheckedWatch],
+    sidecar: &Sidecar,
+    scopes: &Scopes,
+) {
+    for (position, declared) in descriptor.writes.iter().enumerate() {
+        for rule in intersect(declared, sidecar.grants.writes.as_deref()) {
+            for checked in watches.iter().filter(|checked| checked.is_written_by(&rule)) {
+                let (group, plural) = checked.resource();
+                let is_limited = !includes_all_namespaces(&rule.namespaces);
+                if (is_limited && checked.namespaced == Some(false))
+                    || scopes.grants_nothing(&rule, group, &plural)
+                {
+                    continue;
+                }
+                let Ok(watched) = checked.granted_namespaces(sidecar) else { continue };
+                let Some(namespaces) = common_namespaces(&watched, &rule.namespaces) else { continue };
+                let names = checked.names();
+                let asked = ResourceVerbs {
+                    group,
+                    resource: &plural,
+                    verbs: &["get"],
+                    namespaces: &namespaces,
+                    names: &names,
+                    is_guess: checked.watch.resource.is_none(),
+                };
+                let account = sidecar.service_account.as_ref();
+                needed.add_missing(account, &format!("outcome of writes[{position}]"), &asked);
+            }
+        }
+    }
+}
+
+/// Returns the namespaces in both lists, of which an empty one, and one with `*`, means all; `None` if there are none.
+fn common_namespaces(one: &[String], other: &[String]) -> Option<Vec<String>> {
+    let common: Vec<String> = match (includes_all_namespaces(one), includes_all_namespaces(other)) {
+        (true, true) => return Some(Vec::new()),
+        (true, false) => other.to_vec(),
+        (false, true) => one.to_vec(),
+        (false, false) => one.iter().filter(|namespace| other.contains(namespace)).cloned().collect(),
+    };
+    (!common.is_empty()).then_some(common)
 }
 
 /// Adds the permissions that the host needs to impersonate a service account and to review what that may read.
@@ -217,6 +294,23 @@ impl EventNamespaces {
 }
 
 impl CheckedWatch {
+    /// The name of the only object that the watch selects, if its selector allows only one.
+    fn names(&self) -> Vec<String> {
+        // A selector that does not parse keeps the plugin from loading anyway.
+        let name = only_name(&FieldSelector::parse(&self.watch.field_selector).unwrap_or_default());
+        if name.is_empty() { Vec::new() } else { vec![name] }
+    }
+
+    /// Whether the rule allows writes to objects of the watch's kind, or to their subresources.
+    fn is_written_by(&self, rule: &Rule) -> bool {
+        let (group, plural) = self.resource();
+        rule.verbs.iter().any(|verb| verb == "*" || WRITE_VERBS.contains(&verb.as_str()))
+            && resources(rule).any(|(known, pattern)| {
+                let written = pattern.split_once('/').map_or(pattern, |(written, _)| written);
+                (known == "*" || known == group) && (written == "*" || written == plural)
+            })
+    }
+
     /// The API group and the plural name.
     pub(super) fn resource(&self) -> (&str, String) {
         let group = self.watch.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -236,165 +330,4 @@ pub(super) fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
         .flat_map(|group| rule.resources.iter().map(|resource| (group.as_str(), resource.as_str())))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn needed(
-        descriptor: &Descriptor,
-        watches: &[CheckedWatch],
-        sidecar: &Sidecar,
-        grant_crds: bool,
-    ) -> Vec<RequiredPermission> {
-        super::needed(descriptor, watches, sidecar, &Scopes::default(), grant_crds)
-    }
-
-    fn checked(members: &Value, resource: Option<&str>) -> CheckedWatch {
-        let mut watch = json!({"name": "w"});
-        watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
-        watch["resource"] = json!(resource);
-        let watch = serde_json::from_value(watch).expect("a watch");
-        CheckedWatch { watch, served: Verdict::Unverified, namespaced: None }
-    }
-
-    fn deployments(namespaces: &[&str]) -> CheckedWatch {
-        let members = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": namespaces});
-        checked(&members, Some("deployments"))
-    }
-
-    fn descriptor(members: &Value) -> Descriptor {
-        let mut descriptor = json!({"apiVersion": crate::config::descriptor::API_VERSION, "kind": "Plugin"});
-        descriptor.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
-        serde_json::from_value(descriptor).expect("a descriptor")
-    }
-
-    fn texts(permissions: &[RequiredPermission]) -> Vec<String> {
-        let text = |permission: &RequiredPermission| {
-            let RequiredPermission {
-                service_account,
-                group,
-                resource,
-                verb,
-                namespace,
-                names,
-                needed_for,
-                ..
-            } = permission;
-            let who = service_account.as_ref().map(|account| format!("{account} ")).unwrap_or_default();
-            let names = if names.is_empty() { String::new() } else { format!(" {names:?}") };
-            format!("{needed_for}: {who}{verb} {resource}.{group}{names} in {namespace:?}")
-        };
-        permissions.iter().map(text).collect()
-    }
-
-    fn sidecar(text: &str) -> Sidecar {
-        Sidecar::parse(text).expect("a sidecar")
-    }
-
-    #[test]
-    fn watches_writes_crds_and_events_need_permissions() {
-        let descriptor = descriptor(&json!({
-            "writes": [{"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]}],
-            "crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"}}],
-        }));
-        let permissions =
-            needed(&descriptor, &[deployments(&["shop"])], &sidecar("grants: {crds: true}"), false);
-        let crd = "customresourcedefinitions.apiextensions.k8s.io [\"foos.example.com\"]";
-        assert_eq!(
-            texts(&permissions),
-            [
-                "watch w: get deployments.apps in \"shop\"",
-                "watch w: list deployments.apps in \"shop\"",
-                "watch w: watch deployments.apps in \"shop\"",
-                "writes[0]: patch pods. in \"\"",
-                "writes[0]: patch pods/status. in \"\"",
-                &format!("crds: get {crd} in \"\""),
-                &format!("crds: create {crd} in \"\""),
-                &format!("crds: patch {crd} in \"\""),
-                "events: create events.events.k8s.io in \"\"",
-                "events: patch events.events.k8s.io in \"\"",
-            ]
-        );
-    }
-
-    #[test]
-    fn crds_that_the_host_does_not_apply_need_no_permissions() {
-        let descriptor = descriptor(&json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
-        let needs = |text, granted| {
-            needed(&descriptor, &[], &sidecar(text), granted)
-                .iter()
-                .any(|permission| permission.needed_for == "crds")
-        };
-        assert!(!needs("", false) && needs("", true));
-        assert!(needs("grants: {crds: true}", false) && !needs("grants: {crds: false}", true));
-    }
-
-    #[test]
-    fn no_permission_exceeds_the_sidecars_grants() {
-        let descriptor = descriptor(&json!({"writes": [
-            {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update", "delete"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
-        ]}));
-        let sidecar = sidecar(
-            "grants:\n  watches: [{apiGroups: [apps], resources: ['*'], namespaces: [shop]}]\n  writes:\n    - {apiGroups: [apps], \
-             resources: ['*'], verbs: [update], namespaces: [shop]}\n",
-        );
-        let secrets = checked(&json!({"apiVersion": "v1", "kind": "Secret"}), Some("secrets"));
-        let permissions = needed(&descriptor, &[deployments(&[]), secrets], &sidecar, false);
-        assert_eq!(
-            texts(&permissions),
-            [
-                "watch w: get deployments.apps in \"shop\"",
-                "watch w: list deployments.apps in \"shop\"",
-                "watch w: watch deployments.apps in \"shop\"",
-                "writes[0]: update deployments.apps in \"shop\"",
-                "events: create events.events.k8s.io in \"shop\"",
-                "events: patch events.events.k8s.io in \"shop\"",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_service_account_reads_and_writes_while_the_host_caches_and_reviews() {
-        let rule = json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"], "namespaces": ["shop"]});
-        let descriptor = descriptor(&json!({"writes": [rule]}));
-        let permissions =
-            needed(&descriptor, &[deployments(&["shop"])], &sidecar("serviceAccount: bots/a"), false);
-        assert_eq!(
-            texts(&permissions),
-            [
-                "watch w: list deployments.apps in \"shop\"",
-                "watch w: watch deployments.apps in \"shop\"",
-                "watch w: bots/a get deployments.apps in \"shop\"",
-                "watch w: bots/a list deployments.apps in \"shop\"",
-                "watch w: bots/a watch deployments.apps in \"shop\"",
-                "writes[0]: bots/a update deployments.apps in \"shop\"",
-                "serviceAccount: impersonate serviceaccounts. [\"a\"] in \"bots\"",
-                "serviceAccount: create subjectaccessreviews.authorization.k8s.io in \"\"",
-                "events: create events.events.k8s.io in \"shop\"",
-                "events: patch events.events.k8s.io in \"shop\"",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_watch_of_one_object_needs_a_permission_on_only_that_object() {
-        let members = json!({"apiVersion": "v1", "kind": "Node", "fieldSelector": "metadata.name=n1"});
-        let nodes = CheckedWatch { namespaced: Some(false), ..checked(&members, Some("nodes")) };
-        let permissions = needed(&descriptor(&json!({})), &[nodes], &Sidecar::default(), false);
-        assert_eq!(texts(&permissions)[0], "watch w: get nodes. [\"n1\"] in \"\"");
-        // Events about cluster-scoped objects.
-        assert_eq!(texts(&permissions)[3], "events: create events.events.k8s.io in \"default\"");
-    }
-
-    #[test]
-    fn an_unknown_kind_gets_a_guessed_plural_and_is_marked() {
-        let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
-        let permissions = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
-        assert!(permissions[0].is_guess && permissions[0].resource == "policies", "{permissions:?}");
-    }
 }
