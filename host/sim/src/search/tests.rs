@@ -36,6 +36,8 @@ impl Simulator for Script {
         }
         run.step("user", 1);
         run.actor("user", "create", FOOS, "a/foo", Some(json!({})));
+        run.step("user", 2);
+        run.actor("user", "patch", FOOS, "a/foo", Some(json!({"spec": {"size": 2}})));
         run.deliver(FOOS, "a/foo", "ADDED");
         let mut used = BTreeSet::new();
         let mut deviate = |run: &mut RunBuilder, at: &Moment| -> Vec<Fault> {
