@@ -9,6 +9,7 @@ mod hopeless_write;
 mod hot_loop;
 mod idempotence;
 mod invariants;
+mod losses;
 mod orphan;
 mod ownership;
 mod reference;

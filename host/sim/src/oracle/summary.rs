@@ -1,11 +1,10 @@
 //! *summary*: with late or old views, lost answers or crashes, the plugin deletes and creates no more than without.
 
-use std::collections::BTreeSet;
-
-use super::reference::{Family, deletes_of, peaks_with_events};
+use super::losses::losses;
+use super::reference::{Family, peaks_with_events};
 use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
-use crate::analysis::{ObjectId, RunView};
+use crate::analysis::RunView;
 use crate::plan::Fault;
 
 pub(super) const DESCRIPTION: Description = Description {
@@ -14,21 +13,10 @@ pub(super) const DESCRIPTION: Description = Description {
               Namespaces) or another client created it; or one key has more objects of a generated name at once than in the reference",
     premise: "A view that is behind must not cost data or duplicate what has no fixed name, even if the end is right again. Judged only if the actors did the same \
               as in the reference. Deletes are compared only under late or old views, crashes and reloads; a deleted object that the plugin made \
-              itself and that holds no state is no loss. Not judged: what timers of 30 s or more delete, or create if they do in the reference, too, \
+              itself and that holds no state is no loss, nor is one that it made after the first fault, unless it makes it again before an actor takes a step. \
+              Not judged: what timers of 30 s or more delete, or create if they do in the reference, too, \
               because the run is longer.",
 };
-
-/// Resources whose objects lose data, or running work, when they are deleted and created again.
-const STATEFUL: [&str; 8] = [
-    "persistentvolumeclaims",
-    "persistentvolumes",
-    "pods",
-    "nodes",
-    "namespaces",
-    "statefulsets.apps",
-    "volumesnapshots.snapshot.storage.k8s.io",
-    "customresourcedefinitions.apiextensions.k8s.io",
-];
 
 /// The oracle.
 #[derive(Debug)]
@@ -74,37 +62,17 @@ fn is_about_views(fault: &Fault) -> bool {
 
 impl Summary {
     fn judge_deletes(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
-        let mut made_by_plugin: BTreeSet<ObjectId> = BTreeSet::new();
-        let mut precious: BTreeSet<ObjectId> = BTreeSet::new();
-        let mut last_delete = std::collections::BTreeMap::new();
-        for (index, _, request) in run.requests().filter(|(_, _, request)| request.is_effective()) {
-            let id = run.names.canonical_id(&request.object_id());
-            if request.is_by_plugin() && request.before.is_none() {
-                made_by_plugin.insert(id);
-            } else if !request.is_by_plugin() && request.before.is_none() {
-                made_by_plugin.remove(&id);
-            } else if request.is_by_plugin() && request.is_effective_delete() {
-                if STATEFUL.contains(&id.resource.as_str()) || !made_by_plugin.contains(&id) {
-                    precious.insert(id.clone());
-                }
-                last_delete.insert(id, index);
-            }
-        }
-        judgement.had_subject |= !run.deviations.is_empty() && !last_delete.is_empty();
-        for (id, count) in deletes_of(run) {
+        let deleted = run.effective_writes().any(|(_, request)| request.is_effective_delete());
+        judgement.had_subject |= !run.deviations.is_empty() && deleted;
+        for (id, loss) in losses(run, reference.actors()) {
             let expected = reference.deletes(&id);
-            if count > expected && precious.contains(&id) {
+            if loss.count > expected {
                 let explanation = format!(
                     "the plugin deleted {id} {}, in the reference {}; nothing but the age of its views differs",
-                    times(count),
+                    times(loss.count),
                     times(expected)
                 );
-                judgement.violations.push(Violation::new(
-                    self,
-                    &id,
-                    last_delete.get(&id).copied(),
-                    explanation,
-                ));
+                judgement.violations.push(Violation::new(self, &id, Some(loss.event), explanation));
             }
         }
     }
@@ -181,6 +149,48 @@ mod tests {
         let reference = Reference::new(&plain, &plain);
         let judgement = judge(&Summary, &run("configmaps", true, Some(restart())), Some(&reference));
         assert!(judgement.had_subject && judgement.violations.is_empty());
+    }
+
+    /// A run in which the plugin does `late_writes` after a restart with an old list, and the user scales up at last.
+    fn surplus(late_writes: &[&str]) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.rest();
+        run.actor("user", "create", "sets.example.com", "a/db", Some(json!({"replicas": 1})));
+        run.start("a/db");
+        run.write("create", "pods", "a/db-0", Some(json!({})));
+        run.rest();
+        if !late_writes.is_empty() {
+            run.deviate(Moment::Rest { occurrence: 2 }, restart());
+            run.restart(&[("sets.example.com", 1)]);
+        }
+        run.start("a/db");
+        for write in late_writes {
+            let (verb, name) = write.split_once(' ').expect("verb and name");
+            let after = (verb == "create").then(|| json!({}));
+            run.write(verb, "pods", &format!("a/{name}"), after);
+        }
+        run.rest();
+        run.actor("user", "patch", "sets.example.com", "a/db", Some(json!({"replicas": 2})));
+        run.start("a/db");
+        run.write("create", "pods", "a/db-1", Some(json!({})));
+        run.finish()
+    }
+
+    #[test]
+    fn what_the_plugin_made_because_of_an_old_view_it_may_delete() {
+        let plain = surplus(&[]);
+        let reference = Reference::new(&plain, &plain);
+        for (writes, count) in [
+            (&["create db-1", "delete db-1"][..], 0),
+            (&["create db-1", "delete db-1", "create db-1"], 1),
+            (&["create db-1", "delete db-1", "create db-1", "delete db-1"], 1),
+            (&["delete db-0", "create db-0"], 1),
+            (&["delete db-0"], 1),
+        ] {
+            let judgement = judge(&Summary, &surplus(writes), Some(&reference));
+            assert_eq!(judgement.violations.len(), count, "{writes:?}: {:?}", judgement.violations);
+            assert!(judgement.had_subject, "{writes:?}");
+        }
     }
 
     fn pods(names: &[&str], deleted_between: bool) -> crate::Run {

@@ -30,7 +30,14 @@ impl Simulator for Script {
         let mut run = RunBuilder::new();
         run.seed(plan.seed % 1000);
         run.rest();
+        if !plan.left_out.is_empty() {
+            run.faults_over();
+            return Ok(Run { plan: plan.clone(), ..run.finish() });
+        }
+        run.step("user", 1);
         run.actor("user", "create", FOOS, "a/foo", Some(json!({})));
+        run.step("user", 2);
+        run.actor("user", "patch", FOOS, "a/foo", Some(json!({"spec": {"size": 2}})));
         run.deliver(FOOS, "a/foo", "ADDED");
         let mut used = BTreeSet::new();
         let mut deviate = |run: &mut RunBuilder, at: &Moment| -> Vec<Fault> {
@@ -172,6 +179,42 @@ fn what_happened_first_in_a_run_is_reported_first() {
     let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
     let names: Vec<_> = report.findings.iter().map(|finding| finding.violation.oracle.as_str()).collect();
     assert_eq!(names, ["earlier", "later", "at the end"]);
+}
+
+/// An invariant: a Foo is ready at rest.
+#[derive(Debug)]
+struct Ready;
+
+impl Oracle for Ready {
+    fn name(&self) -> &str {
+        "a Foo is ready"
+    }
+
+    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+        if run.run.objects.iter().any(|stored| stored.object["status"]["ready"] == true) {
+            return Judgement::of(Vec::new());
+        }
+        let violation = Violation {
+            oracle: self.name().to_owned(),
+            resource: String::new(),
+            object: String::new(),
+            event: None,
+            explanation: String::new(),
+        };
+        Judgement::of(vec![violation])
+    }
+}
+
+#[test]
+fn steps_without_which_an_invariant_is_broken_anyway_are_kept() {
+    let mut oracles = Oracles::built_in();
+    oracles.add(Box::new(Ready));
+    let executor = Executor::new(vec![Script { is_wrong: true }]);
+    let options = options(&[Strategy::Plans], Budget::Runs(100));
+    let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
+    let finding = report.findings.iter().find(|finding| finding.violation.oracle == "a Foo is ready");
+    let plan = &finding.expect("found").plan;
+    assert_eq!((plan.left_out.len(), plan.deviations.len()), (0, 1));
 }
 
 #[test]
