@@ -52,6 +52,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// `metadata.continue`: the token that continues a list whose own token has expired.
     pub continue_token: Option<String>,
+    /// The warnings about the request, which become headers of the response.
+    pub warnings: Vec<String>,
 }
 
 /// The names of the resource that an error concerns.
@@ -99,7 +101,14 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Vec::new(),
         }
+    }
+
+    /// Returns the error with warnings about the same request before its own.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        drop(self.warnings.splice(..0, warnings));
+        self
     }
 
     fn with_details(mut self, details: Details) -> Self {

@@ -44,6 +44,11 @@ pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: Resp
     response
 }
 
+/// Returns the response to a request for a path that no handler has, which is a text as in Kubernetes.
+pub(crate) fn page_not_found() -> Answer {
+    with_body(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", ResponseBody::full("404 page not found\n"))
+}
+
 /// Returns the response for a failed request.
 pub(crate) fn failure(status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -51,6 +56,7 @@ pub(crate) fn failure(status: &Status) -> Answer {
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
+    add_warnings(&mut response, &status.warnings);
     response
 }
 
@@ -80,6 +86,19 @@ pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterato
             && response.headers_mut().try_append(header::WARNING, value).is_err()
         {
             // A response has a limited number of headers.
+            return;
+        }
+    }
+}
+
+/// Adds a `Warning` header before the others of the response.
+pub(crate) fn add_first_warning(response: &mut Answer, warning: &String) {
+    let others: Vec<http::HeaderValue> =
+        response.headers().get_all(header::WARNING).iter().cloned().collect();
+    response.headers_mut().remove(header::WARNING);
+    add_warnings(response, [warning]);
+    for other in others {
+        if response.headers_mut().try_append(header::WARNING, other).is_err() {
             return;
         }
     }

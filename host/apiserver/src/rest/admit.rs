@@ -94,19 +94,19 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Validates an object by its schema, and checks that it can be stored. `extra` are causes that the caller found itself.
+/// Validates an object by its schema, and checks that it can be stored. `extra` are causes that the caller found itself. Returns warnings.
 pub(crate) fn validate(
     endpoint: &Endpoint,
     new: &Value,
     old: Option<&Value>,
     extra: Vec<Cause>,
-) -> Result<(), Status> {
+) -> Result<Vec<String>, Status> {
     check_depth(new)?;
-    let mut causes = extra;
+    let (mut causes, mut tolerated) = (extra, Vec::new());
     if let Some(schema) = &endpoint.schema {
         let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
         let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
-        for cause in schema.validate_with(new, old, scale) {
+        for cause in schema.validate_with(new, old, scale, &mut tolerated) {
             // kube-apiserver reports that a CRD without versions has no storage version.
             let is_covered = cause.field == "spec.versions" && strategy::is_crd(endpoint);
             if !is_covered && !causes.iter().any(|known| is_duplicate(known, &cause)) {
@@ -114,11 +114,12 @@ pub(crate) fn validate(
             }
         }
     }
+    let warnings = tolerated.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
     if causes.is_empty() {
-        return Ok(());
+        return Ok(warnings);
     }
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(endpoint.resource_ref(), name, causes))
+    Err(Status::invalid(endpoint.resource_ref(), name, causes).with_warnings(warnings))
 }
 
 /// Whether two causes report the same problem. Messages for a missing required field may differ.

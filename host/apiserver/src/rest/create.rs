@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
 use super::update::UpdateTarget;
-use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings};
+use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings, with_warnings};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -68,14 +68,26 @@ async fn create_tracked(
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
-    let version = meta::text(&value, "resourceVersion").to_owned();
     if endpoint.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         return Err(Status::method_not_supported(
             about,
             "create not allowed while custom resource definition is terminating",
         ));
     }
-    let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    let warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    with_warnings(create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await, warnings)
+}
+
+async fn create_decoded(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    (mut value, tracked): (Value, bool),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<WriteResult, Status> {
+    let about = endpoint.resource_ref();
+    let version = meta::text(&value, "resourceVersion").to_owned();
     let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
@@ -96,7 +108,8 @@ async fn create_tracked(
         {
             certificates::set_requester(&mut value, user);
         }
-        admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
+        let mut warnings =
+            admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         let change = (None, &value);
         certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;

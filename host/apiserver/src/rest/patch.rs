@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, admit, create, scale};
+use super::{WriteResult, admit, create, scale, with_warnings};
 use crate::admission::Admission;
 use crate::go;
 use crate::meta;
@@ -308,7 +308,7 @@ async fn apply_patch(
         Ok(applied)
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
-    let mut written = if exists || target != UpdateTarget::Object {
+    let written = if exists || target != UpdateTarget::Object {
         let change = |old: &Value| {
             let value = apply_to(Some(old))?;
             Ok(ProposedUpdate {
@@ -318,7 +318,7 @@ async fn apply_patch(
             })
         };
         let key = (namespace.unwrap_or_default(), name);
-        update_admitted(state, endpoint, key, target, options, admission, change).await?
+        update_admitted(state, endpoint, key, target, options, admission, change).await
     } else {
         let uid = meta::text(&config, "uid");
         if !uid.is_empty() {
@@ -328,9 +328,7 @@ async fn apply_patch(
             return Err(Status::conflict(endpoint.resource_ref(), name, &problem));
         }
         state.access.authorize_create(options.author.as_ref(), endpoint, namespace, name)?;
-        create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await?
+        create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await
     };
-    warnings.append(&mut written.warnings);
-    written.warnings = warnings;
-    Ok(written)
+    with_warnings(written, warnings)
 }

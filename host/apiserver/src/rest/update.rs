@@ -145,7 +145,10 @@ pub(crate) async fn update_admitted(
         warnings.dedup();
         let sent = mutate(&write, target, &old, &mut new, admission).await?;
         let causes = prepare(state, endpoint, target, &old, &mut new);
-        admit::validate(endpoint, &new, Some(&old), causes)?;
+        match admit::validate(endpoint, &new, Some(&old), causes) {
+            Ok(tolerated) => warnings.extend(tolerated),
+            Err(status) => return Err(status.with_warnings(warnings)),
+        }
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
