@@ -193,11 +193,11 @@ fn track(
 ) {
     let now = state.now();
     let Some(before) = before_mutation else {
-        return admit::track_managed_fields(endpoint, None, value, options, "", &now);
+        return admit::track_managed_fields(endpoint, None, value, options, options.created_through, &now);
     };
     let mut sent = before.clone();
     prepare_metadata(state, endpoint, &mut sent);
-    admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
+    admit::track_managed_fields(endpoint, None, &mut sent, options, options.created_through, &now);
     admit::copy_managed_fields(&mut sent, value);
 }
 

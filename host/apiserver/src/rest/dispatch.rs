@@ -211,7 +211,16 @@ impl Call<'_> {
         let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
         self.check_identity(&value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
-        if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
+        // As in Kubernetes, whoever writes the status of a missing Service creates it.
+        let creates_through = match target {
+            UpdateTarget::Object => Some(""),
+            UpdateTarget::Status if endpoint.is_core("services") => Some("status"),
+            _ => None,
+        };
+        if let (true, true, Some(created_through)) =
+            (missing, endpoint.resource.strategy.create_on_update, creates_through)
+        {
+            let options = WriteOptions { created_through, ..options };
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
             let (namespace, admission) = (self.namespace(), &self.admission);

@@ -9,6 +9,7 @@ use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::go;
 use crate::meta;
+use crate::patch::apply::{finish_scale, track_scale_update};
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::schema::field;
@@ -152,12 +153,17 @@ pub(crate) async fn update_admitted(
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
-        if !applied {
+        if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
+            let now = state.now();
+            let writer = admit::writer(endpoint, options, write.subresource, &now);
+            track_scale_update(&old, &mut new, &writer, &paths.spec_replicas);
+        } else if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
         strategy::finish_update(endpoint, &old, &mut new);
-        if target == UpdateTarget::Scale {
+        if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
             remove_times_of_scale(&mut new);
+            finish_scale(&mut new, &paths.spec_replicas);
         }
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
