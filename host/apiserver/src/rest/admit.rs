@@ -29,6 +29,9 @@ pub(crate) fn decode(
         return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
+    if strategy::is_role(endpoint) {
+        strategy::complete_rules(value);
+    }
     if strategy::is_namespace(endpoint) {
         strategy::label_named(value);
     }

@@ -286,12 +286,11 @@ async fn apply_patch(
     if let Some(namespace) = namespace {
         meta::metadata_mut(&mut config).entry("namespace").or_insert_with(|| namespace.into());
     }
-    // What a round trip through Go's types loses must not enter the managed fields.
     let mut warnings = Vec::new();
     if let Some(schema) = &endpoint.schema {
         let mut decoded = config.clone();
         warnings = admit::decode(endpoint, &mut decoded, options.validation)?;
-        schema.prune(&mut config);
+        schema.remove_unknown_fields(&mut config);
     }
     let time = state.now();
     let subresource = path.subresource.as_deref().unwrap_or_default();
