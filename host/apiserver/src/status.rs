@@ -255,6 +255,12 @@ impl Status {
     /// 406: the client accepts none of the served media types.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// 406: the client accepts only media types that are unknown here.
+    pub fn no_representation(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Self::new(406, "NotAcceptable", message).with_details(Details::default())
     }
 

@@ -32,10 +32,11 @@ enum Patch {
 impl Patch {
     fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
         match body::content_type(request) {
-            "application/json-patch+json" => body::json(&request.body).map(Self::Json),
-            "application/merge-patch+json" => object(body::json(&request.body)?).map(Self::Merge),
+            "application/json-patch+json" => patch_text(&request.body).map(Self::Json),
+            "application/merge-patch+json" => object(patch_text(&request.body)?).map(Self::Merge),
             "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
-                object(body::json(&request.body)?).map(Self::Strategic)
+                let patch = body::parse_json(&request.body).map_err(Status::bad_request)?;
+                object(patch).map(Self::Strategic)
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
@@ -115,6 +116,11 @@ impl Patch {
     }
 }
 
+/// Parses the JSON of a JSON patch or a merge patch.
+fn patch_text(body: &[u8]) -> Result<Value, Status> {
+    body::parse_json(body).map_err(|problem| Status::bad_request(format!("error decoding patch: {problem}")))
+}
+
 /// Errors if a merge patch is no object.
 fn object(patch: Value) -> Result<Value, Status> {
     if patch.is_object() {
@@ -147,7 +153,15 @@ pub(crate) async fn patch(
     let (namespace, name) =
         (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
     let target = UpdateTarget::from_subresource(path.subresource.as_deref());
-    match Patch::parse(request, endpoint)? {
+    let parsed = Patch::parse(request, endpoint);
+    // As in kube-apiserver, a malformed patch of an object that does not exist is not looked at.
+    if parsed.as_ref().is_err_and(|status| status.code == 400)
+        && !body::content_type(request).starts_with("application/apply-patch")
+        && endpoint.resource.table.get(namespace, name).is_none()
+    {
+        return Err(Status::not_found(endpoint.resource_ref(), name));
+    }
+    match parsed? {
         Patch::Apply(config) => {
             if request.query.get("fieldManager").is_none() {
                 let cause = field::required("fieldManager", "is required for apply patch");
