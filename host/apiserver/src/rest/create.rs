@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
 use super::update::UpdateTarget;
-use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings, with_warnings};
+use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings, services, with_warnings};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -103,6 +103,10 @@ async fn create_decoded(
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
         strategy::prepare_create(state, endpoint, &mut value, &state.now());
+        // As in Kubernetes, a Service that is created through its status gets no addresses.
+        if options.created_through.is_empty() && endpoint.is_core("services") {
+            services::allocate(endpoint, &mut value, &state.identifiers);
+        }
         if certificates::is_signing_request(endpoint)
             && let Some(user) = &options.requester
         {
@@ -128,7 +132,9 @@ async fn create_decoded(
             Err(status) => return Err(status),
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, &name, options.dry_run);
-                warnings.extend(kind_warnings::on_create(endpoint, &object.value()));
+                let stored = object.value();
+                warnings.extend(kind_warnings::on_write(endpoint, &stored));
+                warnings.extend(kind_warnings::on_create(endpoint, &stored));
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }

@@ -82,7 +82,6 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["terminationGracePeriodSeconds"] = json!(1);
         }
         ("", "secrets") => encode_string_data(value),
-        ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("batch", "jobs") => jobs::generate_selector(value),
         ("apps", "daemonsets") => daemon_sets::prepare_create(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
-use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy};
+use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy, warnings as kind_warnings};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::go;
 use crate::meta;
@@ -173,6 +173,7 @@ pub(crate) async fn update_admitted(
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
+        warnings.extend(kind_warnings::on_write(endpoint, &new));
         let new = endpoint.to_storage(new).await?;
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
