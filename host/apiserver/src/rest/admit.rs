@@ -116,6 +116,10 @@ pub(crate) fn validate(
                 causes.push(cause);
             }
         }
+        if strategy::is_crd(endpoint) {
+            // Kubernetes validates the metadata of CRDs first.
+            causes.sort_by_key(|cause| !cause.field.starts_with("metadata"));
+        }
     }
     let warnings = tolerated.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
     if causes.is_empty() {

@@ -82,6 +82,9 @@ pub(crate) async fn resource(
         Verb::Patch => call.patch().await,
         Verb::Delete if path.subresource.is_none() => call.delete().await,
         Verb::DeleteCollection => call.delete_collection().await,
+        Verb::Create if endpoint.resource.custom.is_some() => {
+            Err(Status::method_not_supported(endpoint.resource_ref(), "create"))
+        }
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed()),
     };
     // Those of a write that succeeded are in its response already.

@@ -68,7 +68,12 @@ pub(super) fn prepare_update(
 ) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
-    allocate(endpoint, service, identifiers);
+    // As in Kubernetes, one that was created through its status stays without addresses.
+    let (had_address, was_external) =
+        (old["spec"]["clusterIP"].is_string(), old["spec"]["type"] == "ExternalName");
+    if had_address || was_external {
+        allocate(endpoint, service, identifiers);
+    }
     validate(endpoint, service, Some(old))
 }
 

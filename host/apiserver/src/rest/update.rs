@@ -439,10 +439,14 @@ fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
 
 /// Whether an update changes nothing and is therefore not written. Times in the managed fields do not count.
 fn is_unchanged(old: &Value, new: &Value) -> bool {
+    /// Returns the object without the times of its managers, which decide their order, too.
     fn without_times(value: &Value) -> Value {
         let mut value = value.clone();
-        for entry in value["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-            entry.as_object_mut().map(|entry| entry.remove("time"));
+        if let Some(entries) = value["metadata"]["managedFields"].as_array_mut() {
+            for entry in entries.iter_mut() {
+                entry.as_object_mut().map(|entry| entry.remove("time"));
+            }
+            entries.sort_by_cached_key(Value::to_string);
         }
         value
     }

@@ -126,7 +126,9 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
     match value {
         Value::Null => true,
         Value::Array(items) => {
-            items.is_empty() && !parent.node().required.iter().any(|required| required == name)
+            items.is_empty()
+                && !parent.node().required.iter().any(|required| required == name)
+                && !(name == "rules" && is_role(parent))
         }
         Value::Object(entries) => entries.is_empty() && child.is_map(),
         Value::String(text) => text.is_empty() && is_zero_omitted(parent, name, child),
@@ -134,6 +136,14 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
         Value::Number(number) => number.as_f64() == Some(0.0) && is_zero_omitted(parent, name, child),
         Value::Bool(true) => false,
     }
+}
+
+/// Whether a schema is that of a Role or a ClusterRole, whose rules Go writes even if there are none.
+fn is_role(schema: SchemaRef<'_>) -> bool {
+    matches!(
+        schema.node().definition.as_deref(),
+        Some("io.k8s.api.rbac.v1.Role" | "io.k8s.api.rbac.v1.ClusterRole")
+    )
 }
 
 /// Whether Go's encoder omits a scalar field that is zero.
