@@ -273,13 +273,22 @@ mod tests {
         }
         assert_eq!(syntax_error(b"[1 2]").as_deref(), Some("invalid character '2' after array element"));
         assert_eq!(syntax_error(b"-x").as_deref(), Some("invalid character 'x' in numeric literal"));
-        assert_eq!(syntax_error(b"\xc3").as_deref(), Some("invalid character 'Ã' looking for beginning of value"));
-        assert_eq!(syntax_error(b"'").as_deref(), Some("invalid character '\\'' looking for beginning of value"));
+        assert_eq!(
+            syntax_error(b"\xc3").as_deref(),
+            Some("invalid character 'Ã' looking for beginning of value")
+        );
+        assert_eq!(
+            syntax_error(b"'").as_deref(),
+            Some("invalid character '\\'' looking for beginning of value")
+        );
     }
 
     #[test]
     fn text_of_any_depth_is_scanned() {
-        assert_eq!(syntax_error("[".repeat(3 << 20).as_bytes()).as_deref(), Some("unexpected end of JSON input"));
+        assert_eq!(
+            syntax_error("[".repeat(3 << 20).as_bytes()).as_deref(),
+            Some("unexpected end of JSON input")
+        );
         let closed = format!("{}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
         assert_eq!(syntax_error(closed.as_bytes()), None);
     }

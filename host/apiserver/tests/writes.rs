@@ -78,7 +78,10 @@ async fn malformed_bodies_are_rejected_with_the_reason() {
         .send(Method::POST, &core("configmaps"), "application/json", broken)
         .await
         .fails(400, "BadRequest");
-    assert!(body["message"].as_str().is_some_and(|text| text.contains("invalid character '\"' after object key")), "{body}");
+    assert!(
+        body["message"].as_str().is_some_and(|text| text.contains("invalid character '\"' after object key")),
+        "{body}"
+    );
     api.send(Method::POST, &core("configmaps"), "text/plain", Bytes::from_static(b"x"))
         .await
         .fails(415, "UnsupportedMediaType");

@@ -48,7 +48,11 @@ const COMMANDS: &[(&str, bool, &str)] = &[
     ("upgrade web demo --reuse-values --set service.type=Nonsense", false, "Unsupported value: \"Nonsense\""),
     ("history web", true, "failed"),
     ("rollback web 1 --wait --timeout 60s", true, "Rollback was a success"),
-    ("upgrade web demo --reuse-values --set service.type=Nonsense --atomic --timeout 60s", false, "has been rolled back"),
+    (
+        "upgrade web demo --reuse-values --set service.type=Nonsense --atomic --timeout 60s",
+        false,
+        "has been rolled back",
+    ),
     ("status web", true, "STATUS: deployed"),
     (
         "upgrade --install api demo --namespace api --create-namespace --set autoscaling.enabled=true --wait --timeout 60s",

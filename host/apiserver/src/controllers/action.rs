@@ -167,24 +167,17 @@ impl Executor<'_> {
         let Some(paths) = &endpoint.scale else { return Ok(()) };
         let (namespace, name) = &target.key;
         let scaled = json!({"spec": {"replicas": replicas}});
-        update(
-            self.cluster.state,
-            &endpoint,
-            (namespace, name),
-            UpdateTarget::Scale,
-            &self.options,
-            |old| {
-                let value = scale::set_replicas(&endpoint, paths, old, &scaled)?;
-                Ok(ProposedUpdate { value, applied: false, retry: true })
-            },
-        )
+        update(self.cluster.state, &endpoint, (namespace, name), UpdateTarget::Scale, &self.options, |old| {
+            let value = scale::set_replicas(&endpoint, paths, old, &scaled)?;
+            Ok(ProposedUpdate { value, applied: false, retry: true })
+        })
         .map(drop)
     }
 
     /// Scales a target and reports the result. A failure is also returned, so that it is tried again.
     fn rescale(&self, rescale: Rescale) -> Result<(), Status> {
         let result = ignore_missing(self.scale(&rescale.target, rescale.replicas));
-        let message = result.as_ref().map(|()| ()).map_err(|status| status.message.as_str());
+        let message = result.as_ref().copied().map_err(|status| status.message.as_str());
         for action in rescale.report(message, &self.cluster.now_text()) {
             self.execute(action)?;
         }

@@ -99,8 +99,7 @@ fn resource_discovery(endpoint: &Endpoint) -> Value {
     let is_custom = resource.custom.is_some();
     // As in Kubernetes, the kind of a built-in resource has a group and a version only if it is in another group.
     let kind = |group: &str, version: &str, kind: &str| {
-        let (group, version) =
-            if is_custom || group != endpoint.group { (group, version) } else { ("", "") };
+        let (group, version) = if is_custom || group != endpoint.group { (group, version) } else { ("", "") };
         json!({"group": group, "version": version, "kind": kind})
     };
     let mut discovery = json!({

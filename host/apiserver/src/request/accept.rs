@@ -92,7 +92,10 @@ impl MediaRange<'_> {
     /// Whether objects have an encoding of this media type, apart from its parameters.
     fn is_known(&self) -> bool {
         self.takes_json()
-            || matches!(self.kind, "application/yaml" | "application/cbor" | "application/vnd.kubernetes.protobuf")
+            || matches!(
+                self.kind,
+                "application/yaml" | "application/cbor" | "application/vnd.kubernetes.protobuf"
+            )
     }
 
     /// Whether the media range includes JSON.

@@ -51,8 +51,9 @@ pub(crate) fn cbor(body: &[u8]) -> Result<Value, Status> {
 
 /// Parses JSON.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
-    parse_json(body)
-        .map_err(|problem| Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}")))
+    parse_json(body).map_err(|problem| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
+    })
 }
 
 /// Parses JSON.

@@ -146,7 +146,15 @@ impl Query {
             }
         };
         let (dry_run, force) = (self.dry_run(kind)?, self.flag("force")?);
-        Ok(WriteOptions { dry_run, manager, validation, force, created_through: "", author: None, requester: None })
+        Ok(WriteOptions {
+            dry_run,
+            manager,
+            validation,
+            force,
+            created_through: "",
+            author: None,
+            requester: None,
+        })
     }
 }
 

@@ -256,16 +256,33 @@ mod tests {
             assert_eq!(of_labels(selector).as_deref(), Some(message), "{selector}");
         }
         let bad_values = of_labels("a in (-,-b)").expect("an error");
-        assert!(bad_values.starts_with("unable to parse requirement: [values[0][a]: Invalid value: \"-\": a valid"));
+        assert!(
+            bad_values
+                .starts_with("unable to parse requirement: [values[0][a]: Invalid value: \"-\": a valid")
+        );
         assert!(bad_values.contains("), values[1][a]: Invalid value: \"-b\": a valid"), "{bad_values}");
         let bad_key = of_labels("a/b/c=1").expect("an error");
-        assert!(bad_key.starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key"));
+        assert!(
+            bad_key.starts_with(
+                "unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key"
+            )
+        );
     }
 
     #[test]
     fn well_formed_selectors_have_no_message() {
-        for selector in ["", "a", "!a", "a=", "a==b,c!=d", "a in (x,,y)", "a notin ()", "in in (in, notin)", "a>1", " a = b "]
-        {
+        for selector in [
+            "",
+            "a",
+            "!a",
+            "a=",
+            "a==b,c!=d",
+            "a in (x,,y)",
+            "a notin ()",
+            "in in (in, notin)",
+            "a>1",
+            " a = b ",
+        ] {
             assert_eq!(of_labels(selector), None, "{selector}");
         }
         for selector in ["", "a=b", "a==b,c!=d", "a=b\\,c\\=d\\\\", "a="] {

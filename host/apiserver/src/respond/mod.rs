@@ -24,6 +24,9 @@ pub(crate) type Answer = Response<ResponseBody>;
 
 const JSON: &str = "application/json";
 
+/// The bytes of all warnings of a response, as in kube-apiserver.
+const MAX_WARNINGS: usize = 4 * 1024;
+
 /// Returns a response with JSON text.
 pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
     with_body(code, JSON, ResponseBody::full(body))
@@ -77,10 +80,16 @@ pub(crate) fn object(
     response
 }
 
-/// Adds a `Warning` header for each warning.
+/// Adds a `Warning` header for each warning, up to [`MAX_WARNINGS`]: an object may have as many as it has fields.
 pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterator<Item = &'a String>) {
+    let mut left = MAX_WARNINGS;
     for warning in warnings {
         let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+        // The first one may be longer.
+        if left < MAX_WARNINGS && text.len() > left {
+            return;
+        }
+        left = left.saturating_sub(text.len());
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\""))
             && response.headers_mut().try_append(header::WARNING, value).is_err()

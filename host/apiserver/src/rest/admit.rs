@@ -1,5 +1,6 @@
 //! Prepares an object from a client for storage: decoding, unknown fields, defaults, validation, managed fields.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{daemon_sets, scale, strategy};
@@ -109,10 +110,11 @@ pub(crate) fn validate(
     if let Some(schema) = &endpoint.schema {
         let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
         let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
+        let mut known: HashSet<Cause> = causes.iter().map(identity).collect();
         for cause in schema.validate_with(new, old, scale, &mut tolerated) {
             // kube-apiserver reports that a CRD without versions has no storage version.
             let is_covered = cause.field == "spec.versions" && strategy::is_crd(endpoint);
-            if !is_covered && !causes.iter().any(|known| is_duplicate(known, &cause)) {
+            if !is_covered && known.insert(identity(&cause)) {
                 causes.push(cause);
             }
         }
@@ -129,9 +131,13 @@ pub(crate) fn validate(
     Err(Status::invalid(endpoint.resource_ref(), name, causes).with_warnings(warnings))
 }
 
-/// Whether two causes report the same problem. Messages for a missing required field may differ.
-fn is_duplicate(a: &Cause, b: &Cause) -> bool {
-    a == b || (a.field == b.field && a.reason == b.reason && a.reason == "FieldValueRequired")
+/// Returns what causes of the same problem have in common. Messages for a missing required field may differ.
+fn identity(cause: &Cause) -> Cause {
+    let mut identity = cause.clone();
+    if cause.reason == "FieldValueRequired" {
+        identity.message.clear();
+    }
+    identity
 }
 
 /// Records in the managed fields of `new` which fields the writer now owns.

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
 use super::update::UpdateTarget;
-use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings, services, with_warnings};
+use super::{
+    WriteResult, admit, certificates, crd_sync, defaults, services, strategy, warnings as kind_warnings,
+    with_warnings,
+};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -75,7 +78,10 @@ async fn create_tracked(
         ));
     }
     let warnings = admit::decode(endpoint, &mut value, options.validation)?;
-    with_warnings(create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await, warnings)
+    with_warnings(
+        create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await,
+        warnings,
+    )
 }
 
 async fn create_decoded(

@@ -22,15 +22,21 @@ fn certificate_warning(data: &Value) -> Option<String> {
         blocks.iter().map(|block| block.tag().to_owned()).collect()
     };
     let is_key = |tag: &String| tag == "PRIVATE KEY" || tag.ends_with(" PRIVATE KEY");
-    let skipped = |tags: &[String]| format!("after skipping PEM blocks of the following types: [{}]", tags.join(" "));
+    let skipped =
+        |tags: &[String]| format!("after skipping PEM blocks of the following types: [{}]", tags.join(" "));
     let certificates = tags("tls.crt");
     if !certificates.iter().any(|tag| tag == "CERTIFICATE") {
         return Some(match certificates.as_slice() {
             [] => "tls: failed to find any PEM data in certificate input".to_owned(),
-            [tag] if is_key(tag) => "tls: failed to find certificate PEM data in certificate input, but did find a \
+            [tag] if is_key(tag) => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a \
                                      private key; PEM inputs may have been switched"
-                .to_owned(),
-            tags => format!("tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}", skipped(tags)),
+                    .to_owned()
+            }
+            tags => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}",
+                skipped(tags)
+            ),
         });
     }
     let keys = tags("tls.key");
@@ -78,7 +84,8 @@ mod tests {
     use super::*;
 
     fn data(certificate: &str, key: &str) -> Value {
-        let encoded = |text: &str| serde_json::to_value(ByteString(text.as_bytes().to_vec())).expect("base64");
+        let encoded =
+            |text: &str| serde_json::to_value(ByteString(text.as_bytes().to_vec())).expect("base64");
         json!({"tls.crt": encoded(certificate), "tls.key": encoded(key)})
     }
 
@@ -86,13 +93,19 @@ mod tests {
     fn certificates_and_keys_are_pem_texts() {
         let block = |tag: &str| format!("-----BEGIN {tag}-----\nAAAA\n-----END {tag}-----\n");
         let (certificate, key) = (block("CERTIFICATE"), block("RSA PRIVATE KEY"));
-        let warning = |certificate: &str, key: &str| certificate_warning(&data(certificate, key)).unwrap_or_default();
+        let warning =
+            |certificate: &str, key: &str| certificate_warning(&data(certificate, key)).unwrap_or_default();
         assert_eq!(warning(&certificate, &key), "");
         assert_eq!(warning("x", "y"), "tls: failed to find any PEM data in certificate input");
-        assert_eq!(certificate_warning(&Value::Null).as_deref(), Some("tls: failed to find any PEM data in certificate input"));
+        assert_eq!(
+            certificate_warning(&Value::Null).as_deref(),
+            Some("tls: failed to find any PEM data in certificate input")
+        );
         assert!(warning(&key, &certificate).ends_with("PEM inputs may have been switched"));
         assert_eq!(warning(&certificate, ""), "tls: failed to find any PEM data in key input");
-        assert!(warning(&certificate, &certificate).starts_with("tls: found a certificate rather than a key"));
+        assert!(
+            warning(&certificate, &certificate).starts_with("tls: found a certificate rather than a key")
+        );
         assert!(warning(&block("X"), "").ends_with("of the following types: [X]"));
     }
 }

@@ -76,7 +76,10 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     let verb = verb?;
     if verb == Verb::Watch && encoding(server, request) == Encoding::Yaml {
         // As in Kubernetes, YAML has no framing of events.
-        return Err(Status::not_acceptable(&["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]));
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
     }
     let timer = server.metrics.begin(endpoint, verb, path);
     let answer = with_faults(server, (endpoint, path, verb), request, user.as_ref()).await;

@@ -69,7 +69,11 @@ fn parse_start(query: &Query) -> Result<WatchStart, Status> {
                 field::forbidden("resourceVersionMatch", detail),
                 field::not_supported("resourceVersionMatch", &Value::from(other), &["NotOlderThan"]),
             ];
-            Err(Status::invalid(ResourceRef { group: "meta.k8s.io", plural: "ListOptions", kind: "ListOptions" }, "", causes))
+            Err(Status::invalid(
+                ResourceRef { group: "meta.k8s.io", plural: "ListOptions", kind: "ListOptions" },
+                "",
+                causes,
+            ))
         }
         (Some(true), _) => Ok(WatchStart::Initial(revision)),
         (Some(false), _) if revision == 0 => Ok(WatchStart::Now),

@@ -91,7 +91,9 @@ fn find_rivals(cluster: &Cluster<'_>, autoscaler: &Value, mut target: Target) ->
     }
     let selectors: Vec<(String, String)> = autoscalers
         .iter()
-        .filter_map(|other| Some((other.name.to_string(), read_target(cluster, &other.value()).ok()?.selector)))
+        .filter_map(|other| {
+            Some((other.name.to_string(), read_target(cluster, &other.value()).ok()?.selector))
+        })
         .collect();
     let pods = cluster.list(Kind::Pod, Some(namespace));
     target.ambiguity =

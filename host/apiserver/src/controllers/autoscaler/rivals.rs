@@ -56,7 +56,11 @@ mod tests {
         assert_eq!(check(&pods, &[("one", "app=web"), ("two", "")]), None);
         let message = "pods by selector app=web are controlled by multiple HPAs: [{one n} {two n}]";
         for other in ["app=web", "tier=a", "tier"] {
-            assert_eq!(check(&pods, &[("two", other), ("one", "app=web")]).as_deref(), Some(message), "{other}");
+            assert_eq!(
+                check(&pods, &[("two", other), ("one", "app=web")]).as_deref(),
+                Some(message),
+                "{other}"
+            );
         }
         assert_eq!(check(&pods[1..], &[("one", "app=web"), ("two", "app=web")]), None, "no Pod is selected");
     }

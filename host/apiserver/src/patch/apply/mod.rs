@@ -162,7 +162,10 @@ pub fn track_scale_update(old: &Value, new: &mut Value, writer: &Writer<'_>, pat
     let fields = replicas_fields(path);
     if !managers.all_fields().intersection(&fields).is_empty() {
         let replicas = |object: &Value| {
-            path.split('.').try_fold(object, |value, part| value.get(part)).and_then(Value::as_i64).unwrap_or(0)
+            path.split('.')
+                .try_fold(object, |value, part| value.get(part))
+                .and_then(Value::as_i64)
+                .unwrap_or(0)
         };
         let number = replicas(new);
         if number != replicas(old) {
@@ -187,6 +190,7 @@ pub fn finish_scale(new: &mut Value, path: &str) {
 /// Returns the set with the replicas at a path such as `spec.replicas`.
 fn replicas_fields(path: &str) -> FieldSet {
     let leaf = serde_json::json!({});
-    let nested = path.split('.').rev().fold(leaf, |inner, part| serde_json::json!({format!("f:{part}"): inner}));
+    let nested =
+        path.split('.').rev().fold(leaf, |inner, part| serde_json::json!({format!("f:{part}"): inner}));
     FieldSet::from_json(&nested)
 }

@@ -50,7 +50,9 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
             names::path_segment_errors(name)
         }
         // Kubernetes has no rule of its own for them.
-        ("" | "events.k8s.io" | "policy", "Event" | "PodDisruptionBudget") => names::path_segment_errors(name),
+        ("" | "events.k8s.io" | "policy", "Event" | "PodDisruptionBudget") => {
+            names::path_segment_errors(name)
+        }
         ("" | "apps", "Service" | "Namespace" | "StatefulSet") => names::label_errors(name),
         _ => names::subdomain_errors(name),
     }

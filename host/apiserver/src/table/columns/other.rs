@@ -51,9 +51,15 @@ const STORAGE_CLASS: &[Column] = &[
 
 const CSI_DRIVER: &[Column] = &[
     NAME,
-    Column::boolean("AttachRequired", |row| (row.object.pointer("/spec/attachRequired") != Some(&false.into())).into()),
-    Column::boolean("PodInfoOnMount", |row| (row.object.pointer("/spec/podInfoOnMount") == Some(&true.into())).into()),
-    Column::boolean("StorageCapacity", |row| (row.object.pointer("/spec/storageCapacity") == Some(&true.into())).into()),
+    Column::boolean("AttachRequired", |row| {
+        (row.object.pointer("/spec/attachRequired") != Some(&false.into())).into()
+    }),
+    Column::boolean("PodInfoOnMount", |row| {
+        (row.object.pointer("/spec/podInfoOnMount") == Some(&true.into())).into()
+    }),
+    Column::boolean("StorageCapacity", |row| {
+        (row.object.pointer("/spec/storageCapacity") == Some(&true.into())).into()
+    }),
     Column::text("TokenRequests", |row| {
         let audiences = row.list("/spec/tokenRequests").iter().map(|request| text(request, "/audience"));
         match audiences.collect::<Vec<_>>() {
