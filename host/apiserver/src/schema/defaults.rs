@@ -248,7 +248,7 @@ fn default_pod_ips(status: &mut Map<String, Value>) {
     let address = status.get("podIP").and_then(Value::as_str).filter(|ip| !ip.is_empty()).map(str::to_owned);
     match (address, first) {
         (Some(address), first) if first.as_ref() != Some(&address) => {
-            drop(status.insert("podIPs".into(), json!([{"ip": address}])))
+            drop(status.insert("podIPs".into(), json!([{"ip": address}])));
         }
         (None, Some(first)) => drop(status.insert("podIP".into(), first.into())),
         _ => {}
