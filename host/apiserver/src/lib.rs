@@ -45,6 +45,7 @@ mod conversion;
 mod crd;
 mod discovery;
 mod go;
+mod go_json;
 mod identifiers;
 mod meta;
 pub mod openapi;

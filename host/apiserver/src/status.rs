@@ -52,6 +52,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// `metadata.continue`: the token that continues a list whose own token has expired.
     pub continue_token: Option<String>,
+    /// The warnings about the request, which become headers of the response.
+    pub warnings: Vec<String>,
 }
 
 /// The names of the resource that an error concerns.
@@ -99,7 +101,14 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Vec::new(),
         }
+    }
+
+    /// Returns the error with warnings about the same request before its own.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        drop(self.warnings.splice(..0, warnings));
+        self
     }
 
     fn with_details(mut self, details: Details) -> Self {
@@ -246,6 +255,12 @@ impl Status {
     /// 406: the client accepts none of the served media types.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// 406: the client accepts only media types that are unknown here.
+    pub fn no_representation(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Self::new(406, "NotAcceptable", message).with_details(Details::default())
     }
 

@@ -344,7 +344,7 @@ async fn watch_from_version_0_sees_the_deletion_of_a_crd() {
     let mut watch = api.watch(&format!("{crds}?resourceVersion=0")).await;
     assert_eq!(watch.next_summary().await, "ADDED foos.example.com");
     assert_eq!(watch.next_summary().await, "DELETED foos.example.com");
-    api.get("/apis/example.com/v1/namespaces/default/foos").await.fails(404, "NotFound");
+    api.get("/apis/example.com/v1/namespaces/default/foos").await.is_page_not_found();
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn with_crd() -> Api {
 #[tokio::test]
 async fn crd_is_established_and_served_once_created() {
     let api = Api::new();
-    api.get(FOOS).await.fails(404, "NotFound");
+    api.get(FOOS).await.is_page_not_found();
     let created = api.post(CRDS, &crd()).await.ok();
     let conditions = created["status"]["conditions"].as_array().expect("conditions");
     for kind in ["NamesAccepted", "Established"] {
@@ -201,7 +201,7 @@ async fn deleting_a_crd_deletes_its_objects_and_ends_their_watches() {
     api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
     assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(watch.next().await, None);
-    api.get(FOOS).await.fails(404, "NotFound");
+    api.get(FOOS).await.is_page_not_found();
     api.get(&format!("{CRDS}/foos.example.com")).await.fails(404, "NotFound");
     api.post(CRDS, &crd()).await.ok();
     assert_eq!(names(&api.get(FOOS).await.ok()), [""; 0], "a new CRD starts with nothing");
@@ -219,7 +219,7 @@ async fn crd_deletion_waits_for_objects_with_finalizers() {
     assert!(api.get(&format!("{FOOS}/a")).await.ok()["metadata"]["deletionTimestamp"].is_string());
     api.merge(&format!("{FOOS}/a"), &json!({"metadata": {"finalizers": null}})).await.ok();
     api.get(&format!("{CRDS}/foos.example.com")).await.fails(404, "NotFound");
-    api.get(FOOS).await.fails(404, "NotFound");
+    api.get(FOOS).await.is_page_not_found();
 }
 
 #[tokio::test]
@@ -449,7 +449,7 @@ async fn crd_without_a_served_version_is_accepted_and_its_objects_end_with_it() 
         unserved["spec"]["versions"][index]["served"] = json!(false);
     }
     api.put(&format!("{CRDS}/foos.example.com"), &unserved).await.ok();
-    api.get(FOOS).await.fails(404, "NotFound");
+    api.get(FOOS).await.is_page_not_found();
     api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
     api.post(CRDS, &crd()).await.ok();
     assert_eq!(names(&api.get(FOOS).await.ok()), [""; 0]);

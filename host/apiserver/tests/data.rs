@@ -151,7 +151,7 @@ async fn snapshot_restores_all_objects_and_ends_watches() {
     api.post("/debug/snapshot/first/restore", &json!({})).await.ok();
     assert_eq!(api.get(&core("configmaps/a")).await.ok(), before, "with its UID and resourceVersion");
     assert_eq!(names(&api.get(&core("configmaps")).await.ok()), ["a"]);
-    api.get(WIDGETS).await.fails(404, "NotFound");
+    api.get(WIDGETS).await.is_page_not_found();
     let ended = watch.next().await.expect("an event");
     assert_eq!((&ended["type"], &ended["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert_eq!(watch.next().await, None);
@@ -193,7 +193,7 @@ async fn custom_resources_come_back_with_a_snapshot() {
     let widget = api.post(WIDGETS, &widget).await.ok();
     api.post("/debug/snapshot/with-widgets", &json!(null)).await.ok();
     api.delete(&format!("{CRDS}/widgets.example.org"), &json!(null)).await.ok();
-    api.get(WIDGETS).await.fails(404, "NotFound");
+    api.get(WIDGETS).await.is_page_not_found();
     api.post("/debug/snapshot/with-widgets/restore", &json!({})).await.ok();
     assert_eq!(api.get(&format!("{WIDGETS}/w")).await.ok(), widget);
     let bigger = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "v"}, "spec": {"size": "x"}});

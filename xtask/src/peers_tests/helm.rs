@@ -45,10 +45,14 @@ const COMMANDS: &[(&str, bool, &str)] = &[
     ("test web --timeout 60s", true, "Phase:          Succeeded"),
     ("upgrade web demo --set replicaCount=3 --wait --timeout 60s", true, "REVISION: 2"),
     ("upgrade web demo --reuse-values --set service.port=8080 --wait --timeout 60s", true, "REVISION: 3"),
-    ("upgrade web demo --set service.type=Nonsense", false, "Unsupported value: \"Nonsense\""),
+    ("upgrade web demo --reuse-values --set service.type=Nonsense", false, "Unsupported value: \"Nonsense\""),
     ("history web", true, "failed"),
     ("rollback web 1 --wait --timeout 60s", true, "Rollback was a success"),
-    ("upgrade web demo --set service.type=Nonsense --atomic --timeout 60s", false, "has been rolled back"),
+    (
+        "upgrade web demo --reuse-values --set service.type=Nonsense --atomic --timeout 60s",
+        false,
+        "has been rolled back",
+    ),
     ("status web", true, "STATUS: deployed"),
     (
         "upgrade --install api demo --namespace api --create-namespace --set autoscaling.enabled=true --wait --timeout 60s",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::autoscaler::Rescale;
 use super::cluster::Cluster;
 use super::kind::Kind;
 use super::object::{Condition, Key, key, set_condition, template_hash};
@@ -52,8 +53,8 @@ pub(super) enum Action {
     SetStatus(Value),
     /// Replaces the status of the reconciled CertificateSigningRequest as [`Self::SetStatus`] does, by its subresource `approval`.
     SetApproval(Value),
-    /// Sets the replicas of an object by its subresource `scale`.
-    Scale(ScaleTarget, i64),
+    /// Sets the replicas of an object by its subresource `scale`, and reports the result in the status of the reconciled autoscaler.
+    Scale(Box<Rescale>),
     /// Deletes the object with this UID.
     Delete { kind: Kind, key: Key, uid: String, foreground: bool },
     /// Assigns the reconciled Pod to a Node, as the subresource `binding` does.
@@ -109,7 +110,7 @@ impl Executor<'_> {
         match action {
             Action::Create(kind, value) | Action::CreateOrStop(kind, value) => self.create(kind, value),
             Action::Patch(kind, key, patch) => ignore_missing(self.patch(kind, &key, &patch)),
-            Action::Scale(target, replicas) => ignore_missing(self.scale(&target, replicas)),
+            Action::Scale(rescale) => self.rescale(*rescale),
             Action::SetStatus(status) => ignore_missing(self.set_status(UpdateTarget::Status, &status)),
             Action::SetApproval(status) => ignore_missing(self.set_status(UpdateTarget::Approval, &status)),
             Action::Delete { kind, key, uid, foreground } => {
@@ -166,24 +167,21 @@ impl Executor<'_> {
         let Some(paths) = &endpoint.scale else { return Ok(()) };
         let (namespace, name) = &target.key;
         let scaled = json!({"spec": {"replicas": replicas}});
-        let result = update(
-            self.cluster.state,
-            &endpoint,
-            (namespace, name),
-            UpdateTarget::Scale,
-            &self.options,
-            |old| {
-                let value = scale::set_replicas(&endpoint, paths, old, &scaled)?;
-                Ok(ProposedUpdate { value, applied: false, retry: true })
-            },
-        );
-        if let Err(error) = &result
-            && !matches!(error.code, 404 | 409)
-        {
-            let message = format!("New size: {replicas}; error: {}", error.message);
-            self.record_event(true, "FailedRescale", &message);
+        update(self.cluster.state, &endpoint, (namespace, name), UpdateTarget::Scale, &self.options, |old| {
+            let value = scale::set_replicas(&endpoint, paths, old, &scaled)?;
+            Ok(ProposedUpdate { value, applied: false, retry: true })
+        })
+        .map(drop)
+    }
+
+    /// Scales a target and reports the result. A failure is also returned, so that it is tried again.
+    fn rescale(&self, rescale: Rescale) -> Result<(), Status> {
+        let result = ignore_missing(self.scale(&rescale.target, rescale.replicas));
+        let message = result.as_ref().copied().map_err(|status| status.message.as_str());
+        for action in rescale.report(message, &self.cluster.now_text()) {
+            self.execute(action)?;
         }
-        result.map(drop)
+        result
     }
 
     fn set_status(&self, target: UpdateTarget, status: &Value) -> Result<(), Status> {

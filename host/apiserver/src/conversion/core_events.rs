@@ -22,7 +22,16 @@ pub(crate) fn to_events_v1(event: &mut Value) {
     if let Some(series) = object.get_mut("series").and_then(Value::as_object_mut) {
         series.entry("count").or_insert(json!(0));
     }
-    object.entry("eventTime").or_insert(Value::Null);
+    // Go omits these there if they are empty, and writes those always.
+    for name in ["reportingController", "reportingInstance"] {
+        if object.get(name).is_some_and(|value| value == "") {
+            object.remove(name);
+        }
+    }
+    for name in ["eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
+        object.entry(name).or_insert(Value::Null);
+    }
+    object.entry("deprecatedSource").or_insert_with(|| json!({}));
 }
 
 /// Converts an Event from events.k8s.io/v1 to core/v1.

@@ -69,7 +69,8 @@ pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> An
     let items: Vec<Value> = groups
         .map(|(name, group)| {
             let versions: Vec<Value> = group.versions.iter().map(version_discovery).collect();
-            json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
+            let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
+            json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     let list = json!({
@@ -95,8 +96,12 @@ fn version_discovery(version: &GroupVersion) -> Value {
 
 fn resource_discovery(endpoint: &Endpoint) -> Value {
     let resource = &endpoint.resource;
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let is_custom = resource.custom.is_some();
+    // As in Kubernetes, the kind of a built-in resource has a group and a version only if it is in another group.
+    let kind = |group: &str, version: &str, kind: &str| {
+        let (group, version) = if is_custom || group != endpoint.group { (group, version) } else { ("", "") };
+        json!({"group": group, "version": version, "kind": kind})
+    };
     let mut discovery = json!({
         "resource": resource.names.plural,
         "responseKind": kind(&endpoint.group, &endpoint.version, endpoint.kind()),

@@ -45,9 +45,14 @@ pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     let render = || {
         let resources: Vec<Value> =
             group_version.endpoints.values().flat_map(|endpoint| api_resources(endpoint)).collect();
-        let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
-            .to_string()
+        if group.is_empty() {
+            // As in Kubernetes, the document of the core group has no apiVersion.
+            json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources}).to_string()
+        } else {
+            let name = format!("{group}/{version}");
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
+                .to_string()
+        }
     };
     Some(group_version.document(render))
 }

@@ -33,8 +33,14 @@ pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, S
             Some(response) => return Ok(response),
             None => Some(groups::groups(registry)),
         },
-        Target::Group(group) => groups::group(registry, group),
+        Target::Group(group) => match groups::group(registry, group) {
+            None => return Ok(respond::page_not_found()),
+            found => found,
+        },
         Target::GroupVersion(group, version) => {
+            if !registry.groups().contains_key(group) {
+                return Ok(respond::page_not_found());
+            }
             let document =
                 groups::resources(registry, group, version).ok_or_else(Status::no_such_resource)?;
             return Ok(respond::json_text(StatusCode::OK, document));

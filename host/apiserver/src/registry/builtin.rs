@@ -100,6 +100,9 @@ const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
 const REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 
+/// The category of the kinds that extend the API.
+const EXTENSIONS: &[&str] = &["api-extensions"];
+
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
     "spec.restartPolicy",
@@ -125,7 +128,7 @@ const EVENT_FIELDS: &[&str] = &[
 ];
 
 /// The built-in kinds. Names, short names, categories and subresources are those of `kubectl api-resources` in
-/// Kubernetes 1.32; selectable fields are those of `k8s.io/kubernetes/pkg/apis/*/v1/conversion.go`.
+/// Kubernetes 1.36; selectable fields are those of `k8s.io/kubernetes/pkg/apis/*/v1/conversion.go`.
 const ROWS: &[Row] = &[
     namespaced(CORE, "ConfigMap", "configmaps").short(&["cm"]),
     namespaced(CORE, "Endpoints", "endpoints").short(&["ep"]).flags(&[CreateOnUpdate]),
@@ -204,6 +207,8 @@ const ROWS: &[Row] = &[
         .flags(&[Generation, ConditionalUpdate]),
     namespaced(NETWORKING, "Ingress", "ingresses").short(&["ing"]).status().flags(&[Generation]),
     cluster(NETWORKING, "IngressClass", "ingressclasses").flags(&[Generation]),
+    cluster(NETWORKING, "IPAddress", "ipaddresses").short(&["ip"]),
+    cluster(NETWORKING, "ServiceCIDR", "servicecidrs").status(),
     namespaced(NETWORKING, "NetworkPolicy", "networkpolicies").short(&["netpol"]).flags(&[Generation]),
     cluster(RBAC, "ClusterRole", "clusterroles").flags(&[CreateOnUpdate]),
     cluster(RBAC, "ClusterRoleBinding", "clusterrolebindings").flags(&[CreateOnUpdate]),
@@ -216,24 +221,35 @@ const ROWS: &[Row] = &[
     cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[ReturnsDeleted, ConditionalUpdate]),
     cluster(STORAGE, "CSINode", "csinodes").flags(&[ReturnsDeleted]),
     cluster(STORAGE, "VolumeAttachment", "volumeattachments").status().flags(&[ReturnsDeleted]),
+    namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities").flags(&[ReturnsDeleted]),
+    cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses")
+        .short(&["vac"])
+        .flags(&[ReturnsDeleted]),
+    cluster(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses"),
     cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")
         .short(&["crd", "crds"])
+        .categories(EXTENSIONS)
         .status()
         .flags(&[Generation, ConditionalUpdate, ReturnsDeleted]),
-    cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").flags(&[Generation]),
+    cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+        .categories(EXTENSIONS)
+        .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+        .categories(EXTENSIONS)
         .status()
         .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
+        .categories(EXTENSIONS)
         .flags(&[Generation]),
     cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+        .categories(EXTENSIONS)
         .flags(&[Generation]),
     cluster(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests")
         .short(&["csr"])
         .status()
         .fields(&["spec.signerName"]),
     cluster(REGISTRATION, "APIService", "apiservices")
-        .categories(&["api-extensions"])
+        .categories(EXTENSIONS)
         .status()
         .flags(&[ConditionalUpdate]),
     cluster(CORE, "ComponentStatus", "componentstatuses").short(&["cs"]).flags(&[ReadOnly]),

@@ -123,6 +123,8 @@ impl Endpoint {
             &["create"]
         } else if self.resource.strategy.is_read_only {
             &["get", "list"]
+        } else if self.is_core("namespaces") {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }

@@ -89,6 +89,15 @@ impl MediaRange<'_> {
         is_served.then_some((form, encoding))
     }
 
+    /// Whether objects have an encoding of this media type, apart from its parameters.
+    fn is_known(&self) -> bool {
+        self.takes_json()
+            || matches!(
+                self.kind,
+                "application/yaml" | "application/cbor" | "application/vnd.kubernetes.protobuf"
+            )
+    }
+
     /// Whether the media range includes JSON.
     pub(crate) fn takes_json(&self) -> bool {
         matches!(self.kind, "application/json" | "application/*" | "*/*")
@@ -114,16 +123,18 @@ pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<(Form, Encoding), 
     if ranges.is_empty() {
         return Ok((Form::Plain, Encoding::Json));
     }
-    ranges.iter().find_map(|range| range.representation(offer)).ok_or_else(|| not_acceptable(offer))
+    let is_known = ranges.iter().any(MediaRange::is_known);
+    let found = ranges.iter().find_map(|range| range.representation(offer));
+    found.ok_or_else(|| not_acceptable(offer, is_known))
 }
 
-/// Returns the 406 for a client that accepts no representation.
-fn not_acceptable(offer: Offer) -> Status {
+/// Returns the 406 for a client that accepts no representation. `is_known` says whether one of its media types has an encoding here.
+fn not_acceptable(offer: Offer, is_known: bool) -> Status {
     let mut accepted = vec!["application/json", "application/yaml"];
     if offer.protobuf {
         accepted.push("application/vnd.kubernetes.protobuf");
     }
-    Status::not_acceptable(&accepted)
+    if is_known { Status::not_acceptable(&accepted) } else { Status::no_representation(&accepted) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Request, duplicates};
 use crate::go;
+use crate::go_json;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::{Schema, decode_protobuf, field};
@@ -13,10 +14,7 @@ use crate::status::{ResourceRef, Status};
 /// The largest accepted body in bytes, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
-/// How many bytes of an unrecognized body the answer shows, as in kube-apiserver.
-const MAX_SHOWN: usize = 1024;
-
-/// How many bytes of an object without its type the answer shows at its end, as in kube-apiserver.
+/// How many bytes of a body that is no object of the kind the answer shows, as in kube-apiserver.
 const MAX_SUMMARY: usize = 30;
 
 /// The message about a malformed Scale of a custom resource.
@@ -51,14 +49,23 @@ pub(crate) fn cbor(body: &[u8]) -> Result<Value, Status> {
     crate::cbor::decode(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Parses JSON; the error contains line and column.
+/// Parses JSON.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
-    serde_json::from_slice(body).map_err(|error| json_error(body, &error))
+    parse_json(body).map_err(|problem| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
+    })
 }
 
-fn json_error(body: &[u8], error: &serde_json::Error) -> Status {
-    let problem = if body.is_empty() { "the body is empty".to_owned() } else { error.to_string() };
-    Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
+/// Parses JSON.
+///
+/// # Errors
+/// The message of Go about malformed text, or the parser's about text that it refuses for another reason.
+pub(crate) fn parse_json(body: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(body).map_err(|error| json_problem(body, &error))
+}
+
+fn json_problem(body: &[u8], error: &serde_json::Error) -> String {
+    go_json::syntax_error(body).unwrap_or_else(|| error.to_string())
 }
 
 /// Decodes an object as [`decode_object`] does. Returns the paths of the members that occur more than once, too, if the
@@ -70,8 +77,11 @@ pub(crate) fn decode_object_strictly(
     if content_type(request) != "application/json" {
         return Ok((decode_object(request, endpoint)?, Vec::new()));
     }
-    let (mut value, duplicates) =
-        duplicates::parse(&request.body).map_err(|error| json_error(&request.body, &error))?;
+    let (mut value, duplicates) = duplicates::parse(&request.body).map_err(|error| {
+        let problem = json_problem(&request.body, &error);
+        let problem = format!("couldn't get version/kind; json parse error: {problem}");
+        Status::bad_request(unrecognized(&request.body, endpoint.kind(), &problem))
+    })?;
     check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
     Ok((value, duplicates))
 }
@@ -116,7 +126,8 @@ pub(crate) fn check_type(
         *value = Value::Object(Map::new());
     }
     let Value::Object(object) = value else {
-        return Err(Status::bad_request(unrecognized(value, kind)));
+        let text = value.to_string();
+        return Err(Status::bad_request(unrecognized(text.as_bytes(), kind, &untyped(value))));
     };
     if built_in
         && let Some(metadata) = object.get("metadata").filter(|found| !found.is_object() && !found.is_null())
@@ -203,14 +214,17 @@ pub(crate) fn untyped(value: &Value) -> String {
     )
 }
 
-/// Returns the message about a body that is no object of `kind`, with its first bytes in hexadecimal digits.
-fn unrecognized(value: &Value, kind: &str) -> String {
-    let bytes: String = value
-        .to_string()
-        .bytes()
-        .take(MAX_SHOWN)
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    format!("the object provided is unrecognized (must be of type {kind}): {} ({bytes})", untyped(value))
+/// Returns the message about a body that is no object of `kind`, with its first bytes: as they are, or in hexadecimal digits if it does not begin
+/// like an object.
+fn unrecognized(body: &[u8], kind: &str, problem: &str) -> String {
+    let shown = &body[..body.len().min(MAX_SUMMARY)];
+    let more = if shown.len() < body.len() { " ..." } else { "" };
+    let summary = match shown.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+    };
+    format!("the object provided is unrecognized (must be of type {kind}): {problem} ({summary}{more})")
 }
 
 /// Returns the message about a kind that a version of the API does not have.
@@ -225,9 +239,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_for_a_malformed_body_contains_the_position() {
-        assert!(json(b"{\"a\": }").expect_err("bad").message.contains("line 1 column 7"));
-        assert!(json(b"").expect_err("bad").message.contains("the body is empty"));
+    fn error_for_a_malformed_body_says_what_is_wrong() {
+        let message = |text: &[u8]| json(text).expect_err("bad").message;
+        assert!(message(b"{\"a\": }").ends_with("invalid character '}' looking for beginning of value"));
+        assert!(message(b"").ends_with("unexpected end of JSON input"));
         let yaml = yaml(b"a: [1\nb: 2").expect_err("bad");
         assert_eq!(yaml.code, 400);
         assert!(yaml.message.contains("line"), "{}", yaml.message);

@@ -6,6 +6,7 @@ mod duplicates;
 pub(crate) mod options;
 pub(crate) mod path;
 mod selection;
+mod selector_errors;
 
 use std::sync::Arc;
 

@@ -30,6 +30,8 @@ pub(crate) struct WriteOptions {
     pub validation: FieldValidation,
     /// Whether apply takes ownership of fields that other managers own.
     pub force: bool,
+    /// The subresource through which an object is created; empty for the resource itself.
+    pub created_through: &'static str,
     /// The user whose rights limit what the write may grant. `None` for the server's own writes, and if every request is
     /// allowed.
     pub author: Option<Arc<User>>,
@@ -144,7 +146,15 @@ impl Query {
             }
         };
         let (dry_run, force) = (self.dry_run(kind)?, self.flag("force")?);
-        Ok(WriteOptions { dry_run, manager, validation, force, author: None, requester: None })
+        Ok(WriteOptions {
+            dry_run,
+            manager,
+            validation,
+            force,
+            created_through: "",
+            author: None,
+            requester: None,
+        })
     }
 }
 
@@ -156,6 +166,7 @@ impl WriteOptions {
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
+            created_through: "",
             author: None,
             requester: None,
         }

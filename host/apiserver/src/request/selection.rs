@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use pilothouse_model::{FieldSelector, LabelSelector};
 
+use super::selector_errors;
 use crate::go;
 use crate::registry::{Conversion, Endpoint, field_selector_value};
 use crate::request::Query;
@@ -32,8 +33,15 @@ impl Selection {
         let parse_error = |parameter: &str, error: &dyn std::fmt::Display| {
             Status::bad_request(format!("unable to parse {parameter}: {error}"))
         };
-        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
-            .map_err(|error| parse_error("labelSelector", &error))?;
+        let label_selector = query.get("labelSelector").unwrap_or_default();
+        if let Some(message) = selector_errors::of_labels(label_selector) {
+            return Err(Status::bad_request(message));
+        }
+        let labels =
+            LabelSelector::parse(label_selector).map_err(|error| parse_error("labelSelector", &error))?;
+        if let Some(message) = selector_errors::of_fields(query.get("fieldSelector").unwrap_or_default()) {
+            return Err(Status::bad_request(message));
+        }
         let field_selector = stored_field_names(endpoint, query.get("fieldSelector").unwrap_or_default());
         let fields =
             FieldSelector::parse(&field_selector).map_err(|error| parse_error("fieldSelector", &error))?;

@@ -24,6 +24,9 @@ pub(crate) type Answer = Response<ResponseBody>;
 
 const JSON: &str = "application/json";
 
+/// The bytes of all warnings of a response, as in kube-apiserver.
+const MAX_WARNINGS: usize = 4 * 1024;
+
 /// Returns a response with JSON text.
 pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
     with_body(code, JSON, ResponseBody::full(body))
@@ -44,6 +47,11 @@ pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: Resp
     response
 }
 
+/// Returns the response to a request for a path that no handler has, which is a text as in Kubernetes.
+pub(crate) fn page_not_found() -> Answer {
+    with_body(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", ResponseBody::full("404 page not found\n"))
+}
+
 /// Returns the response for a failed request.
 pub(crate) fn failure(status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -51,6 +59,7 @@ pub(crate) fn failure(status: &Status) -> Answer {
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
+    add_warnings(&mut response, &status.warnings);
     response
 }
 
@@ -71,15 +80,34 @@ pub(crate) fn object(
     response
 }
 
-/// Adds a `Warning` header for each warning.
+/// Adds a `Warning` header for each warning, up to [`MAX_WARNINGS`]: an object may have as many as it has fields.
 pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterator<Item = &'a String>) {
+    let mut left = MAX_WARNINGS;
     for warning in warnings {
         let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+        // The first one may be longer.
+        if left < MAX_WARNINGS && text.len() > left {
+            return;
+        }
+        left = left.saturating_sub(text.len());
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\""))
             && response.headers_mut().try_append(header::WARNING, value).is_err()
         {
             // A response has a limited number of headers.
+            return;
+        }
+    }
+}
+
+/// Adds a `Warning` header before the others of the response.
+pub(crate) fn add_first_warning(response: &mut Answer, warning: &String) {
+    let others: Vec<http::HeaderValue> =
+        response.headers().get_all(header::WARNING).iter().cloned().collect();
+    response.headers_mut().remove(header::WARNING);
+    add_warnings(response, [warning]);
+    for other in others {
+        if response.headers_mut().try_append(header::WARNING, other).is_err() {
             return;
         }
     }

@@ -1,5 +1,6 @@
 //! Prepares an object from a client for storage: decoding, unknown fields, defaults, validation, managed fields.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{daemon_sets, scale, strategy};
@@ -29,6 +30,9 @@ pub(crate) fn decode(
         return Err(strict_error(endpoint, &unknown));
     }
     schema.apply_defaults(value);
+    if strategy::is_role(endpoint) {
+        strategy::complete_rules(value);
+    }
     if strategy::is_namespace(endpoint) {
         strategy::label_named(value);
     }
@@ -94,36 +98,46 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Validates an object by its schema, and checks that it can be stored. `extra` are causes that the caller found itself.
+/// Validates an object by its schema, and checks that it can be stored. `extra` are causes that the caller found itself. Returns warnings.
 pub(crate) fn validate(
     endpoint: &Endpoint,
     new: &Value,
     old: Option<&Value>,
     extra: Vec<Cause>,
-) -> Result<(), Status> {
+) -> Result<Vec<String>, Status> {
     check_depth(new)?;
-    let mut causes = extra;
+    let (mut causes, mut tolerated) = (extra, Vec::new());
     if let Some(schema) = &endpoint.schema {
         let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
         let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
-        for cause in schema.validate_with(new, old, scale) {
+        let mut known: HashSet<Cause> = causes.iter().map(identity).collect();
+        for cause in schema.validate_with(new, old, scale, &mut tolerated) {
             // kube-apiserver reports that a CRD without versions has no storage version.
             let is_covered = cause.field == "spec.versions" && strategy::is_crd(endpoint);
-            if !is_covered && !causes.iter().any(|known| is_duplicate(known, &cause)) {
+            if !is_covered && known.insert(identity(&cause)) {
                 causes.push(cause);
             }
         }
+        if strategy::is_crd(endpoint) {
+            // Kubernetes validates the metadata of CRDs first.
+            causes.sort_by_key(|cause| !cause.field.starts_with("metadata"));
+        }
     }
+    let warnings = tolerated.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
     if causes.is_empty() {
-        return Ok(());
+        return Ok(warnings);
     }
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(endpoint.resource_ref(), name, causes))
+    Err(Status::invalid(endpoint.resource_ref(), name, causes).with_warnings(warnings))
 }
 
-/// Whether two causes report the same problem. Messages for a missing required field may differ.
-fn is_duplicate(a: &Cause, b: &Cause) -> bool {
-    a == b || (a.field == b.field && a.reason == b.reason && a.reason == "FieldValueRequired")
+/// Returns what causes of the same problem have in common. Messages for a missing required field may differ.
+fn identity(cause: &Cause) -> Cause {
+    let mut identity = cause.clone();
+    if cause.reason == "FieldValueRequired" {
+        identity.message.clear();
+    }
+    identity
 }
 
 /// Records in the managed fields of `new` which fields the writer now owns.

@@ -107,6 +107,10 @@ fn local_service(name: &str, service: &LocalService<'_>, state: &State) -> Value
             "versionPriority": version_priority,
         },
     });
+    // As in Kubernetes, the core group is left out.
+    if group.is_empty() {
+        value["spec"].as_object_mut().map(|spec| spec.remove("group"));
+    }
     set_availability(&mut value, &now);
     value
 }

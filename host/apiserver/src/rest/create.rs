@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
 use super::update::UpdateTarget;
-use super::{WriteResult, admit, certificates, crd_sync, defaults, strategy, warnings as kind_warnings};
+use super::{
+    WriteResult, admit, certificates, crd_sync, defaults, services, strategy, warnings as kind_warnings,
+    with_warnings,
+};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -68,14 +71,29 @@ async fn create_tracked(
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
-    let version = meta::text(&value, "resourceVersion").to_owned();
     if endpoint.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         return Err(Status::method_not_supported(
             about,
             "create not allowed while custom resource definition is terminating",
         ));
     }
-    let mut warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    let warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    with_warnings(
+        create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await,
+        warnings,
+    )
+}
+
+async fn create_decoded(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    (mut value, tracked): (Value, bool),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<WriteResult, Status> {
+    let about = endpoint.resource_ref();
+    let version = meta::text(&value, "resourceVersion").to_owned();
     let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
@@ -91,12 +109,17 @@ async fn create_tracked(
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
         strategy::prepare_create(state, endpoint, &mut value, &state.now());
+        // As in Kubernetes, a Service that is created through its status gets no addresses.
+        if options.created_through.is_empty() && endpoint.is_core("services") {
+            services::allocate(endpoint, &mut value, &state.identifiers);
+        }
         if certificates::is_signing_request(endpoint)
             && let Some(user) = &options.requester
         {
             certificates::set_requester(&mut value, user);
         }
-        admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
+        let mut warnings =
+            admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         let change = (None, &value);
         certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
@@ -115,7 +138,9 @@ async fn create_tracked(
             Err(status) => return Err(status),
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, &name, options.dry_run);
-                warnings.extend(kind_warnings::on_create(endpoint, &object.value()));
+                let stored = object.value();
+                warnings.extend(kind_warnings::on_write(endpoint, &stored));
+                warnings.extend(kind_warnings::on_create(endpoint, &stored));
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }
@@ -180,11 +205,11 @@ fn track(
 ) {
     let now = state.now();
     let Some(before) = before_mutation else {
-        return admit::track_managed_fields(endpoint, None, value, options, "", &now);
+        return admit::track_managed_fields(endpoint, None, value, options, options.created_through, &now);
     };
     let mut sent = before.clone();
     prepare_metadata(state, endpoint, &mut sent);
-    admit::track_managed_fields(endpoint, None, &mut sent, options, "", &now);
+    admit::track_managed_fields(endpoint, None, &mut sent, options, options.created_through, &now);
     admit::copy_managed_fields(&mut sent, value);
 }
 

@@ -288,6 +288,10 @@ fn mark_for_deletion(state: &State, endpoint: &Endpoint, value: &mut Value, opti
 /// Returns the finalizers with those of the propagation policy added or removed.
 fn finalizers_for(endpoint: &Endpoint, value: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let mut finalizers = meta::finalizers(value);
+    // As in Kubernetes, the garbage collector has nothing to do with Events.
+    if endpoint.is_core("events") || endpoint.group == "events.k8s.io" {
+        return finalizers;
+    }
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     // Without a policy, the policy of an earlier request applies.
     let policy = propagation.unwrap_or(match (has(ORPHAN), has(FOREGROUND)) {

@@ -10,6 +10,7 @@ use super::list::list;
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{
     WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token, warnings,
+    with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
@@ -81,16 +82,22 @@ pub(crate) async fn resource(
         Verb::Patch => call.patch().await,
         Verb::Delete if path.subresource.is_none() => call.delete().await,
         Verb::DeleteCollection => call.delete_collection().await,
+        Verb::Create if endpoint.resource.custom.is_some() => {
+            Err(Status::method_not_supported(endpoint.resource_ref(), "create"))
+        }
         Verb::Create | Verb::Delete => Err(Status::method_not_allowed()),
     };
     // Those of a write that succeeded are in its response already.
-    let mut warnings = call.admission.take_warnings();
-    warnings.extend(call.endpoint.deprecation.clone());
-    if warnings.is_empty() {
+    let warnings = call.admission.take_warnings();
+    let deprecation = call.endpoint.deprecation.as_ref();
+    if warnings.is_empty() && deprecation.is_none() {
         return answer;
     }
     let mut answer = answer.unwrap_or_else(|status| respond::failure(&status));
     respond::add_warnings(&mut answer, &warnings);
+    if let Some(deprecation) = deprecation {
+        respond::add_first_warning(&mut answer, deprecation);
+    }
     Ok(answer)
 }
 
@@ -182,10 +189,9 @@ impl Call<'_> {
         let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
         let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
         let (namespace, admission) = (self.namespace(), &self.admission);
-        let mut written =
-            create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await?;
-        drop(written.warnings.splice(..0, warnings));
-        self.write_response(written).await
+        let written =
+            create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await;
+        self.write_response(with_warnings(written, warnings)?).await
     }
 
     async fn update(&self) -> Result<Answer, Status> {
@@ -208,20 +214,27 @@ impl Call<'_> {
         let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
         self.check_identity(&value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
-        if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
+        // As in Kubernetes, whoever writes the status of a missing Service creates it.
+        let creates_through = match target {
+            UpdateTarget::Object => Some(""),
+            UpdateTarget::Status if endpoint.is_core("services") => Some("status"),
+            _ => None,
+        };
+        if let (true, true, Some(created_through)) =
+            (missing, endpoint.resource.strategy.create_on_update, creates_through)
+        {
+            let options = WriteOptions { created_through, ..options };
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
             let (namespace, admission) = (self.namespace(), &self.admission);
-            let mut written =
-                create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await?;
-            drop(written.warnings.splice(..0, warnings));
-            return self.write_response(written).await;
+            let written =
+                create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await;
+            return self.write_response(with_warnings(written, warnings)?).await;
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
         let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
-        let mut written = self.write_update(target, &options, change).await?;
-        drop(written.warnings.splice(..0, warnings));
-        self.write_response(written).await
+        let written = self.write_update(target, &options, change).await;
+        self.write_response(with_warnings(written, warnings)?).await
     }
 
     async fn write_update(

@@ -15,6 +15,9 @@ pub(super) fn generate_selector(job: &mut Value) {
         return;
     }
     let (uid, name) = (meta::text(job, "uid").to_owned(), meta::text(job, "name").to_owned());
+    // Both are one map in Go if the Job has the labels of its Pods by default.
+    let (own, of_pods) = (&job["metadata"]["labels"], &job["spec"]["template"]["metadata"]["labels"]);
+    let shares_labels = own == of_pods || own.as_object().is_none_or(serde_json::Map::is_empty);
     let metadata = meta::metadata_mut(&mut job["spec"]["template"]);
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     if !labels.is_object() {
@@ -27,7 +30,7 @@ pub(super) fn generate_selector(job: &mut Value) {
         job["spec"]["selector"] = json!({});
     }
     job["spec"]["selector"]["matchLabels"][CONTROLLER_UID] = uid.into();
-    if job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty) {
+    if shares_labels {
         job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
 }

@@ -6,6 +6,7 @@ use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::go_json;
 use crate::registry::Endpoint;
 use crate::request::options::{invalid_options, parse_resource_version};
 use crate::request::{Query, Selection};
@@ -165,11 +166,16 @@ impl ContinueToken {
     fn decode(text: &str) -> Result<Self, Status> {
         let padding = "=".repeat((4 - text.len() % 4) % 4);
         let base64 = Value::from(text.replace('-', "+").replace('_', "/") + &padding);
-        let bytes = serde_json::from_value::<ByteString>(base64).ok();
-        let token = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes.0).ok());
-        token.filter(|token| token.v == TOKEN_VERSION).ok_or_else(|| {
-            Status::bad_request(format!("continue key is not valid: {text:?} was not made by this server"))
-        })
+        let invalid = |problem: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {problem}"))
+        };
+        let not_ours = || invalid(&format!("{text:?} was not made by this server"));
+        let bytes = serde_json::from_value::<ByteString>(base64).map_err(|_| not_ours())?;
+        if let Some(problem) = go_json::syntax_error(&bytes.0) {
+            return Err(invalid(&problem));
+        }
+        let token = serde_json::from_slice::<Self>(&bytes.0).map_err(|_| not_ours())?;
+        if token.v == TOKEN_VERSION { Ok(token) } else { Err(not_ours()) }
     }
 }
 

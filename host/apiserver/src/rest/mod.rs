@@ -29,6 +29,7 @@ mod warnings;
 
 use std::sync::Arc;
 
+use crate::status::Status;
 use crate::storage::StoredObject;
 
 /// The result of a create, update or patch; for a dry run, what the result would be.
@@ -39,4 +40,18 @@ pub(crate) struct WriteResult {
     pub created: bool,
     /// The texts of the response's `Warning` headers.
     pub warnings: Vec<String>,
+}
+
+/// Adds warnings before those of a write, whether it succeeded or not.
+pub(crate) fn with_warnings(
+    written: Result<WriteResult, Status>,
+    warnings: Vec<String>,
+) -> Result<WriteResult, Status> {
+    match written {
+        Ok(mut written) => {
+            drop(written.warnings.splice(..0, warnings));
+            Ok(written)
+        }
+        Err(status) => Err(status.with_warnings(warnings)),
+    }
 }

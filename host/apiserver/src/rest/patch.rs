@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use super::{WriteResult, admit, create, scale};
+use super::{WriteResult, admit, create, scale, with_warnings};
 use crate::admission::Admission;
 use crate::go;
 use crate::meta;
@@ -32,10 +32,11 @@ enum Patch {
 impl Patch {
     fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
         match body::content_type(request) {
-            "application/json-patch+json" => body::json(&request.body).map(Self::Json),
-            "application/merge-patch+json" => object(body::json(&request.body)?).map(Self::Merge),
+            "application/json-patch+json" => patch_text(&request.body).map(Self::Json),
+            "application/merge-patch+json" => object(patch_text(&request.body)?).map(Self::Merge),
             "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
-                object(body::json(&request.body)?).map(Self::Strategic)
+                let patch = body::parse_json(&request.body).map_err(Status::bad_request)?;
+                object(patch).map(Self::Strategic)
             }
             "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
             "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
@@ -115,6 +116,11 @@ impl Patch {
     }
 }
 
+/// Parses the JSON of a JSON patch or a merge patch.
+fn patch_text(body: &[u8]) -> Result<Value, Status> {
+    body::parse_json(body).map_err(|problem| Status::bad_request(format!("error decoding patch: {problem}")))
+}
+
 /// Errors if a merge patch is no object.
 fn object(patch: Value) -> Result<Value, Status> {
     if patch.is_object() {
@@ -147,7 +153,15 @@ pub(crate) async fn patch(
     let (namespace, name) =
         (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
     let target = UpdateTarget::from_subresource(path.subresource.as_deref());
-    match Patch::parse(request, endpoint)? {
+    let parsed = Patch::parse(request, endpoint);
+    // As in kube-apiserver, a malformed patch of an object that does not exist is not looked at.
+    if parsed.as_ref().is_err_and(|status| status.code == 400)
+        && !body::content_type(request).starts_with("application/apply-patch")
+        && endpoint.resource.table.get(namespace, name).is_none()
+    {
+        return Err(Status::not_found(endpoint.resource_ref(), name));
+    }
+    match parsed? {
         Patch::Apply(config) => {
             if request.query.get("fieldManager").is_none() {
                 let cause = field::required("fieldManager", "is required for apply patch");
@@ -286,12 +300,11 @@ async fn apply_patch(
     if let Some(namespace) = namespace {
         meta::metadata_mut(&mut config).entry("namespace").or_insert_with(|| namespace.into());
     }
-    // What a round trip through Go's types loses must not enter the managed fields.
     let mut warnings = Vec::new();
     if let Some(schema) = &endpoint.schema {
         let mut decoded = config.clone();
         warnings = admit::decode(endpoint, &mut decoded, options.validation)?;
-        schema.prune(&mut config);
+        schema.remove_unknown_fields(&mut config);
     }
     let time = state.now();
     let subresource = path.subresource.as_deref().unwrap_or_default();
@@ -308,7 +321,7 @@ async fn apply_patch(
         Ok(applied)
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
-    let mut written = if exists || target != UpdateTarget::Object {
+    let written = if exists || target != UpdateTarget::Object {
         let change = |old: &Value| {
             let value = apply_to(Some(old))?;
             Ok(ProposedUpdate {
@@ -318,7 +331,7 @@ async fn apply_patch(
             })
         };
         let key = (namespace.unwrap_or_default(), name);
-        update_admitted(state, endpoint, key, target, options, admission, change).await?
+        update_admitted(state, endpoint, key, target, options, admission, change).await
     } else {
         let uid = meta::text(&config, "uid");
         if !uid.is_empty() {
@@ -328,9 +341,7 @@ async fn apply_patch(
             return Err(Status::conflict(endpoint.resource_ref(), name, &problem));
         }
         state.access.authorize_create(options.author.as_ref(), endpoint, namespace, name)?;
-        create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await?
+        create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await
     };
-    warnings.append(&mut written.warnings);
-    written.warnings = warnings;
-    Ok(written)
+    with_warnings(written, warnings)
 }

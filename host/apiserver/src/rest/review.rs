@@ -7,7 +7,7 @@ use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
 use crate::state::State;
-use crate::status::{Cause, Status};
+use crate::status::{Cause, ResourceRef, Status};
 use crate::user::User;
 
 /// Returns the review, requested by `user`, with its status.
@@ -38,7 +38,10 @@ pub(crate) fn answer(
     if let Some(namespace) = namespace {
         meta::metadata_mut(&mut review).insert("namespace".into(), namespace.into());
     }
-    meta::metadata_mut(&mut review).entry("creationTimestamp").or_insert(Value::Null);
+    let metadata = meta::metadata_mut(&mut review);
+    if metadata.get("creationTimestamp").is_some_and(Value::is_null) {
+        metadata.remove("creationTimestamp");
+    }
     Ok(review)
 }
 
@@ -54,7 +57,9 @@ fn access(state: &State, endpoint: &Endpoint, user: &User, spec: &Value) -> Resu
 
 /// Returns the request that a review asks about.
 fn attributes<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Attributes<'a>, Status> {
-    let invalid = |cause: Cause| Status::invalid(endpoint.resource_ref(), "", vec![cause]);
+    // kube-apiserver does not know the kind at this point.
+    let about = ResourceRef { kind: "", ..endpoint.resource_ref() };
+    let invalid = |cause: Cause| Status::invalid(about, "", vec![cause]);
     let text = |part: &'a Value, name: &str| part[name].as_str().unwrap_or_default();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     match (resource.is_object(), path.is_object()) {

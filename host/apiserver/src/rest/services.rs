@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 use pilothouse_model::hash::HashSet;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::identifiers::Identifiers;
 use crate::meta;
@@ -68,7 +68,12 @@ pub(super) fn prepare_update(
 ) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
-    allocate(endpoint, service, identifiers);
+    // As in Kubernetes, one that was created through its status stays without addresses.
+    let (had_address, was_external) =
+        (old["spec"]["clusterIP"].is_string(), old["spec"]["type"] == "ExternalName");
+    if had_address || was_external {
+        allocate(endpoint, service, identifiers);
+    }
     validate(endpoint, service, Some(old))
 }
 
@@ -136,11 +141,20 @@ fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32) {
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
         spec["clusterIPs"] = json!([spec["clusterIP"]]);
     }
-    if spec["ipFamilies"].is_null() {
-        spec["ipFamilies"] = json!(["IPv4"]);
-    }
+    // As in Kubernetes, whoever manages the endpoints of a headless Service without a selector decides about their families.
+    let is_open = spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
+    let is_dual = is_open && spec["ipFamilyPolicy"].is_null();
     if spec["ipFamilyPolicy"].is_null() {
-        spec["ipFamilyPolicy"] = json!("SingleStack");
+        spec["ipFamilyPolicy"] = json!(if is_open { "RequireDualStack" } else { "SingleStack" });
+    }
+    match (spec["ipFamilies"].as_array().map_or(0, Vec::len), is_dual) {
+        (0, true) => spec["ipFamilies"] = json!(["IPv4", "IPv6"]),
+        (0, false) => spec["ipFamilies"] = json!(["IPv4"]),
+        (1, true) => {
+            let other = if spec["ipFamilies"][0] == "IPv4" { "IPv6" } else { "IPv4" };
+            spec["ipFamilies"] = json!([spec["ipFamilies"][0], other]);
+        }
+        _ => {}
     }
     let has_node_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != Value::Bool(false));

@@ -31,6 +31,9 @@ pub(crate) fn is_crd(endpoint: &Endpoint) -> bool {
 
 /// Sets the fields that the kind's strategy sets on a new object, including the initial status.
 pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Value, now: &str) {
+    if is_role(endpoint) {
+        remove_empty_rules(value);
+    }
     if endpoint.has_status {
         let status = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
             // The kubelet and test setups create a node with its status.
@@ -79,7 +82,6 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["terminationGracePeriodSeconds"] = json!(1);
         }
         ("", "secrets") => encode_string_data(value),
-        ("", "services") => services::allocate(endpoint, value, &state.identifiers),
         ("batch", "jobs") => jobs::generate_selector(value),
         ("apps", "daemonsets") => daemon_sets::prepare_create(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),
@@ -139,6 +141,29 @@ pub(crate) fn prepare_update(
 pub(crate) fn finish_update(endpoint: &Endpoint, old: &Value, new: &mut Value) {
     if daemon_sets::is_daemon_set(endpoint) {
         daemon_sets::finish_update(old, new);
+    }
+    if is_role(endpoint) {
+        remove_empty_rules(new);
+    }
+}
+
+/// Whether the endpoint serves Roles or ClusterRoles.
+pub(crate) fn is_role(endpoint: &Endpoint) -> bool {
+    endpoint.resource.group == "rbac.authorization.k8s.io"
+        && matches!(endpoint.resource.names.plural.as_str(), "roles" | "clusterroles")
+}
+
+/// Sets the rules that Go writes for a role without any.
+pub(crate) fn complete_rules(role: &mut Value) {
+    if role["rules"].is_null() {
+        role["rules"] = Value::Null;
+    }
+}
+
+/// Removes the difference between no rules and an empty list of rules, which the storage of Kubernetes does not know.
+fn remove_empty_rules(role: &mut Value) {
+    if role["rules"].as_array().is_some_and(Vec::is_empty) {
+        role["rules"] = Value::Null;
     }
 }
 

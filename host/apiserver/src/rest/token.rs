@@ -41,7 +41,7 @@ pub(crate) fn create(
             plural: "tokenrequests",
             kind: KIND,
         };
-        Status::invalid(about, name, vec![cause])
+        Status::invalid(about, "", vec![cause])
     })?;
     let audiences =
         match token_request["spec"]["audiences"].as_array().filter(|audiences| !audiences.is_empty()) {

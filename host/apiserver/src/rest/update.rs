@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
-use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy};
+use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy, warnings as kind_warnings};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::go;
 use crate::meta;
+use crate::patch::apply::{finish_scale, track_scale_update};
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::schema::field;
@@ -145,16 +146,24 @@ pub(crate) async fn update_admitted(
         warnings.dedup();
         let sent = mutate(&write, target, &old, &mut new, admission).await?;
         let causes = prepare(state, endpoint, target, &old, &mut new);
-        admit::validate(endpoint, &new, Some(&old), causes)?;
+        match admit::validate(endpoint, &new, Some(&old), causes) {
+            Ok(tolerated) => warnings.extend(tolerated),
+            Err(status) => return Err(status.with_warnings(warnings)),
+        }
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
-        if !applied {
+        if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
+            let now = state.now();
+            let writer = admit::writer(endpoint, options, write.subresource, &now);
+            track_scale_update(&old, &mut new, &writer, &paths.spec_replicas);
+        } else if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
         strategy::finish_update(endpoint, &old, &mut new);
-        if target == UpdateTarget::Scale {
+        if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
             remove_times_of_scale(&mut new);
+            finish_scale(&mut new, &paths.spec_replicas);
         }
         if admission.is_active() {
             validate(&write, target, &old, &new, admission).await?;
@@ -164,6 +173,7 @@ pub(crate) async fn update_admitted(
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
+        warnings.extend(kind_warnings::on_write(endpoint, &new));
         let new = endpoint.to_storage(new).await?;
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
@@ -429,10 +439,14 @@ fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
 
 /// Whether an update changes nothing and is therefore not written. Times in the managed fields do not count.
 fn is_unchanged(old: &Value, new: &Value) -> bool {
+    /// Returns the object without the times of its managers, which decide their order, too.
     fn without_times(value: &Value) -> Value {
         let mut value = value.clone();
-        for entry in value["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-            entry.as_object_mut().map(|entry| entry.remove("time"));
+        if let Some(entries) = value["metadata"]["managedFields"].as_array_mut() {
+            for entry in entries.iter_mut() {
+                entry.as_object_mut().map(|entry| entry.remove("time"));
+            }
+            entries.sort_by_cached_key(Value::to_string);
         }
         value
     }

@@ -1,11 +1,59 @@
 //! The warnings of single kinds, as in the registry strategies of kube-apiserver.
 
+use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::delete::DeleteOptions;
 use crate::registry::Endpoint;
 
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
+
+/// Returns the warnings about a new or changed object.
+pub(super) fn on_write(endpoint: &Endpoint, value: &Value) -> Option<String> {
+    let is_certificate = endpoint.is_core("secrets") && value["type"] == "kubernetes.io/tls";
+    is_certificate.then(|| certificate_warning(&value["data"])).flatten()
+}
+
+/// Returns the warning about a certificate and its key that are no PEM texts, with the messages of Go's `crypto/tls`.
+fn certificate_warning(data: &Value) -> Option<String> {
+    let tags = |name: &str| -> Vec<String> {
+        let bytes: ByteString = serde_json::from_value(data[name].clone()).unwrap_or_default();
+        let blocks = pem::parse_many(&bytes.0).unwrap_or_default();
+        blocks.iter().map(|block| block.tag().to_owned()).collect()
+    };
+    let is_key = |tag: &String| tag == "PRIVATE KEY" || tag.ends_with(" PRIVATE KEY");
+    let skipped =
+        |tags: &[String]| format!("after skipping PEM blocks of the following types: [{}]", tags.join(" "));
+    let certificates = tags("tls.crt");
+    if !certificates.iter().any(|tag| tag == "CERTIFICATE") {
+        return Some(match certificates.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [tag] if is_key(tag) => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a \
+                                     private key; PEM inputs may have been switched"
+                    .to_owned()
+            }
+            tags => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}",
+                skipped(tags)
+            ),
+        });
+    }
+    let keys = tags("tls.key");
+    if keys.iter().any(is_key) {
+        return None;
+    }
+    Some(match keys.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [tag] if tag == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        tags => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input {}",
+            skipped(tags)
+        ),
+    })
+}
 
 /// Returns the warnings about a new object.
 pub(super) fn on_create(endpoint: &Endpoint, value: &Value) -> Option<String> {
@@ -27,4 +75,37 @@ pub(super) fn on_delete(endpoint: &Endpoint, options: &DeleteOptions) -> Option<
          propagationPolicy=Orphan to suppress this warning"
             .to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn data(certificate: &str, key: &str) -> Value {
+        let encoded =
+            |text: &str| serde_json::to_value(ByteString(text.as_bytes().to_vec())).expect("base64");
+        json!({"tls.crt": encoded(certificate), "tls.key": encoded(key)})
+    }
+
+    #[test]
+    fn certificates_and_keys_are_pem_texts() {
+        let block = |tag: &str| format!("-----BEGIN {tag}-----\nAAAA\n-----END {tag}-----\n");
+        let (certificate, key) = (block("CERTIFICATE"), block("RSA PRIVATE KEY"));
+        let warning =
+            |certificate: &str, key: &str| certificate_warning(&data(certificate, key)).unwrap_or_default();
+        assert_eq!(warning(&certificate, &key), "");
+        assert_eq!(warning("x", "y"), "tls: failed to find any PEM data in certificate input");
+        assert_eq!(
+            certificate_warning(&Value::Null).as_deref(),
+            Some("tls: failed to find any PEM data in certificate input")
+        );
+        assert!(warning(&key, &certificate).ends_with("PEM inputs may have been switched"));
+        assert_eq!(warning(&certificate, ""), "tls: failed to find any PEM data in key input");
+        assert!(
+            warning(&certificate, &certificate).starts_with("tls: found a certificate rather than a key")
+        );
+        assert!(warning(&block("X"), "").ends_with("of the following types: [X]"));
+    }
 }

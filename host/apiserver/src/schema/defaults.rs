@@ -188,6 +188,12 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
             object.insert("emptyDir".into(), json!({}));
         }
         "io.k8s.api.core.v1.ServiceSpec" => default_service_spec(object),
+        "io.k8s.api.core.v1.LoadBalancerIngress"
+            if object.get("ip").and_then(Value::as_str).is_some_and(|ip| !ip.is_empty()) =>
+        {
+            set_if_absent(object, "ipMode", || "VIP".into());
+        }
+        "io.k8s.api.core.v1.PodStatus" => default_pod_ips(object),
         "io.k8s.api.core.v1.ServicePort" => {
             if let Some(port) = object.get("port").cloned() {
                 set_if_absent(object, "targetPort", || port);
@@ -232,6 +238,19 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
                 set_if_absent(object, "listKind", || format!("{kind}List").into());
             }
         }
+        _ => {}
+    }
+}
+
+/// Makes the address of a Pod the only one of the list unless it is the first one there, or sets it to the first one if it is absent.
+fn default_pod_ips(status: &mut Map<String, Value>) {
+    let first = status.get("podIPs").and_then(|ips| ips[0]["ip"].as_str()).map(str::to_owned);
+    let address = status.get("podIP").and_then(Value::as_str).filter(|ip| !ip.is_empty()).map(str::to_owned);
+    match (address, first) {
+        (Some(address), first) if first.as_ref() != Some(&address) => {
+            drop(status.insert("podIPs".into(), json!([{"ip": address}])));
+        }
+        (None, Some(first)) => drop(status.insert("podIP".into(), first.into())),
         _ => {}
     }
 }
@@ -361,16 +380,27 @@ fn default_replication_controller(controller: &mut Map<String, Value>) {
 
 /// Sets the defaults of a Job's specification, which the template of a CronJob does not have.
 fn default_job(job: &mut Map<String, Value>) {
+    let labels = job.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
+    let has_labels = |labels: &Value| labels.as_object().is_some_and(|labels| !labels.is_empty());
+    if let Some(labels) = labels.filter(has_labels)
+        && let Some(metadata) = job.get_mut("metadata").and_then(Value::as_object_mut)
+        && !metadata.get("labels").is_some_and(has_labels)
+    {
+        metadata.insert("labels".into(), labels);
+    }
     let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if !spec.contains_key("parallelism") {
         set_if_absent(spec, "completions", || 1.into());
     }
+    // The number of failures is limited for each index instead.
+    let backoff_limit = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     let defaults = [
-        ("backoffLimit", json!(6)),
+        ("backoffLimit", json!(backoff_limit)),
         ("completionMode", json!("NonIndexed")),
         ("manualSelector", json!(false)),
         ("parallelism", json!(1)),
-        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("podReplacementPolicy", json!(replacement)),
         ("suspend", json!(false)),
     ];
     for (name, default) in defaults {

@@ -25,6 +25,11 @@ pub fn invalid_shown(path: &str, shown: &str, detail: &str) -> Cause {
     cause(path, "FieldValueInvalid", &format!("Invalid value: {shown}"), detail)
 }
 
+/// Reports a malformed value without the value.
+pub fn invalid_omitted(path: &str, detail: &str) -> Cause {
+    cause(path, "FieldValueInvalid", "Invalid value", detail)
+}
+
 /// Reports a value of the JSON type `actual` instead of `expected`.
 pub fn wrong_type(path: &str, expected: &str, actual: &str) -> Cause {
     let detail = format!("{path} in body must be of type {expected}: {actual:?}");
@@ -46,6 +51,11 @@ pub fn not_supported<S: AsRef<str>>(path: &str, value: &Value, supported: &[S]) 
 /// Reports a duplicate of a value that must be unique.
 pub fn duplicate(path: &str, value: &Value) -> Cause {
     cause(path, "FieldValueDuplicate", &format!("Duplicate value: {}", display(value)), "")
+}
+
+/// Reports a duplicate value without the value.
+pub fn duplicate_omitted(path: &str) -> Cause {
+    cause(path, "FieldValueDuplicate", "Duplicate value", "")
 }
 
 /// Reports a value that is well-formed but not allowed.

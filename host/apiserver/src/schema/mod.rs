@@ -34,7 +34,9 @@ use builtin::{delete_options, json_schema_props, list_meta, status};
 pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
 pub(crate) use decode::is_untyped_scalar;
 pub(crate) use defaults::default_of;
-pub(crate) use names::{label_errors, service_name_errors, subdomain_errors};
+pub(crate) use names::{
+    label_errors, label_value_errors, qualified_name_errors, service_name_errors, subdomain_errors,
+};
 pub use node::{
     AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,
 };

@@ -146,7 +146,7 @@ pub(super) fn path_segment_errors(text: &str) -> Vec<String> {
 
 /// Returns the errors of a qualified name, the syntax of label and annotation keys: an optional DNS subdomain and a
 /// slash, followed by a name of at most 63 characters.
-pub(super) fn qualified_name_errors(text: &str) -> Vec<String> {
+pub(crate) fn qualified_name_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let mut parts = text.split('/');
     let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
@@ -201,7 +201,7 @@ pub(super) fn host_errors(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a label's value.
-pub(super) fn label_value_errors(text: &str) -> Vec<String> {
+pub(crate) fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_long(63));

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::node::{AdditionalProperties, SchemaRef, Type};
+use super::protobuf::is_value_field;
 use super::{Schema, field, object_meta};
 
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -10,15 +11,21 @@ const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 impl Schema {
     /// Removes unknown fields and returns their paths, sorted.
     ///
-    /// Built-in kinds also lose what a round trip through Go's types loses: `null` and empty lists and maps in optional
-    /// fields. Custom resources keep `apiVersion`, `kind` and `metadata` of the object and of embedded resources, and
+    /// Built-in kinds also lose what a round trip through Go's types loses: `null`, and empty texts, lists and maps, 0 and `false` in optional
+    /// fields that are not pointers. Custom resources keep `apiVersion`, `kind` and `metadata` of the object and of embedded resources, and
     /// `x-kubernetes-preserve-unknown-fields` is honoured, as in
     /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in() };
+        let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in(), keeps_zero: false };
         pruner.node(object, Some(self.root()), true, "");
         pruner.removed.sort();
         pruner.removed
+    }
+
+    /// Removes unknown fields, but keeps what Go's encoder omits. The manager of an applied configuration owns that, too.
+    pub(crate) fn remove_unknown_fields(&self, object: &mut Value) {
+        let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in(), keeps_zero: true };
+        pruner.node(object, Some(self.root()), true, "");
     }
 
     /// Returns the warnings or errors about the unknown fields of `object`: `unknown field "spec.foo"`.
@@ -31,7 +38,25 @@ impl Schema {
 struct Pruner {
     removed: Vec<String>,
     built_in: bool,
+    /// Whether fields stay that Go's encoder omits.
+    keeps_zero: bool,
 }
+
+/// Fields that Go writes even if they are zero, although they are optional: the definition without its package, and the field.
+const ALWAYS_WRITTEN: [(&str, &str); 12] = [
+    ("Event", "reportingComponent"),
+    ("Event", "reportingInstance"),
+    ("NodeRuntimeHandler", "name"),
+    ("PodDisruptionBudgetStatus", "currentHealthy"),
+    ("PodDisruptionBudgetStatus", "desiredHealthy"),
+    ("PodDisruptionBudgetStatus", "disruptionsAllowed"),
+    ("PodDisruptionBudgetStatus", "expectedPods"),
+    ("PriorityClass", "value"),
+    ("RoleRef", "apiGroup"),
+    ("StatefulSetOrdinals", "start"),
+    ("StatefulSetSpec", "serviceName"),
+    ("StatefulSetStatus", "availableReplicas"),
+];
 
 impl Pruner {
     fn node(&mut self, value: &mut Value, schema: Option<SchemaRef<'_>>, root: bool, path: &str) {
@@ -64,14 +89,14 @@ impl Pruner {
             let at = field::child(path, &name);
             if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
-                    let mut meta = Pruner { removed: Vec::new(), built_in: true };
+                    let mut meta = Pruner { removed: Vec::new(), built_in: true, ..*self };
                     meta.node(&mut object[&name], Some(object_meta()), false, &at);
                     self.removed.append(&mut meta.removed);
                 }
                 continue;
             }
             if let Some(child) = schema.field(&name) {
-                if self.built_in && is_omitted(schema, &name, &object[&name], child) {
+                if self.built_in && !self.keeps_zero && is_omitted(schema, &name, &object[&name], child) {
                     object.remove(&name);
                     continue;
                 }
@@ -101,11 +126,33 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
     match value {
         Value::Null => true,
         Value::Array(items) => {
-            items.is_empty() && !parent.node().required.iter().any(|required| required == name)
+            items.is_empty()
+                && !parent.node().required.iter().any(|required| required == name)
+                && !(name == "rules" && is_role(parent))
         }
         Value::Object(entries) => entries.is_empty() && child.is_map(),
-        // Of the other zero values, only this one is known to be in manifests.
-        Value::Bool(false) => name == "preserveUnknownFields" && child.node().definition.is_none(),
-        _ => false,
+        Value::String(text) => text.is_empty() && is_zero_omitted(parent, name, child),
+        Value::Bool(false) => is_zero_omitted(parent, name, child),
+        Value::Number(number) => number.as_f64() == Some(0.0) && is_zero_omitted(parent, name, child),
+        Value::Bool(true) => false,
     }
+}
+
+/// Whether a schema is that of a Role or a ClusterRole, whose rules Go writes even if there are none.
+fn is_role(schema: SchemaRef<'_>) -> bool {
+    matches!(
+        schema.node().definition.as_deref(),
+        Some("io.k8s.api.rbac.v1.Role" | "io.k8s.api.rbac.v1.ClusterRole")
+    )
+}
+
+/// Whether Go's encoder omits a scalar field that is zero.
+fn is_zero_omitted(parent: SchemaRef<'_>, name: &str, child: SchemaRef<'_>) -> bool {
+    let node = parent.node();
+    let Some(definition) = node.definition.as_deref() else { return false };
+    let type_name = definition.rsplit('.').next().unwrap_or_default();
+    !child.node().int_or_string
+        && !node.required.iter().any(|required| required == name)
+        && !ALWAYS_WRITTEN.contains(&(type_name, name))
+        && is_value_field(definition, name)
 }

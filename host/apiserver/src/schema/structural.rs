@@ -125,6 +125,8 @@ impl Checker {
             };
             self.causes.push(cause);
         } else if ty.is_empty()
+            // As in Kubernetes, nothing else is said about a reference.
+            && !schema.contains_key("$ref")
             && !flag(schema, "x-kubernetes-int-or-string")
             && !flag(schema, "x-kubernetes-preserve-unknown-fields")
         {
@@ -143,7 +145,7 @@ impl Checker {
     fn unsupported_keywords(&mut self, schema: &Object, path: &str) {
         for name in ["definitions", "dependencies", "id", "patternProperties", "$ref", "additionalItems"] {
             if schema.contains_key(name) {
-                let detail = format!("{} is not supported", name.trim_start_matches('$'));
+                let detail = format!("{name} is not supported");
                 self.causes.push(field::forbidden(&field::child(path, name), &detail));
             }
         }

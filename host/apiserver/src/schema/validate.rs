@@ -15,12 +15,18 @@ impl Schema {
     ///
     /// CEL rules are evaluated only if the object has the types that they rely on.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.validate_with(new, old, Vec::new())
+        self.validate_with(new, old, Vec::new(), &mut Vec::new())
     }
 
     /// Returns what is wrong as [`Schema::validate`] does. `scale` is what is wrong with the fields behind the subresource `scale` of a custom
-    /// resource.
-    pub(crate) fn validate_with(&self, new: &Value, old: Option<&Value>, scale: Vec<Cause>) -> Vec<Cause> {
+    /// resource. `tolerated` gets the failed CEL rules of values that do not change.
+    pub(crate) fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        scale: Vec<Cause>,
+        tolerated: &mut Vec<Cause>,
+    ) -> Vec<Cause> {
         let mut causes = semantic::validate_metadata(new, old, self.is_built_in());
         let mut validator = Validator::new(self.is_built_in());
         validator.root(new, old, self.root());
@@ -50,7 +56,7 @@ impl Schema {
             causes.push(field::invalid("", &Value::Null, detail));
             return causes;
         }
-        cel::evaluate(self.root(), new, old, &mut causes);
+        cel::evaluate(self.root(), new, old, &mut causes, tolerated);
         causes
     }
 }

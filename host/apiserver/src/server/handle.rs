@@ -12,7 +12,7 @@ use super::inner::ServerInner;
 use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
-use crate::registry::Endpoint;
+use crate::registry::{Endpoint, Registry};
 use crate::request::{Encoding, ObjectPath, Offer, Request, Target, Verb, accept};
 use crate::respond::{self, Answer};
 use crate::rest::dispatch;
@@ -66,11 +66,20 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
         Ok(verb) => authorize(state, request, || Attributes::for_request(path, *verb, request))?,
         Err(_) => None,
     };
-    let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
+    let Some(endpoint) = endpoint else {
+        return if registry.groups().contains_key(&path.group) {
+            Err(Status::no_such_resource())
+        } else {
+            Ok(respond::page_not_found())
+        };
+    };
     let verb = verb?;
     if verb == Verb::Watch && encoding(server, request) == Encoding::Yaml {
         // As in Kubernetes, YAML has no framing of events.
-        return Err(Status::not_acceptable(&["application/json"]));
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
     }
     let timer = server.metrics.begin(endpoint, verb, path);
     let answer = with_faults(server, (endpoint, path, verb), request, user.as_ref()).await;
@@ -149,7 +158,18 @@ fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, 
         _ if path.starts_with("/openapi/") => {
             openapi::handler::handle(&server.documents, &state.registry(), path, request)
         }
-        _ => Err(Status::no_such_resource()),
+        _ if is_below_group(&state.registry(), path) => Err(Status::no_such_resource()),
+        _ => Ok(respond::page_not_found()),
+    }
+}
+
+/// Whether a path is below that of a served group, whose handler answers for unknown resources.
+fn is_below_group(registry: &Registry, path: &str) -> bool {
+    let mut segments = path.trim_start_matches('/').split('/');
+    match segments.next() {
+        Some("api") => true,
+        Some("apis") => segments.next().is_some_and(|group| registry.groups().contains_key(group)),
+        _ => false,
     }
 }
 

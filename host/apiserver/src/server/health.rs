@@ -29,7 +29,7 @@ pub(super) fn answer(state: &State, path: &str, request: &Request) -> Option<Res
         return Some(Ok(response(&report(name, &checks, &excluded, verbose))));
     }
     let found = checks.into_iter().find(|(known, _)| *known == check);
-    Some(found.map(|(check, passes)| response(&single(check, passes))).ok_or_else(Status::no_such_resource))
+    Some(Ok(found.map_or_else(respond::page_not_found, |(check, passes)| response(&single(check, passes)))))
 }
 
 /// Performs the checks of a path.

@@ -73,7 +73,7 @@ impl EventEncoder {
 
     /// Returns a bookmark at `revision`; `ends_initial_events` marks the end of the initial events.
     pub(crate) fn bookmark(&self, revision: u64, ends_initial_events: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial_events {
             metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }

@@ -8,7 +8,7 @@ use crate::identifiers::Identifiers;
 use crate::request::Query;
 use crate::request::options::{invalid_options, parse_resource_version};
 use crate::schema::field;
-use crate::status::Status;
+use crate::status::{ResourceRef, Status};
 
 /// The longest timeout of a watch: more than any server lives. A clock cannot be as late as the largest number of seconds.
 const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365 * 100);
@@ -64,8 +64,16 @@ fn parse_start(query: &Query) -> Result<WatchStart, Status> {
             forbidden("resourceVersionMatch", detail)
         }
         (Some(_), Some(other)) if other != "NotOlderThan" => {
-            let cause = field::not_supported("resourceVersionMatch", &Value::from(other), &["NotOlderThan"]);
-            Err(invalid_options("ListOptions", cause))
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let causes = vec![
+                field::forbidden("resourceVersionMatch", detail),
+                field::not_supported("resourceVersionMatch", &Value::from(other), &["NotOlderThan"]),
+            ];
+            Err(Status::invalid(
+                ResourceRef { group: "meta.k8s.io", plural: "ListOptions", kind: "ListOptions" },
+                "",
+                causes,
+            ))
         }
         (Some(true), _) => Ok(WatchStart::Initial(revision)),
         (Some(false), _) if revision == 0 => Ok(WatchStart::Now),

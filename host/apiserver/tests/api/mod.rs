@@ -41,6 +41,12 @@ impl Answer {
         self.body
     }
 
+    /// Asserts that no handler has the path, so that the answer is a text and no Status.
+    #[track_caller]
+    pub(crate) fn is_page_not_found(self) {
+        assert_eq!((self.code, self.body["kind"].as_str()), (404, None), "{:#}", self.body);
+    }
+
     /// Asserts a failure with this code and reason, and returns the body.
     #[track_caller]
     pub(crate) fn fails(self, code: u16, reason: &str) -> Value {

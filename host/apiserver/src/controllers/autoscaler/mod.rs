@@ -2,12 +2,15 @@
 //! replicas of their targets between `minReplicas` and `maxReplicas`, through the targets' subresource `scale`.
 
 mod metrics;
+mod rescale;
+mod rivals;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+pub(super) use self::rescale::Rescale;
 use super::action::{Action, Plan, ScaleTarget};
 use super::cluster::Cluster;
 use super::keyed::{Keyed, Trigger};
@@ -30,7 +33,8 @@ const SCALING_ACTIVE: &str = "ScalingActive";
 /// Returns the controller of HorizontalPodAutoscalers.
 pub(super) fn controller() -> Keyed {
     let reconcile = |cluster: &Cluster<'_>, autoscaler: &Value| {
-        plan(autoscaler, read_target(cluster, autoscaler), cluster.now)
+        let target = read_target(cluster, autoscaler).map(|target| find_rivals(cluster, autoscaler, target));
+        plan(autoscaler, target, cluster.now)
     };
     Keyed::new(Kind::HorizontalPodAutoscaler, reconcile).triggers(&[
         (Kind::Deployment, Trigger::Namespace),
@@ -47,6 +51,8 @@ struct Target {
     replicas: i64,
     /// The selector of its Pods; empty if it is not known.
     selector: String,
+    /// The message that other autoscalers scale its Pods, too.
+    ambiguity: Option<String>,
 }
 
 /// Returns the target of an autoscaler, or why it has no scale.
@@ -72,7 +78,27 @@ fn read_target(cluster: &Cluster<'_>, autoscaler: &Value) -> Result<Target, Stri
         target,
         replicas: number(&scale["spec"]["replicas"], 0),
         selector: scale["status"]["selector"].as_str().unwrap_or_default().to_owned(),
+        ambiguity: None,
     })
+}
+
+/// Adds to a target whether other autoscalers scale its Pods, too.
+fn find_rivals(cluster: &Cluster<'_>, autoscaler: &Value, mut target: Target) -> Target {
+    let namespace = meta::text(autoscaler, "namespace");
+    let autoscalers = cluster.list(Kind::HorizontalPodAutoscaler, Some(namespace));
+    if target.selector.is_empty() || autoscalers.len() < 2 {
+        return target;
+    }
+    let selectors: Vec<(String, String)> = autoscalers
+        .iter()
+        .filter_map(|other| {
+            Some((other.name.to_string(), read_target(cluster, &other.value()).ok()?.selector))
+        })
+        .collect();
+    let pods = cluster.list(Kind::Pod, Some(namespace));
+    target.ambiguity =
+        rivals::problem(namespace, &target.selector, pods.iter().map(|pod| &pod.labels), &selectors);
+    target
 }
 
 /// Decides the replicas of the target and the status of the autoscaler.
@@ -104,13 +130,15 @@ fn plan(autoscaler: &Value, target: Result<Target, String>, now: Timestamp) -> P
                 plan.retry_after(delay);
                 return plan;
             }
-            let message = format!("New size: {desired}; reason: {reason}");
-            plan.actions.push(Action::Scale(target.target, desired));
-            plan.actions.push(Action::Event { warning: false, reason: "SuccessfulRescale", message });
-            let able = format!("the HPA controller was able to update the target scale to {desired}");
-            status.set(ABLE_TO_SCALE, true, "SucceededRescale", &able);
+            let known = number(&status.before["desiredReplicas"], 0);
+            status.set_replicas(current, known, Value::Null);
+            let unscaled = status.new.clone();
             status.set_replicas(current, desired, Value::Null);
             status.new["lastScaleTime"] = time_text(now).into();
+            let rescale =
+                Rescale { target: target.target, replicas: desired, reason, scaled: status.new, unscaled };
+            plan.actions.push(Action::Scale(Box::new(rescale)));
+            return plan;
         }
         None if current == 0 => {
             let message = "scaling is disabled since the replica count of the target is zero";
@@ -118,13 +146,13 @@ fn plan(autoscaler: &Value, target: Result<Target, String>, now: Timestamp) -> P
             status.set_replicas(0, 0, Value::Null);
         }
         None => {
-            for (reason, message) in status.fail_metrics(autoscaler, &target.selector) {
+            for (reason, message) in status.fail_metrics(autoscaler, &target) {
                 plan.actions.push(warning(reason, message));
             }
             let desired = number(&status.before["desiredReplicas"], 0);
             // As in Kubernetes, each metric without a value is an empty status.
             let metrics = items(&autoscaler["spec"]["metrics"]).iter();
-            let metrics = if target.selector.is_empty() {
+            let metrics = if target.selector.is_empty() || target.ambiguity.is_some() {
                 Value::Null
             } else {
                 metrics.map(|_| json!({"type": ""})).collect()
@@ -178,8 +206,14 @@ impl StatusUpdate<'_> {
     }
 
     /// Sets the condition that no metric has a value. Returns the reasons and messages of Events, if this was not known before.
-    fn fail_metrics(&mut self, autoscaler: &Value, selector: &str) -> Vec<(&'static str, String)> {
-        if selector.is_empty() {
+    fn fail_metrics(&mut self, autoscaler: &Value, target: &Target) -> Vec<(&'static str, String)> {
+        if let Some(problem) = &target.ambiguity {
+            const REASON: &str = "AmbiguousSelector";
+            let is_new = self.set(SCALING_ACTIVE, false, REASON, problem);
+            let events = vec![(REASON, problem.clone()), ("FailedComputeMetricsReplicas", problem.clone())];
+            return if is_new { events } else { Vec::new() };
+        }
+        if target.selector.is_empty() {
             let message = "the HPA target's scale is missing a selector";
             let is_new = self.set(SCALING_ACTIVE, false, "InvalidSelector", message);
             let problem = || "selector is required".to_owned();
@@ -226,7 +260,7 @@ mod tests {
     fn target(replicas: i64) -> Target {
         let target =
             ScaleTarget { group: "apps".into(), kind: "Deployment".into(), key: ("n".into(), "web".into()) };
-        Target { target, replicas, selector: "app=web".into() }
+        Target { target, replicas, selector: "app=web".into(), ambiguity: None }
     }
 
     fn decide(status: &Value, target: Result<Target, String>) -> Plan {
@@ -261,8 +295,10 @@ mod tests {
             (9, 5, "New size: 5; reason: Current number of replicas above Spec.MaxReplicas"),
             (1, 2, "New size: 2; reason: Current number of replicas below Spec.MinReplicas"),
         ] {
-            let plan = decide(&json!({}), Ok(target(replicas)));
-            assert_eq!(plan.actions[0], Action::Scale(target(0).target, desired));
+            let mut plan = decide(&json!({}), Ok(target(replicas)));
+            let Some(Action::Scale(rescale)) = plan.actions.pop() else { panic!("{plan:?}") };
+            assert_eq!((&rescale.target, rescale.replicas), (&target(0).target, desired));
+            plan.actions.extend(rescale.report(Ok(()), NOW));
             assert_eq!(events(&plan), [("SuccessfulRescale", message)]);
             let status = status_of(&plan);
             assert_eq!(reason(status, ABLE_TO_SCALE), ("True", "SucceededRescale"));
@@ -272,6 +308,38 @@ mod tests {
             );
             assert_eq!(status["lastScaleTime"], NOW);
         }
+    }
+
+    #[test]
+    fn replicas_that_cannot_be_changed_are_reported() {
+        let before = json!({"desiredReplicas": 4, "lastScaleTime": "2025-01-01T00:00:00Z"});
+        let mut plan = decide(&before, Ok(target(9)));
+        let Some(Action::Scale(rescale)) = plan.actions.pop() else { panic!("{plan:?}") };
+        plan.actions.extend(rescale.report(Err("denied"), NOW));
+        let message = "New size: 5; reason: Current number of replicas above Spec.MaxReplicas; error: denied";
+        assert_eq!(events(&plan), [("FailedRescale", message)]);
+        let status = status_of(&plan);
+        assert_eq!(reason(status, ABLE_TO_SCALE), ("False", "FailedUpdateScale"));
+        assert_eq!(
+            condition(status, ABLE_TO_SCALE).expect("it is set")["message"],
+            "the HPA controller was unable to update the target scale: denied"
+        );
+        assert_eq!((&status["currentReplicas"], &status["desiredReplicas"]), (&json!(9), &json!(4)));
+        assert_eq!(status["lastScaleTime"], before["lastScaleTime"]);
+    }
+
+    #[test]
+    fn autoscalers_of_the_same_pods_are_reported_once() {
+        let problem = "pods by selector app=web are controlled by multiple HPAs: [{a n} {b n}]";
+        let rival = || Target { ambiguity: Some(problem.to_owned()), ..target(3) };
+        let first = decide(&json!({}), Ok(rival()));
+        let status = status_of(&first);
+        assert_eq!(reason(status, SCALING_ACTIVE), ("False", "AmbiguousSelector"));
+        assert_eq!(
+            events(&first),
+            [("AmbiguousSelector", problem), ("FailedComputeMetricsReplicas", problem)]
+        );
+        assert!(decide(status, Ok(rival())).actions.is_empty());
     }
 
     #[test]

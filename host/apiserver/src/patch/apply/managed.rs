@@ -91,7 +91,15 @@ impl Managers {
     /// Reads `metadata.managedFields` of an object. Entries of unknown form are dropped.
     pub(super) fn read(object: &Value) -> Self {
         let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-        Self { entries: list.into_iter().flatten().filter_map(read_entry).collect() }
+        let mut entries: Vec<Entry> = Vec::new();
+        for entry in list.into_iter().flatten().filter_map(read_entry) {
+            // As in Kubernetes, the last entry of a manager counts.
+            match entries.iter_mut().find(|known| known.manager == entry.manager) {
+                Some(known) => *known = entry,
+                None => entries.push(entry),
+            }
+        }
+        Self { entries }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -102,13 +110,11 @@ impl Managers {
         self.entries.iter().find(|entry| entry.manager == *manager).map(|entry| &entry.fields)
     }
 
-    /// Sets the fields that `manager` owns. The entry's time changes only if the fields do.
+    /// Sets the fields that `manager` owns, and the time of its write.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.entries.iter_mut().find(|entry| entry.manager == manager) {
             Some(entry) => {
-                if entry.fields != fields {
-                    time.clone_into(&mut entry.time);
-                }
+                time.clone_into(&mut entry.time);
                 entry.manager = manager;
                 entry.fields = fields;
             }
@@ -148,17 +154,45 @@ impl Managers {
             .collect()
     }
 
-    /// Removes the fields that a write changed or removed from all managers other than `writer`.
-    pub(super) fn remove_from_others(&mut self, writer: &Manager, changes: &Changes, time: &str) {
+    /// Removes the fields that a write changed or removed from all managers other than `writer`. Their times stay.
+    pub(super) fn remove_from_others(&mut self, writer: &Manager, changes: &Changes) {
         let changed = changes.all();
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *writer) {
-            let remaining = entry.fields.difference(&changed);
-            if remaining != entry.fields {
-                entry.fields = remaining;
-                time.clone_into(&mut entry.time);
-            }
+            entry.fields = entry.fields.difference(&changed);
         }
         self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Removes fields from a manager. The time of its entry stays.
+    pub(super) fn remove_fields(&mut self, manager: &Manager, fields: &FieldSet) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.manager == *manager) {
+            entry.fields = entry.fields.difference(fields);
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Removes fields from all managers. Their times stay.
+    pub(super) fn remove_from_all(&mut self, fields: &FieldSet) {
+        for entry in &mut self.entries {
+            entry.fields = entry.fields.difference(fields);
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Gives each manager that updated `fields` an entry for them alone, without a time, as a write to a subresource with another API version does
+    /// in Kubernetes.
+    pub(super) fn split_updates(&mut self, fields: &FieldSet) {
+        let mut split = Vec::new();
+        for entry in self.entries.iter_mut().filter(|entry| entry.manager.operation == Operation::Update) {
+            let part = entry.fields.intersection(fields);
+            if part.is_empty() {
+                continue;
+            }
+            entry.fields = entry.fields.difference(fields);
+            split.push(Entry { manager: entry.manager.clone(), time: String::new(), fields: part });
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+        self.entries.append(&mut split);
     }
 
     /// Merges the oldest update managers into one entry while there are more than [`MAX_UPDATE_MANAGERS`], so that

@@ -116,7 +116,7 @@ pub fn apply(
             return Err(conflict::conflict_error(&conflicts));
         }
     }
-    managers.remove_from_others(&manager, &changes, writer.time);
+    managers.remove_from_others(&manager, &changes);
     managers.write(&mut merged);
     Ok(merged)
 }
@@ -139,13 +139,58 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, write
     let empty = if schema.is_built_in() { serde_json::json!({"spec": {}}) } else { serde_json::json!({}) };
     let changes = diff::compare(schema.root(), old.unwrap_or(&empty), new);
     let manager = Manager::new(writer, Operation::Update);
-    managers.remove_from_others(&manager, &changes, writer.time);
+    managers.remove_from_others(&manager, &changes);
     let before = managers.fields(&manager).cloned().unwrap_or_default();
     let changed = managed::ownable_fields(changes.written(), writer);
-    let after = before.difference(&changes.removed).union(&changed);
-    if after != before {
+    if changed.is_empty() {
+        managers.remove_fields(&manager, &changes.removed);
+    } else {
+        let after = before.difference(&changes.removed).union(&changed);
         managers.set(manager, after, writer.time);
     }
     managers.cap_update_managers(writer);
     managers.write(new);
+}
+
+/// Updates `managedFields` of `new` after an update or a patch of `/scale`, as [`track_update`] does for the object itself. `path` is that of the
+/// replicas in the object.
+///
+/// As in kube-apiserver, only the managers of the replicas take part, nobody becomes a manager if there is none, and nobody owns 0 replicas, which a
+/// Scale leaves out.
+pub fn track_scale_update(old: &Value, new: &mut Value, writer: &Writer<'_>, path: &str) {
+    let mut managers = Managers::read(old);
+    let fields = replicas_fields(path);
+    if !managers.all_fields().intersection(&fields).is_empty() {
+        let replicas = |object: &Value| {
+            path.split('.')
+                .try_fold(object, |value, part| value.get(part))
+                .and_then(Value::as_i64)
+                .unwrap_or(0)
+        };
+        let number = replicas(new);
+        if number != replicas(old) {
+            managers.remove_from_all(&fields);
+            if number != 0 {
+                let manager = Manager::new(writer, Operation::Update);
+                managers.set(manager, fields, writer.time);
+            }
+        }
+        managers.cap_update_managers(writer);
+    }
+    managers.write(new);
+}
+
+/// Completes `managedFields` of an object that was written through `/scale`, whose replicas are at `path`.
+pub fn finish_scale(new: &mut Value, path: &str) {
+    let mut managers = Managers::read(new);
+    managers.split_updates(&replicas_fields(path));
+    managers.write(new);
+}
+
+/// Returns the set with the replicas at a path such as `spec.replicas`.
+fn replicas_fields(path: &str) -> FieldSet {
+    let leaf = serde_json::json!({});
+    let nested =
+        path.split('.').rev().fold(leaf, |inner, part| serde_json::json!({format!("f:{part}"): inner}));
+    FieldSet::from_json(&nested)
 }

@@ -9,6 +9,7 @@
 
 mod values;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use pilothouse_cel::{
@@ -136,10 +137,17 @@ impl Compiled {
     }
 }
 
-/// Evaluates the CEL rules of `schema` and of all nodes below it, and adds the failures to `causes`.
-pub(super) fn evaluate(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    let mut evaluation = Evaluation { left: OBJECT_COST_LIMIT, causes };
-    let place = Place { path: "", is_unchanged: false };
+/// Evaluates the CEL rules of `schema` and of all nodes below it. Adds the failures to `causes`, and those of unchanged values to `tolerated`.
+pub(super) fn evaluate(
+    schema: SchemaRef<'_>,
+    new: &Value,
+    old: Option<&Value>,
+    causes: &mut Vec<Cause>,
+    tolerated: &mut Vec<Cause>,
+) {
+    let mut evaluation = Evaluation { left: OBJECT_COST_LIMIT, causes, tolerated };
+    let around = Correlation::new(None);
+    let place = Place { path: "", around: &around, is_correlated: true };
     // The cause was added.
     let _ = evaluation.node(schema, Pair::new(new), old.map(Pair::new), place);
 }
@@ -149,18 +157,49 @@ struct Evaluation<'c> {
     /// The units that are left of [`OBJECT_COST_LIMIT`].
     left: u64,
     causes: &'c mut Vec<Cause>,
+    /// The failures of values that the write does not change (KEP-4008). They become warnings.
+    tolerated: &'c mut Vec<Cause>,
 }
 
 /// A rule exceeded its cost limit, or all rules together exceeded theirs. No further rules are evaluated.
 #[derive(Debug)]
 struct CostExceeded;
 
+/// The value that rules are evaluated for.
+struct Subject<'a> {
+    path: &'a str,
+    ty: Type,
+    json: &'a Value,
+    value: CelValue,
+    /// The value or, if it has no old value, the nearest one around it that has one.
+    nearest: &'a Correlation<'a>,
+}
+
 /// The place of a value in the object.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
-    /// Whether a value around this one is equal to its old value.
-    is_unchanged: bool,
+    /// The nearest value around this one that has an old value.
+    around: &'a Correlation<'a>,
+    /// Whether the old value of this value counts. It does not below an item without a counterpart, nor in `allOf`.
+    is_correlated: bool,
+}
+
+/// A value and its old value, which are compared only once and only if a rule fails.
+struct Correlation<'a> {
+    values: Option<(&'a Value, &'a Value)>,
+    is_equal: OnceCell<bool>,
+}
+
+impl<'a> Correlation<'a> {
+    fn new(values: Option<(&'a Value, &'a Value)>) -> Self {
+        Self { values, is_equal: OnceCell::new() }
+    }
+
+    /// Whether there is an old value and the value is equal to it.
+    fn is_unchanged(&self) -> bool {
+        *self.is_equal.get_or_init(|| self.values.is_some_and(|(new, old)| new == old))
+    }
 }
 
 impl Evaluation<'_> {
@@ -169,21 +208,27 @@ impl Evaluation<'_> {
         schema: SchemaRef<'_>,
         mut new: Pair<'_>,
         mut old: Option<Pair<'_>>,
-        mut place: Place<'_>,
+        place: Place<'_>,
     ) -> Result<(), CostExceeded> {
         let node = schema.node();
+        let own = old.as_ref().filter(|_| place.is_correlated).map(|old| (new.json, old.json));
+        let is_correlated = own.is_some();
+        let own = Correlation::new(own);
+        let nearest = if is_correlated { &own } else { place.around };
         if let Some(rules) = &node.rules
             && !new.json.is_null()
         {
-            place.is_unchanged |= old.as_ref().is_some_and(|old| old.json == new.json);
             let value = new.cel_value(schema);
             let has_old = old.is_some();
             let old_value = old.as_mut().filter(|_| rules.needs_old()).map(|old| old.cel_value(schema));
-            self.rules(rules, node.ty, place, &value, (has_old, old_value))?;
+            let subject = Subject { path: place.path, ty: node.ty, json: new.json, value, nearest };
+            self.rules(rules, &subject, (has_old, old_value))?;
         }
         for id in node.validations.iter().flat_map(|validations| &validations.all_of) {
+            let place = Place { is_correlated: false, ..place };
             self.node(schema.resolve(*id), new.clone(), old.clone(), place)?;
         }
+        let below = Place { around: nearest, is_correlated, ..place };
         match new.json {
             Value::Object(object) => {
                 for (name, child) in object {
@@ -197,7 +242,7 @@ impl Evaluation<'_> {
                     };
                     let old_child = old.as_ref().and_then(|old| old.old_member(schema, name));
                     let child = new.member(schema, name, child);
-                    self.node(child_schema, child, old_child, Place { path: &path, ..place })?;
+                    self.node(child_schema, child, old_child, Place { path: &path, ..below })?;
                 }
             }
             Value::Array(items) => {
@@ -208,7 +253,7 @@ impl Evaluation<'_> {
                     let old_item = old_item.map(|((index, item), old)| old.item(index, item));
                     let path = field::index(place.path, index);
                     let item = new.item(index, item);
-                    self.node(item_schema, item, old_item, Place { path: &path, ..place })?;
+                    self.node(item_schema, item, old_item, Place { path: &path, ..below })?;
                 }
             }
             _ => {}
@@ -216,20 +261,18 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Evaluates the rules with `self` bound to `value`. `old` says whether there is an old value, and has that value if a rule needs it.
+    /// Evaluates the rules with `self` bound to the value. `old` says whether there is an old value, and has that value if a rule needs it.
     fn rules(
         &mut self,
         rules: &CelRules,
-        ty: Type,
-        place: Place<'_>,
-        value: &CelValue,
+        subject: &Subject<'_>,
         old: (bool, Option<CelValue>),
     ) -> Result<(), CostExceeded> {
-        // As in Kubernetes, messages contain the type instead of the value, which may be large.
-        let type_name = Value::from(ty.name());
+        // As in Kubernetes, messages about errors contain the type instead of the value.
+        let type_name = Value::from(subject.ty.name());
         let (has_old, old_value) = old;
+        let at = subject.path;
         for rule in &*rules.0 {
-            let at = place.path;
             let compiled = match &rule.compiled {
                 Ok(compiled) => compiled,
                 Err(problem) => {
@@ -239,13 +282,10 @@ impl Evaluation<'_> {
                 }
             };
             let old_is_optional = rule.source.optional_old_self == Some(true);
-            // Validation ratcheting (KEP-4008): an unchanged value may keep failing all rules but transition rules.
-            let is_skipped =
-                if compiled.is_transition { !has_old && !old_is_optional } else { place.is_unchanged };
-            if is_skipped {
+            if compiled.is_transition && !has_old && !old_is_optional {
                 continue;
             }
-            let mut variables = vec![("self", value.clone())];
+            let mut variables = vec![("self", subject.value.clone())];
             if old_is_optional {
                 variables.push(("oldSelf", to_optional(old_value.clone())));
             } else if let Some(old) = &old_value {
@@ -254,8 +294,15 @@ impl Evaluation<'_> {
             let problem = match self.run(&compiled.rule, variables.clone()) {
                 Ok(CelValue::Bool(true)) => continue,
                 Ok(CelValue::Bool(false)) => {
-                    let cause = self.failure(rule, compiled, &type_name, at, variables);
-                    self.report(cause)?;
+                    let cause = self.failure(rule, compiled, subject, variables);
+                    // Validation ratcheting (KEP-4008): an unchanged value may fail all rules but transition rules.
+                    if !compiled.is_transition && subject.nearest.is_unchanged() {
+                        self.charge(&cause);
+                        self.tolerated.push(cause);
+                        self.check_cost()?;
+                    } else {
+                        self.report(cause)?;
+                    }
                     continue;
                 }
                 Ok(_) => "the value is not a boolean".to_owned(),
@@ -278,9 +325,18 @@ impl Evaluation<'_> {
 
     /// Adds a failure. It costs one unit per byte, more than other texts, because all failures are kept and the response copies them.
     fn report(&mut self, cause: Cause) -> Result<(), CostExceeded> {
-        let cost = u64::try_from(cause.field.len() + cause.message.len()).unwrap_or(u64::MAX);
+        self.charge(&cause);
         self.causes.push(cause);
+        self.check_cost()
+    }
+
+    fn charge(&mut self, cause: &Cause) {
+        let cost = u64::try_from(cause.field.len() + cause.message.len()).unwrap_or(u64::MAX);
         self.left = self.left.saturating_sub(cost);
+    }
+
+    /// Errors if nothing is left of the budget.
+    fn check_cost(&mut self) -> Result<(), CostExceeded> {
         if self.left > 0 {
             return Ok(());
         }
@@ -307,10 +363,10 @@ impl Evaluation<'_> {
         &mut self,
         rule: &Rule,
         compiled: &Compiled,
-        type_name: &Value,
-        path: &str,
+        subject: &Subject<'_>,
         variables: Vec<(&str, CelValue)>,
     ) -> Cause {
+        let path = subject.path;
         let evaluated = compiled.message.as_ref().and_then(|message| self.run(message, variables).ok());
         let message = match evaluated {
             Some(CelValue::String(text)) if is_message(&text) => text.trim().to_owned(),
@@ -322,11 +378,15 @@ impl Evaluation<'_> {
             Some(relative) => field::child(path, relative),
         };
         let at = at.trim_start_matches('.');
-        match rule.source.reason.as_deref() {
-            Some("FieldValueForbidden") => field::forbidden(at, &message),
-            Some("FieldValueRequired") => field::required(at, &message),
-            Some("FieldValueDuplicate") => field::duplicate(at, type_name),
-            _ => field::invalid(at, type_name, &message),
+        // As in Kubernetes, messages contain scalars, but neither objects nor lists, which may be large.
+        let shown = (!matches!(subject.ty, Type::Object | Type::Array)).then_some(subject.json);
+        match (rule.source.reason.as_deref(), shown) {
+            (Some("FieldValueForbidden"), _) => field::forbidden(at, &message),
+            (Some("FieldValueRequired"), _) => field::required(at, &message),
+            (Some("FieldValueDuplicate"), Some(value)) => field::duplicate(at, value),
+            (Some("FieldValueDuplicate"), None) => field::duplicate_omitted(at),
+            (_, Some(value)) => field::invalid(at, value, &message),
+            (_, None) => field::invalid_omitted(at, &message),
         }
     }
 }

@@ -137,6 +137,15 @@ pub(crate) fn has_protobuf(group: &str, version: &str, kind: &str) -> bool {
     })
 }
 
+/// Whether a message has the field, and the field is no pointer in Go.
+pub(super) fn is_value_field(message: &str, field: &str) -> bool {
+    let fields = field_table().get(message).into_iter().flat_map(BTreeMap::values);
+    fields.into_iter().any(|known| match known {
+        Field::Named { name, is_pointer } => *name == field && !is_pointer,
+        Field::Inline(inner) => is_value_field(inner, field),
+    })
+}
+
 /// Parses `NAME=NUMBER`, `NAME=NUMBER?` or `+MESSAGE=NUMBER`.
 fn parse_field(text: &'static str) -> Option<(u64, Field)> {
     let (name, number) = text.split_once('=')?;

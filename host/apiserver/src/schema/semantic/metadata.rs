@@ -49,7 +49,11 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
         ("rbac.authorization.k8s.io" | "certificates.k8s.io" | "apiregistration.k8s.io", _) => {
             names::path_segment_errors(name)
         }
-        ("", "Service" | "Namespace") => names::label_errors(name),
+        // Kubernetes has no rule of its own for them.
+        ("" | "events.k8s.io" | "policy", "Event" | "PodDisruptionBudget") => {
+            names::path_segment_errors(name)
+        }
+        ("" | "apps", "Service" | "Namespace" | "StatefulSet") => names::label_errors(name),
         _ => names::subdomain_errors(name),
     }
 }

@@ -49,6 +49,37 @@ const STORAGE_CLASS: &[Column] = &[
     AGE,
 ];
 
+const CSI_DRIVER: &[Column] = &[
+    NAME,
+    Column::boolean("AttachRequired", |row| {
+        (row.object.pointer("/spec/attachRequired") != Some(&false.into())).into()
+    }),
+    Column::boolean("PodInfoOnMount", |row| {
+        (row.object.pointer("/spec/podInfoOnMount") == Some(&true.into())).into()
+    }),
+    Column::boolean("StorageCapacity", |row| {
+        (row.object.pointer("/spec/storageCapacity") == Some(&true.into())).into()
+    }),
+    Column::text("TokenRequests", |row| {
+        let audiences = row.list("/spec/tokenRequests").iter().map(|request| text(request, "/audience"));
+        match audiences.collect::<Vec<_>>() {
+            audiences if audiences.is_empty() => "<unset>".into(),
+            audiences => audiences.join(",").into(),
+        }
+    }),
+    Column::boolean("RequiresRepublish", |row| {
+        (row.object.pointer("/spec/requiresRepublish") == Some(&true.into())).into()
+    }),
+    Column::text("Modes", |row| {
+        let modes = row.list("/spec/volumeLifecycleModes").iter().filter_map(Value::as_str);
+        modes.collect::<Vec<_>>().join(",").into()
+    }),
+    AGE,
+];
+
+const ATTRIBUTES_CLASS: &[Column] =
+    &[NAME, Column::text("DriverName", |row| row.text("/driverName").into()), AGE];
+
 const PRIORITY_CLASS: &[Column] = &[
     NAME,
     Column::integer("Value", |row| row.number("/value").into()),
@@ -180,6 +211,8 @@ pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => BINDING,
         ("autoscaling", "HorizontalPodAutoscaler") => AUTOSCALER,
         ("storage.k8s.io", "StorageClass") => STORAGE_CLASS,
+        ("storage.k8s.io", "CSIDriver") => CSI_DRIVER,
+        ("storage.k8s.io", "VolumeAttributesClass") => ATTRIBUTES_CLASS,
         ("scheduling.k8s.io", "PriorityClass") => PRIORITY_CLASS,
         ("node.k8s.io", "RuntimeClass") => RUNTIME_CLASS,
         (

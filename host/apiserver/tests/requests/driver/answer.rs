@@ -76,6 +76,10 @@ impl Answer {
                     shown()
                 );
             }
+            // As in Kubernetes, the path has no handler.
+            "text/plain; charset=utf-8" => {
+                assert_eq!((code, self.text().as_str()), (404, "404 page not found\n"), "{}", shown());
+            }
             _ => panic!("an error without a Status: {}", shown()),
         }
     }
