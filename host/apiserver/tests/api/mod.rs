@@ -43,7 +43,7 @@ impl Answer {
 
     /// Asserts that no handler has the path, so that the answer is a text and no Status.
     #[track_caller]
-    pub(crate) fn is_page_not_found(self) {
+    pub(crate) fn is_page_not_found(&self) {
         assert_eq!((self.code, self.body["kind"].as_str()), (404, None), "{:#}", self.body);
     }
 
