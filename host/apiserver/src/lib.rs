@@ -16,6 +16,7 @@
 //!
 //! ```text
 //! go
+//! go_json
 //! clock identifiers status user meta cbor
 //! schema storage table
 //! persistence webhooks

@@ -56,7 +56,7 @@ mod tests {
     fn converting_to_events_v1_and_back_preserves_the_event() {
         let core = json!({
             "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "c"}, "count": 2,
-            "reportingComponent": "c", "reason": "r", "eventTime": null,
+            "reportingComponent": "c", "reason": "r", "eventTime": null, "firstTimestamp": null, "lastTimestamp": null,
         });
         let mut event = core.clone();
         to_events_v1(&mut event);

@@ -26,8 +26,8 @@ fn transition_rules_compare_correlated_items_and_skip_creates() {
     assert_eq!(
         errors(&schema, &new, Some(&old)),
         [
-            r#"spec.class: Invalid value: "string": class is immutable"#,
-            r#"spec.ports[0]: Invalid value: "object": ports only grow"#
+            r#"spec.class: Invalid value: "b": class is immutable"#,
+            "spec.ports[0]: Invalid value: ports only grow"
         ],
         "old and new items are correlated by key, not by index"
     );
@@ -45,11 +45,11 @@ fn failed_rules_report_their_message_or_their_text() {
     };
     assert_eq!(
         rule(json!({"rule": "self.min <= self.max"})),
-        [r#"spec: Invalid value: "object": failed rule: self.min <= self.max"#]
+        ["spec: Invalid value: failed rule: self.min <= self.max"]
     );
     assert_eq!(
         rule(json!({"rule": "self.min <= self.max", "messageExpression": "'min ' + string(self.min)"})),
-        [r#"spec: Invalid value: "object": min 2"#]
+        ["spec: Invalid value: min 2"]
     );
     assert_eq!(
         rule(
@@ -67,7 +67,7 @@ fn optional_old_self_runs_on_create_too() {
     assert!(errors(&schema, &new, None).is_empty());
     assert_eq!(
         errors(&schema, &done, None),
-        [r#"spec.phase: Invalid value: "string": failed rule: oldSelf.hasValue() || self == 'new'"#]
+        [r#"spec.phase: Invalid value: "done": failed rule: oldSelf.hasValue() || self == 'new'"#]
     );
     assert!(errors(&schema, &done, Some(&new)).is_empty());
 }
@@ -240,7 +240,7 @@ fn a_costly_or_long_message_expression_is_replaced_with_the_message() {
         let schema = crd(&json!({"name": {"type": "string", "x-kubernetes-validations": [rule]}}));
         assert_eq!(
             errors(&schema, &object(&json!({"name": "a"})), None),
-            [r#"spec.name: Invalid value: "string": not a"#]
+            [r#"spec.name: Invalid value: "a": not a"#]
         );
     }
 }
@@ -312,7 +312,7 @@ fn rules_at_several_levels_read_the_members_of_one_value() {
     assert_eq!(errors(&schema, &object(&spec(2)), None), Vec::<String>::new());
     assert_eq!(
         errors(&schema, &object(&spec(3)), None),
-        [r#"spec.groups[x-y][1]: Invalid value: "object": failed rule: self.a_b < 3"#]
+        ["spec.groups[x-y][1]: Invalid value: failed rule: self.a_b < 3"]
     );
 }
 
