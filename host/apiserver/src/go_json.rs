@@ -9,6 +9,15 @@ enum Container {
     Array,
 }
 
+impl Container {
+    fn end(self) -> u8 {
+        match self {
+            Self::Object => b'}',
+            Self::Array => b']',
+        }
+    }
+}
+
 /// Returns the message about a text, or `None` if it is JSON.
 pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { text, position: 0 };
@@ -49,45 +58,27 @@ impl Scanner<'_> {
         let mut containers = Vec::new();
         let mut is_first = false;
         loop {
-            // A member or an item begins here, or the container that has just begun ends.
-            match (containers.last(), is_first) {
-                (Some(Container::Object), _) => {
-                    if is_first && self.peek()? == b'}' {
-                        self.position += 1;
-                        containers.pop();
-                        if self.end_of_value(&mut containers)? {
-                            return Ok(());
-                        }
-                        is_first = false;
-                        continue;
-                    }
+            let container = containers.last().copied();
+            if is_first && container.map(Container::end) == Some(self.peek()?) {
+                // An empty container is a value.
+                self.position += 1;
+                containers.pop();
+            } else {
+                if container == Some(Container::Object) {
                     self.key()?;
                 }
-                (Some(Container::Array), true) if self.peek()? == b']' => {
+                let begun = match self.peek()? {
+                    b'{' => Some(Container::Object),
+                    b'[' => Some(Container::Array),
+                    _ => None,
+                };
+                if let Some(begun) = begun {
                     self.position += 1;
-                    containers.pop();
-                    if self.end_of_value(&mut containers)? {
-                        return Ok(());
-                    }
-                    is_first = false;
-                    continue;
-                }
-                _ => {}
-            }
-            match self.peek()? {
-                b'{' => {
-                    self.position += 1;
-                    containers.push(Container::Object);
+                    containers.push(begun);
                     is_first = true;
                     continue;
                 }
-                b'[' => {
-                    self.position += 1;
-                    containers.push(Container::Array);
-                    is_first = true;
-                    continue;
-                }
-                _ => self.scalar()?,
+                self.scalar()?;
             }
             is_first = false;
             if self.end_of_value(&mut containers)? {
@@ -105,16 +96,16 @@ impl Scanner<'_> {
                     Ok(_) => Err(self.unexpected("after top-level value")),
                 };
             };
-            let (end, context) = match container {
-                Container::Object => (b'}', "after object key:value pair"),
-                Container::Array => (b']', "after array element"),
+            let context = match container {
+                Container::Object => "after object key:value pair",
+                Container::Array => "after array element",
             };
             match self.peek()? {
                 b',' => {
                     self.position += 1;
                     return Ok(false);
                 }
-                byte if byte == end => {
+                byte if byte == container.end() => {
                     self.position += 1;
                     containers.pop();
                 }

@@ -168,7 +168,8 @@ fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 
     report(&compare(&permissions, &requests, &EXPLANATIONS))
 }
 
-/// Creates a folder for what the container sees. The container of root's runs as another user, who could not enter a folder within root's home.
+/// Creates a folder with what the container sees. A container that root starts runs as another user, who cannot enter root's home folder, so
+/// the folder is elsewhere.
 fn folder_for_everybody() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("pilothouse-container-").tempdir();
     let folder = folder.context("create a folder for the container")?;

@@ -160,7 +160,7 @@ pub(crate) fn complete_rules(role: &mut Value) {
     }
 }
 
-/// Removes the difference between no rules and an empty list of rules, which the storage of Kubernetes does not know.
+/// Replaces an empty list of rules by null, as which Kubernetes stores it.
 fn remove_empty_rules(role: &mut Value) {
     if role["rules"].as_array().is_some_and(Vec::is_empty) {
         role["rules"] = Value::Null;

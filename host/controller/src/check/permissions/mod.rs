@@ -48,7 +48,7 @@ pub(super) fn as_text<S: serde::Serializer>(
     serializer.collect_str(&account.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
-/// The verbs that a watch's cache needs. It also answers the plugin's own gets and lists.
+/// The verbs that the cache of a watch needs. The cache also answers the plugin's own gets and lists.
 const CACHE_VERBS: [&str; 2] = ["list", "watch"];
 /// The verbs of writes. The outcome of one without a response is found out by `get`.
 const WRITE_VERBS: [&str; 4] = ["create", "update", "patch", "delete"];

@@ -2,8 +2,8 @@
 //! such objects have in common. In a plain cache, it is stored as [copies from a base](from_base), an object of the same owner.
 //!
 //! A cache stores a [`PackedObject`]. [`PackedObject::object`] returns an [`Object`] that is a view of it. The view unpacks the text when it
-//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking. So can
-//! the other metadata if the text is not compressed, unless they are copied in part only.
+//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking. In a
+//! text that is not compressed, so can each other part of the metadata that lies within one copy or between two.
 //!
 //! # When unpacking fails
 //!
@@ -291,7 +291,7 @@ impl Object {
 
 impl Object {
     /// Returns a view of an object whose text, given in parts, is made from that of `base`. `None` if the recipe is not one for it, or if
-    /// its UID or its resource version would be copied in part only.
+    /// its UID or its resource version would be in several pieces.
     pub(super) fn from_base(
         base: Object,
         recipe: &Recipe,

@@ -1,8 +1,8 @@
 //! The text of an object as copies of another object's text, its base, with text of its own between them. Git stores objects in packs in
 //! the same way.
 //!
-//! Objects of one owner are mostly made from one template, so most of their text is the same. A part of the text that is a copy as a whole,
-//! or not at all, can be lent out without writing the text, as most parts of the metadata are.
+//! Objects of one owner are mostly made from one template, so most of their text is the same. A part of the text that lies within one
+//! copy, or between two, is returned without writing the whole text. Most parts of the metadata do.
 
 use std::ops::Range;
 
@@ -284,7 +284,8 @@ impl FromBase {
         }
     }
 
-    /// Notes where the UID and the resource version are, which are at these ranges of the text. `None` if they cannot be lent out.
+    /// Notes where the UID and the resource version are stored, given their ranges in the text. `None` if one of them is in several
+    /// pieces.
     pub(super) fn note_identity(&mut self, uid: Range<usize>, version: Range<usize>) -> Option<()> {
         let own_start = |place: &Place| match place {
             Place::InBase(_) => 0,

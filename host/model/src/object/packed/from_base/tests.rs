@@ -32,7 +32,7 @@ fn from_base(base: &Object, text: &str, recipe: &Recipe) -> FromBase {
     shared
 }
 
-/// Checks each part of the text: one within a piece is lent out, and others are not.
+/// Checks that a part of the text is returned if it lies within one piece, and only then.
 fn check_parts(shared: &FromBase, recipe: &Recipe, text: &str) {
     let mut ends = vec![0];
     for piece in &recipe.pieces {
