@@ -270,6 +270,17 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", message).with_details(Details::default())
     }
 
+    /// 500: an object is too large for etcd, or for a message to it. `bytes` is its size, if it is known.
+    pub(crate) fn too_large_for_storage(bytes: Option<usize>) -> Self {
+        const MAX_MESSAGE_BYTES: usize = 2_097_152;
+        Self::unclassified(match bytes {
+            Some(bytes) if bytes > MAX_MESSAGE_BYTES => format!(
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({bytes} vs. {MAX_MESSAGE_BYTES})"
+            ),
+            _ => "etcdserver: request is too large".to_owned(),
+        })
+    }
+
     /// 415: the server does not read the body's media type.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(

@@ -410,35 +410,6 @@ async fn token_request_issues_a_jwt_for_the_service_account() {
 }
 
 #[tokio::test]
-async fn duplicate_members_of_json_are_rejected_or_warned_about() {
-    let api = Api::new();
-    let send = async |name: &str, validation: &str| {
-        let body =
-            format!(r#"{{"metadata": {{"name": "{name}"}}, "data": {{"a": "1", "a": "2"}}, "other": 1}}"#);
-        let path = core(&format!("configmaps?fieldValidation={validation}"));
-        api.send(Method::POST, &path, "application/json", body.into()).await
-    };
-    let refused = send("a", "Strict").await.fails(400, "BadRequest");
-    assert_eq!(
-        refused["message"],
-        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \
-         \"data.a\", unknown field \"other\""
-    );
-    let warned = send("b", "Warn").await;
-    assert_eq!(
-        warned.warnings,
-        [r#"299 - "duplicate field \"data.a\"""#, r#"299 - "unknown field \"other\"""#]
-    );
-    assert_eq!(warned.ok()["data"]["a"], "2");
-    assert_eq!(send("c", "Ignore").await.warnings, [""; 0]);
-    let created_by_put = r#"{"metadata": {"name": "e"}, "subsets": [], "subsets": []}"#;
-    let path = core("endpoints/e?fieldValidation=Warn");
-    let created = api.send(Method::PUT, &path, "application/json", created_by_put.into()).await;
-    assert_eq!(created.code, 201);
-    assert!(created.warnings.iter().any(|warning| warning.contains("duplicate field")), "{created:?}");
-}
-
-#[tokio::test]
 async fn yaml_is_served_to_clients_that_prefer_it() {
     let api = Api::new();
     api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"k": "yes"}})).await.ok();

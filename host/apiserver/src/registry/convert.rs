@@ -44,8 +44,7 @@ impl Endpoint {
             let converted = webhook.convert(&originals, &self.api_version).await?;
             for (position, mut value) in batch.into_iter().zip(converted) {
                 if let Some(schema) = &self.schema {
-                    schema.prune(&mut value);
-                    schema.apply_defaults(&mut value);
+                    schema.give_form(&mut value);
                 }
                 let fields = objects[position].fields.clone();
                 let schema = self.forms.as_ref().map_or(0, |forms| forms.served);
@@ -63,8 +62,7 @@ impl Endpoint {
             && self.is_in_storage_version(object)
             && object.schema != *identity
         {
-            schema.prune(&mut value);
-            schema.apply_defaults(&mut value);
+            schema.give_form(&mut value);
         }
         value["kind"] = self.kind().into();
         value

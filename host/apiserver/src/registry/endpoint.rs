@@ -211,14 +211,12 @@ impl Endpoint {
         let Some(CustomForms { stored: (schema, identity), served }) = &self.forms else { return value };
         if self.webhook.is_some() {
             if let Some(own) = self.schema.as_ref().filter(|_| stored.schema != *served) {
-                own.prune(&mut value);
-                own.apply_defaults(&mut value);
+                own.give_form(&mut value);
             }
             return value;
         }
         if stored.schema != *identity {
-            schema.prune(&mut value);
-            schema.apply_defaults(&mut value);
+            schema.give_form(&mut value);
         }
         if served != identity
             && let Some(own) = &self.schema
@@ -240,8 +238,7 @@ impl Endpoint {
         }
         let before = stored.value();
         let mut value = before.clone();
-        schema.prune(&mut value);
-        schema.apply_defaults(&mut value);
+        schema.give_form(&mut value);
         value != before
     }
 
@@ -268,8 +265,7 @@ impl Endpoint {
         if let Some(CustomForms { stored: (schema, identity), served }) = &self.forms
             && served != identity
         {
-            schema.prune(&mut value);
-            schema.apply_defaults(&mut value);
+            schema.give_form(&mut value);
         }
         match self.conversion {
             Conversion::None => {}

@@ -8,11 +8,15 @@ use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
 use crate::request::options::{FieldValidation, WriteOptions};
+use crate::schema::DefaultsTooLarge;
 use crate::status::{Cause, Status};
 
 /// The levels that an object may nest. The managed fields add a few, and a stored object that nests deeper than 127 levels cannot
 /// be parsed again.
 const MAX_DEPTH: usize = 110;
+
+/// The most unknown and duplicate fields of a built-in kind that are reported, as in `sigs.k8s.io/json`.
+const MAX_STRICT_ERRORS: usize = 100;
 
 /// Decodes an object: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
 pub(crate) fn decode(
@@ -24,12 +28,15 @@ pub(crate) fn decode(
     if let Some(problem) = schema.decode_error(value) {
         return Err(Status::bad_request(problem));
     }
-    let unknown: Vec<String> =
-        schema.prune(value).into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let mut unknown = schema.prune(value);
+    if endpoint.resource.custom.is_none() {
+        unknown.truncate(MAX_STRICT_ERRORS);
+    }
+    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     if validation == FieldValidation::Strict && !unknown.is_empty() {
         return Err(strict_error(endpoint, &unknown));
     }
-    schema.apply_defaults(value);
+    schema.apply_defaults(value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
     if strategy::is_role(endpoint) {
         strategy::complete_rules(value);
     }
@@ -49,15 +56,24 @@ pub(crate) fn check_duplicates(
     duplicates: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
+    if duplicates.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(problem) = endpoint.schema.as_ref().and_then(|schema| schema.decode_error(value)) {
+        return Err(Status::bad_request(problem));
+    }
     let mut problems: Vec<String> =
         duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     match validation {
-        FieldValidation::Strict if !problems.is_empty() => {
+        FieldValidation::Strict => {
             problems.extend(endpoint.schema.iter().flat_map(|schema| schema.unknown_fields(value)));
+            if endpoint.resource.custom.is_none() {
+                problems.truncate(MAX_STRICT_ERRORS);
+            }
             Err(strict_error(endpoint, &problems))
         }
         FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict | FieldValidation::Warn => Ok(problems),
+        FieldValidation::Warn => Ok(problems),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rest::delete::{DeleteOptions, Propagation, delete_unchecked};
 use crate::rest::strategy;
 use crate::rest::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::state::State;
-use crate::storage::Table;
+use crate::storage::{Table, WriteError};
 
 /// Applies a write to a CRD to the registry, before the response is sent. Does nothing for other kinds and dry runs.
 pub(crate) fn after_write(state: &State, endpoint: &Endpoint, name: &str, dry_run: bool) {
@@ -127,6 +127,9 @@ fn finish_deletion(state: &State, name: &str) {
         meta::set_finalizers(&mut value, remaining);
         let draft = crds.resource.draft(value);
         let result = if is_last { table.delete(&current, draft) } else { table.update(&current, draft) };
+        if matches!(result, Err(WriteError::TooLarge(_))) {
+            return;
+        }
         if result.is_ok() {
             {
                 let _changes = state.crd_changes.lock();

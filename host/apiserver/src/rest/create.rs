@@ -306,5 +306,6 @@ fn store(
             Status::already_exists_deleting(about, &name)
         }
         WriteError::Exists | WriteError::Changed => Status::already_exists(about, &name),
+        WriteError::TooLarge(bytes) => Status::too_large_for_storage(Some(bytes)),
     })
 }

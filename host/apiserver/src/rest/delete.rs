@@ -17,7 +17,7 @@ use crate::request::options::{check_dry_run, invalid_options};
 use crate::schema::field;
 use crate::state::State;
 use crate::status::{ResourceRef, Status};
-use crate::storage::{StoredObject, UnstoredObject};
+use crate::storage::{StoredObject, UnstoredObject, WriteError};
 
 /// The finalizer of an object whose dependents are deleted before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -185,7 +185,11 @@ pub(crate) async fn delete_admitted(
         }
         // A concurrent write is not a conflict: the deletion is evaluated again for the new state.
         let result = if is_pending { table.update(&current, draft) } else { table.delete(&current, draft) };
-        let Ok(object) = result else { continue };
+        let object = match result {
+            Ok(object) => object,
+            Err(WriteError::TooLarge(bytes)) => return Err(Status::too_large_for_storage(Some(bytes))),
+            Err(_) => continue,
+        };
         crd_sync::after_write(state, endpoint, name, false);
         if is_pending {
             return Ok(DeleteResult::Pending(object));

@@ -181,6 +181,7 @@ pub(crate) async fn update_admitted(
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: false, warnings });
             }
+            Err(WriteError::TooLarge(bytes)) => return Err(Status::too_large_for_storage(Some(bytes))),
             Err(_) if retry && attempt < MAX_CONFLICT_ATTEMPTS => {}
             Err(_) => return Err(Status::modified(endpoint.resource_ref(), name)),
         }

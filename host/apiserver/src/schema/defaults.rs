@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value, json};
 
+use super::default_budget::Budget;
+pub use super::default_budget::DefaultsTooLarge;
 use super::node::{Node, SchemaRef};
 use super::{Schema, quantity};
 
@@ -13,14 +15,24 @@ pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity
 
 impl Schema {
     /// Sets the defaults of absent fields, and rewrites the quantities of built-in kinds to canonical form. Idempotent.
-    pub fn apply_defaults(&self, object: &mut Value) {
+    ///
+    /// # Errors
+    /// [`DefaultsTooLarge`] if the defaults take more than 1.5 MiB: each of many short elements of a list may get a long one.
+    pub fn apply_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+        let mut budget = Budget::new();
         if self.is_built_in() {
             self.add_spec(object);
             canonicalize_quantities(object, self.root());
-            default_built_in(object, self.root());
+            default_built_in(object, self.root(), &mut budget)
         } else {
-            default_custom(object, self.root());
+            default_custom(object, self.root(), &mut budget)
         }
+    }
+
+    /// Gives a stored or converted object the form of this schema: removes unknown fields, and sets as many defaults as an object can hold.
+    pub(crate) fn give_form(&self, object: &mut Value) {
+        self.prune(object);
+        let _ = self.apply_defaults(object);
     }
 
     /// Adds an absent `spec`, which Go's encoder writes even if it is empty.
@@ -59,33 +71,43 @@ fn canonicalize_quantities(value: &mut Value, schema: SchemaRef<'_>) {
 
 /// Sets the defaults of a custom resource, after `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`. A
 /// `null` that the schema does not allow counts as absent.
-fn default_custom(value: &mut Value, schema: SchemaRef<'_>) {
+fn default_custom(
+    value: &mut Value,
+    schema: SchemaRef<'_>,
+    budget: &mut Budget,
+) -> Result<(), DefaultsTooLarge> {
     match value {
         Value::Object(object) => {
             for (name, property) in &schema.node().properties {
                 let node = schema.resolve(property.node).node();
                 let absent = object.get(name).is_none_or(|value| value.is_null() && !node.nullable);
                 match &node.default {
-                    Some(default) if absent => drop(object.insert(name.clone(), default.clone())),
-                    None if absent && !allows_null(node) => drop(object.remove(name)),
+                    Some(default) if absent => {
+                        budget.take(name, default)?;
+                        object.insert(name.clone(), default.clone());
+                    }
+                    None if absent && !allows_null(node) => {
+                        object.remove(name);
+                    }
                     _ => {}
                 }
             }
             for (name, child) in object.iter_mut() {
                 let Some(child_schema) = schema.field(name) else { continue };
-                replace_null(child, child_schema.node());
-                default_custom(child, child_schema);
+                replace_null(child, child_schema.node(), budget)?;
+                default_custom(child, child_schema, budget)?;
             }
         }
         Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return };
+            let Some(item_schema) = schema.items() else { return Ok(()) };
             for item in items {
-                replace_null(item, item_schema.node());
-                default_custom(item, item_schema);
+                replace_null(item, item_schema.node(), budget)?;
+                default_custom(item, item_schema, budget)?;
             }
         }
         _ => {}
     }
+    Ok(())
 }
 
 fn allows_null(node: &Node) -> bool {
@@ -93,44 +115,59 @@ fn allows_null(node: &Node) -> bool {
 }
 
 /// Replaces a `null` that the schema does not allow with the default.
-fn replace_null(value: &mut Value, node: &Node) {
+fn replace_null(value: &mut Value, node: &Node, budget: &mut Budget) -> Result<(), DefaultsTooLarge> {
     if value.is_null()
         && !node.nullable
         && let Some(default) = &node.default
     {
+        budget.take("", default)?;
         *value = default.clone();
     }
+    Ok(())
 }
 
 /// Sets the defaults of an object of a built-in kind.
-fn default_built_in(value: &mut Value, schema: SchemaRef<'_>) {
+fn default_built_in(
+    value: &mut Value,
+    schema: SchemaRef<'_>,
+    budget: &mut Budget,
+) -> Result<(), DefaultsTooLarge> {
     match value {
         Value::Object(object) => {
             if let Some(definition) = &schema.node().definition {
-                default_struct(definition, object);
+                default_struct(definition, object, budget)?;
             }
             for (name, child) in object.iter_mut() {
                 if let Some(child_schema) = schema.field(name) {
-                    default_built_in(child, child_schema);
+                    default_built_in(child, child_schema, budget)?;
                 }
             }
         }
         Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return };
-            items.iter_mut().for_each(|item| default_built_in(item, item_schema));
+            let Some(item_schema) = schema.items() else { return Ok(()) };
+            for item in items {
+                default_built_in(item, item_schema, budget)?;
+            }
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// Sets the defaults of the fields of one definition.
-fn default_struct(definition: &str, object: &mut Map<String, Value>) {
+fn default_struct(
+    definition: &str,
+    object: &mut Map<String, Value>,
+    budget: &mut Budget,
+) -> Result<(), DefaultsTooLarge> {
     set_conditional_defaults(definition, object);
     for (name, default) in table().get(definition).into_iter().flatten() {
         if object.get(*name).is_none_or(Value::is_null) {
+            budget.take(name, default)?;
             object.insert((*name).to_owned(), default.clone());
         }
     }
+    Ok(())
 }
 
 /// Returns the default of the field `name`, if it has one that does not depend on other fields. Keys of list items may be

@@ -8,6 +8,7 @@ mod cel;
 mod correlation;
 mod cron;
 mod decode;
+mod default_budget;
 mod defaults;
 mod embedded;
 pub mod field;
@@ -33,6 +34,7 @@ pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
 use builtin::{delete_options, json_schema_props, list_meta, status};
 pub(crate) use cel::{MAX_RULES_LENGTH, rules_length};
 pub(crate) use decode::is_untyped_scalar;
+pub use defaults::DefaultsTooLarge;
 pub(crate) use defaults::default_of;
 pub(crate) use names::{
     label_errors, label_value_errors, qualified_name_errors, service_name_errors, subdomain_errors,

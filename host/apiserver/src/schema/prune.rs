@@ -9,7 +9,7 @@ use super::{Schema, field, object_meta};
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Removes unknown fields and returns their paths, sorted.
+    /// Removes unknown fields and returns their paths, sorted. Those of the metadata of a custom resource come first.
     ///
     /// Built-in kinds also lose what a round trip through Go's types loses: `null`, and empty texts, lists and maps, 0 and `false` in optional
     /// fields that are not pointers. Custom resources keep `apiVersion`, `kind` and `metadata` of the object and of embedded resources, and
@@ -19,6 +19,10 @@ impl Schema {
         let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in(), keeps_zero: false };
         pruner.node(object, Some(self.root()), true, "");
         pruner.removed.sort();
+        if !self.is_built_in() {
+            // The metadata of a custom resource is decoded before the rest.
+            pruner.removed.sort_by_key(|path| !path.starts_with("metadata."));
+        }
         pruner.removed
     }
 

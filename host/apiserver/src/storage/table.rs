@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::{ChangeLog, Event, EventKind, HistoryLimits, Revision, StoredObject, TableName, UnstoredObject};
+use crate::meta::MAX_OBJECT_BYTES;
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.
@@ -43,6 +44,8 @@ pub(crate) enum WriteError {
     Exists,
     /// The object is not in the state that the writer expected.
     Changed,
+    /// The object has this many bytes, more than [`MAX_OBJECT_BYTES`].
+    TooLarge(usize),
 }
 
 /// The history does not reach back to a revision; `oldest` is the earliest revision that it reaches back to.
@@ -163,7 +166,7 @@ impl Table {
         if contents.namespaces.get(namespace).is_some_and(|names| names.contains_key(name)) {
             return Err(WriteError::Exists);
         }
-        let object = Arc::new(StoredObject::new(draft, self.revision.next()));
+        let object = self.version(draft)?;
         contents.insert(Arc::clone(&object));
         self.record(&mut contents, Event::new(EventKind::Added, Arc::clone(&object), None));
         Ok(object)
@@ -177,7 +180,7 @@ impl Table {
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         let slot = contents.slot(expected).ok_or(WriteError::Changed)?;
-        let object = Arc::new(StoredObject::new(draft, self.revision.next()));
+        let object = self.version(draft)?;
         *slot = Arc::clone(&object);
         self.record(
             &mut contents,
@@ -206,6 +209,16 @@ impl Table {
             Event::new(EventKind::Deleted, Arc::clone(&object), Some(Arc::clone(expected))),
         );
         Ok(object)
+    }
+
+    /// Returns the next version of an object. One that is too large uses up a revision without an event, which no client can tell from a
+    /// write to another table.
+    fn version(&self, draft: UnstoredObject) -> Result<Arc<StoredObject>, WriteError> {
+        let object = StoredObject::new(draft, self.revision.next());
+        match object.body().len() {
+            len if len > MAX_OBJECT_BYTES => Err(WriteError::TooLarge(len)),
+            _ => Ok(Arc::new(object)),
+        }
     }
 
     fn record(&self, contents: &mut Contents, event: Event) {

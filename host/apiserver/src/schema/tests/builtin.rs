@@ -37,7 +37,7 @@ fn every_built_in_kind_has_a_schema_with_metadata() {
 fn deployment_gets_kubernetes_defaults() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
-    schema.apply_defaults(&mut value);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
     let spec = &value["spec"];
     assert_eq!(spec["replicas"], 1);
     assert_eq!(spec["revisionHistoryLimit"], 10);
@@ -61,7 +61,7 @@ fn deployment_gets_kubernetes_defaults() {
         })
     );
     let defaulted = value.clone();
-    schema.apply_defaults(&mut value);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
     assert_eq!(value, defaulted, "defaulting is idempotent");
     assert!(errors(&schema, &value, None).is_empty());
 }
@@ -78,7 +78,7 @@ fn image_pull_policy_depends_on_the_tag() {
         ("nginx@sha256:abc", "IfNotPresent"),
     ] {
         let mut pod = json!({"spec": {"containers": [{"name": "a", "image": image}]}});
-        schema.apply_defaults(&mut pod);
+        schema.apply_defaults(&mut pod).expect("the defaults fit");
         assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
     }
 }
@@ -87,7 +87,7 @@ fn image_pull_policy_depends_on_the_tag() {
 fn services_and_secrets_get_kubernetes_defaults() {
     let mut service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let schema = built_in("v1", "Service");
-    schema.apply_defaults(&mut service);
+    schema.apply_defaults(&mut service).expect("the defaults fit");
     assert_eq!(
         service["spec"],
         json!({
@@ -96,7 +96,7 @@ fn services_and_secrets_get_kubernetes_defaults() {
         })
     );
     let mut secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hello"}, "data": {"b": "eA=="}});
-    built_in("v1", "Secret").apply_defaults(&mut secret);
+    built_in("v1", "Secret").apply_defaults(&mut secret).expect("the defaults fit");
     assert_eq!(secret["data"], json!({"a": "aGVsbG8=", "b": "eA=="}));
     assert_eq!(secret["type"], "Opaque");
     assert!(secret.get("stringData").is_none());
@@ -191,6 +191,29 @@ fn pruning_built_in_kinds_removes_unknown_fields_nulls_and_empty_collections() {
 }
 
 #[test]
+fn pruning_built_in_kinds_removes_zeros_that_go_omits() {
+    let schema = built_in("apps/v1", "StatefulSet");
+    let mut value = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a", "generateName": ""},
+        "spec": {
+            "serviceName": "", "replicas": 0, "minReadySeconds": 0, "selector": {"matchLabels": {"a": ""}},
+            "template": {"spec": {"hostNetwork": false, "automountServiceAccountToken": false, "priority": 0,
+                "containers": [{"name": "a", "image": "", "tty": false}]}},
+        },
+    });
+    schema.prune(&mut value);
+    // Pointers, map entries and `serviceName` stay.
+    assert_eq!(
+        value["spec"],
+        json!({
+            "serviceName": "", "replicas": 0, "selector": {"matchLabels": {"a": ""}},
+            "template": {"spec": {"automountServiceAccountToken": false, "priority": 0, "containers": [{"name": "a"}]}},
+        })
+    );
+    assert_eq!(value["metadata"], json!({"name": "a"}));
+}
+
+#[test]
 fn type_errors_of_built_in_kinds_are_decoding_errors() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
@@ -240,7 +263,7 @@ fn crds_with_arbitrary_json_in_their_schema_are_decoded() {
     });
     assert_eq!(schema.decode_error(&value), None);
     assert!(schema.unknown_fields(&value).is_empty(), "{:?}", schema.unknown_fields(&value));
-    schema.apply_defaults(&mut value);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
     assert_eq!(
         value["spec"]["names"],
         json!({"kind": "Foo", "plural": "foos", "singular": "foo", "listKind": "FooList"})
@@ -273,7 +296,7 @@ fn defaulting_canonicalizes_quantities() {
     let mut pod = json!({"spec": {"containers": [
         {"name": "a", "image": "i", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.5}}}
     ]}});
-    built_in("v1", "Pod").apply_defaults(&mut pod);
+    built_in("v1", "Pod").apply_defaults(&mut pod).expect("the defaults fit");
     assert_eq!(
         pod["spec"]["containers"][0]["resources"],
         json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}})

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{crd, errors, object};
-use crate::schema::Schema;
+use crate::schema::{DefaultsTooLarge, Schema};
 
 #[test]
 fn wrong_types_and_numbers_out_of_range_have_kubernetes_messages() {
@@ -237,10 +237,37 @@ fn custom_resources_are_defaulted_recursively() {
         "plain": {"type": "string"}
     }));
     let mut value = object(&json!({"replicas": null, "list": [{}], "nullable": null, "plain": null}));
-    schema.apply_defaults(&mut value);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
     let expected =
         object(&json!({"replicas": 2, "nested": {"a": "x"}, "list": [{"p": "TCP"}], "nullable": null}));
     assert_eq!(value, expected);
-    schema.apply_defaults(&mut value);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
     assert_eq!(value, expected, "defaulting twice changes nothing");
+}
+
+#[test]
+fn defaults_that_make_an_object_too_large_are_refused() {
+    let item =
+        json!({"type": "object", "properties": {"p": {"type": "string", "default": "x".repeat(1_000)}}});
+    let schema = crd(&json!({"list": {"type": "array", "items": item}}));
+    let defaulted = |items: usize| {
+        let mut value = object(&json!({"list": vec![json!({}); items]}));
+        let result = schema.apply_defaults(&mut value);
+        (result, value.to_string().len())
+    };
+    let (result, len) = defaulted(1_500);
+    assert_eq!(result, Ok(()));
+    assert!(len > 1_500_000);
+    let (result, len) = defaulted(100_000);
+    assert_eq!(result, Err(DefaultsTooLarge));
+    assert!(len < 1_572_864 + 400_000, "the object was defaulted up to {len} bytes");
+}
+
+#[test]
+fn unknown_fields_of_the_metadata_come_first() {
+    let schema = crd(&json!({}));
+    let mut value = object(&json!({"b": 1}));
+    value["aa"] = json!(1);
+    value["metadata"]["zz"] = json!(1);
+    assert_eq!(schema.prune(&mut value), ["metadata.zz", "aa", "spec.b"]);
 }

@@ -348,3 +348,30 @@ fn large_lists_with_keys_and_large_sets_are_checked() {
     duplicate["spec"]["set"][1] = "item-0".into();
     assert_eq!(errors(&schema, &duplicate, None), [r#"spec.set[1]: Duplicate value: "item-0""#]);
 }
+
+#[test]
+fn an_unchanged_value_may_fail_all_rules_but_transition_rules() {
+    let schema = crd(&json!({
+        "size": {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [
+            {"rule": "self.n > 0", "message": "too small"}]},
+        "color": {"type": "string", "x-kubernetes-validations": [
+            {"rule": "oldSelf == '' && self == oldSelf", "message": "frozen"}]},
+        "other": {"type": "string"},
+    }));
+    let old = object(&json!({"size": {"n": 0}, "color": "red", "other": "a"}));
+    let mut new = old.clone();
+    new["spec"]["other"] = json!("b");
+    let mut tolerated = Vec::new();
+    let causes = schema.validate_with(&new, Some(&old), Vec::new(), &mut tolerated);
+    let messages = |causes: &[crate::status::Cause]| {
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(&causes), [r#"spec.color: Invalid value: "red": frozen"#]);
+    assert_eq!(messages(&tolerated), ["spec.size: Invalid value: too small"]);
+    new["spec"]["size"]["n"] = json!(-1);
+    assert_eq!(
+        errors(&schema, &new, Some(&old)),
+        [r#"spec.color: Invalid value: "red": frozen"#, "spec.size: Invalid value: too small"],
+        "the object with the rule has changed"
+    );
+}

@@ -15,7 +15,7 @@ fn fields(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<S
     if object["metadata"].is_null() {
         object["metadata"] = json!({"name": "a"});
     }
-    schema.apply_defaults(&mut object);
+    schema.apply_defaults(&mut object).expect("the defaults fit");
     let causes = schema.validate(&object, old);
     let short = |reason: &str| reason.trim_start_matches("FieldValue").to_owned();
     causes.iter().map(|cause| format!("{} {}", cause.field, short(&cause.reason))).collect()

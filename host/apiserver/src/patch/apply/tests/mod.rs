@@ -1,6 +1,7 @@
 //! Tests of server-side apply.
 
 mod properties;
+mod scale;
 
 use serde_json::{Value, json};
 
