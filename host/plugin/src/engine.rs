@@ -69,20 +69,26 @@ pub enum Compiler {
     /// The optimising compiler without optimisation.
     UnoptimizedCranelift,
     /// The baseline compiler: it compiles four to five times faster, to slower code. It refuses tail calls and some SIMD
-    /// instructions.
+    /// instructions. Needs the feature `winch`.
+    #[cfg(feature = "winch")]
     Winch,
 }
 
 impl Compiler {
     /// The compiler that takes the least time. On other architectures than x86-64, Winch is not as well supported.
-    pub const QUICKEST: Self =
-        if cfg!(target_arch = "x86_64") { Self::Winch } else { Self::UnoptimizedCranelift };
+    #[cfg(all(feature = "winch", target_arch = "x86_64"))]
+    pub const QUICKEST: Self = Self::Winch;
+    /// The compiler that takes the least time, of those that this build has.
+    #[cfg(not(all(feature = "winch", target_arch = "x86_64")))]
+    pub const QUICKEST: Self = Self::UnoptimizedCranelift;
 
     /// Returns the stack that code of this compiler may use in one call, in bytes.
     pub(crate) const fn guest_stack(self) -> usize {
         match self {
             Self::Cranelift => GUEST_STACK,
-            Self::UnoptimizedCranelift | Self::Winch => UNOPTIMIZED_GUEST_STACK,
+            Self::UnoptimizedCranelift => UNOPTIMIZED_GUEST_STACK,
+            #[cfg(feature = "winch")]
+            Self::Winch => UNOPTIMIZED_GUEST_STACK,
         }
     }
 }
@@ -197,6 +203,7 @@ fn config(options: &EngineOptions) -> Config {
         Compiler::UnoptimizedCranelift => {
             config.strategy(Strategy::Cranelift).cranelift_opt_level(OptLevel::None)
         }
+        #[cfg(feature = "winch")]
         Compiler::Winch => config.strategy(Strategy::Winch),
     };
     config

@@ -28,6 +28,24 @@ impl Variant {
         }
     }
 
+    /// Returns how the crates are optimised together: `fat` makes the program smaller, and its build longer.
+    fn link_time_optimization(self) -> &'static str {
+        match self {
+            Self::Full => "thin",
+            Self::Small => "fat",
+        }
+    }
+
+    /// Returns cargo's arguments that optimise some crates for size instead of speed.
+    fn optimization_arguments(self, profile: &str) -> Vec<String> {
+        let crates = match self {
+            Self::Full => &[][..],
+            Self::Small => &SMALLER_CRATES,
+        };
+        let setting = |name| format!("--config=profile.{profile}.package.{name}.opt-level=\"s\"");
+        crates.iter().map(setting).collect()
+    }
+
     /// Returns cargo's arguments that select the features.
     pub(super) fn feature_arguments(self) -> &'static [&'static str] {
         match self {
@@ -38,6 +56,24 @@ impl Variant {
         }
     }
 }
+
+/// Crates that the small program has in fewer bytes and with less speed: those that compile plugins, which happens once for each digest, and
+/// HTTP/2, which the host does not speak with the API server.
+const SMALLER_CRATES: [&str; 13] = [
+    "cranelift-assembler-x64",
+    "cranelift-bforest",
+    "cranelift-bitset",
+    "cranelift-codegen",
+    "cranelift-control",
+    "cranelift-entity",
+    "cranelift-frontend",
+    "h2",
+    "regalloc2",
+    "wasmparser",
+    "wasmtime-environ",
+    "wasmtime-internal-component-util",
+    "wasmtime-internal-cranelift",
+];
 
 /// A program for delivery.
 pub(super) struct Built {
@@ -93,9 +129,11 @@ pub(super) fn build(
         .current_dir(root)
         .args(["build", "--locked", "--profile", profile, "--package", PACKAGE, "--target", &compiler.target])
         .args(variant.feature_arguments())
+        .args(variant.optimization_arguments(profile))
         .arg("--target-dir")
         .arg(target_folder)
-        .env("CARGO_INCREMENTAL", "0");
+        .env("CARGO_INCREMENTAL", "0")
+        .env(format!("CARGO_PROFILE_{}_LTO", profile.to_uppercase()), variant.link_time_optimization());
     let folders = Folders { cargo: cargo_home()?, root: root.to_owned(), target: target_folder.to_owned() };
     if compiler.is_for_linux() {
         require_static_libc()?;
@@ -219,6 +257,20 @@ mod tests {
             ]
         );
         assert!(folders.c_flags().expect("flags").ends_with(" -ffile-prefix-map=/src/target=/target"));
+    }
+
+    #[test]
+    fn the_small_program_has_fewer_bytes_of_crates_that_the_manifest_optimises_for_speed() {
+        let manifest = include_str!("../../../Cargo.toml");
+        for name in SMALLER_CRATES {
+            assert!(
+                manifest.contains(&format!("\n{name} = {{ opt-level = 3 }}\n")),
+                "{name} is optimised for size already"
+            );
+        }
+        let arguments = Variant::Small.optimization_arguments("dist");
+        assert_eq!(arguments[0], r#"--config=profile.dist.package.cranelift-assembler-x64.opt-level="s""#);
+        assert_eq!(Variant::Full.optimization_arguments("dist"), Vec::<String>::new());
     }
 
     #[test]

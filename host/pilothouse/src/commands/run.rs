@@ -1,11 +1,13 @@
 //! `pilothouse run`: runs plugins against a Kubernetes cluster.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use super::listen;
@@ -138,6 +140,25 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     run_host(host, clients, listener, shutdown).await
 }
 
+/// Members of the configuration that need a Cargo feature, each with it, if this build does not have the feature.
+const LEFT_OUT: &[(&str, &str)] = &[
+    #[cfg(not(feature = "registry"))]
+    ("pluginResource", "registry"),
+    #[cfg(not(feature = "registry"))]
+    ("plugins", "registry"),
+    #[cfg(not(feature = "registry"))]
+    ("registries", "registry"),
+    #[cfg(not(feature = "traces"))]
+    ("tracing", "traces"),
+];
+
+/// Returns the error for a configuration with one of the members `left_out`, which would otherwise be called unknown.
+fn left_out_member(path: &Path, text: &str, left_out: &[(&str, &str)]) -> Option<CommandError> {
+    let members: BTreeMap<String, IgnoredAny> = serde_saphyr::from_str(text).ok()?;
+    let (member, feature) = left_out.iter().find(|(member, _)| members.contains_key(*member))?;
+    Some(CommandError::left_out(&format!("`{member}` of --config {}", path.display()), feature))
+}
+
 /// Reads the configuration file. Without one, returns the defaults.
 pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandError> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
@@ -146,6 +167,9 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
+    if let Some(error) = left_out_member(path, &text, LEFT_OUT) {
+        return Err(error);
+    }
     let config: HostConfig = serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
         let first_line = text.lines().next().unwrap_or_default();
@@ -171,6 +195,19 @@ mod tests {
             "host-config.schema.json",
             "Pilothouse host configuration",
         );
+    }
+
+    #[test]
+    fn a_member_that_needs_a_feature_is_an_error_that_names_the_feature() {
+        let left_out = |text: &str| left_out_member(Path::new("ph.yaml"), text, &[("plugins", "registry")]);
+        let Some(CommandError::Usage(error)) = left_out("grants: explicit\nplugins: []\n") else {
+            panic!("a build without the feature cannot honour it");
+        };
+        assert!(error.contains("without `plugins` of --config ph.yaml"), "{error}");
+        assert!(error.contains("--features registry"), "{error}");
+        for text in ["", "grants: explicit", "cache: {plugins: 1}", "plugins", "]"] {
+            assert!(left_out(text).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -184,6 +184,7 @@ impl LoadError {
     pub(crate) fn compile(compiler: Compiler, error: &wasmtime::Error) -> Self {
         let message = one_line(&format!("{error:#}"));
         match compiler {
+            #[cfg(feature = "winch")]
             Compiler::Winch => Self::QuickCompile { message },
             Compiler::Cranelift | Compiler::UnoptimizedCranelift => Self::Compile { message },
         }
