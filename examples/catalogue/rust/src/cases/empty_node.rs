@@ -35,7 +35,7 @@ impl Case for EmptyNode {
 
     fn describe(plugin: Plugin) -> Plugin {
         let pods =
-            Watch::untyped(PODS, kit::core("Pod")).index(Index::by_field("byNode", "{.spec.nodeName}"));
+            Watch::untyped(PODS, kit::core("Pod")).index(Index::by_label("byNode", NODE));
         plugin
             .watch(Watch::untyped(NODES, kit::core("Node")).label_selector(REMOVE).triggers_itself())
             .watch(pods.triggers_label(NODE, NODES))

@@ -117,6 +117,16 @@ pub(super) fn input_of(file: &Path, content: &[u8]) -> Input {
     Input { file: name, digest }
 }
 
+/// Returns the text of a file that a scenario names, or why it cannot be read.
+///
+/// # Errors
+/// Errors with one line.
+pub(super) fn read_scenario_part(file: &Path) -> Result<String, String> {
+    read_text(file).map_err(|error| match error {
+        CommandError::Usage(text) | CommandError::Failure(text) => text,
+    })
+}
+
 /// Reads a text file.
 ///
 /// # Errors

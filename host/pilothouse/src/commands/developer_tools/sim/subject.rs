@@ -16,7 +16,7 @@ use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
 use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
 use serde_json::{Value, json};
 
-use super::inputs::{GivenSidecar, PluginInput, input_of, manifest_files, read_text};
+use super::inputs::{GivenSidecar, PluginInput, input_of, manifest_files, read_scenario_part, read_text};
 use crate::CommandError;
 use crate::cli::simulation::{Guarantees, Sim};
 
@@ -79,12 +79,8 @@ impl Subject {
         }
         let surroundings = match text {
             Some((file, text)) => {
-                let read = |path: &Path| {
-                    read_text(path).map_err(|error| match error {
-                        CommandError::Usage(text) | CommandError::Failure(text) => text,
-                    })
-                };
-                let scenario = Scenario::parse(file, &text, &known, &read).map_err(CommandError::Usage)?;
+                let scenario = Scenario::parse(file, &text, &known, &read_scenario_part);
+                let scenario = scenario.map_err(CommandError::Usage)?;
                 add_crds(&mut crds, &scenario.crds);
                 let input = input_of(file, text.as_bytes());
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
@@ -159,14 +155,10 @@ impl Subject {
     /// # Errors
     /// Returns a usage error if the scenario switches off an unknown oracle.
     pub(super) fn oracles(&self) -> Result<Oracles, CommandError> {
-        let mut oracles = Oracles::built_in();
-        if let Surroundings::Scenario { scenario, .. } = &self.surroundings {
-            invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
-            for (name, reason) in &scenario.oracles_off {
-                oracles.disable(name, reason).map_err(CommandError::Usage)?;
-            }
+        match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => oracles_of(scenario),
+            Surroundings::Generated(_) => Ok(Oracles::built_in()),
         }
-        Ok(oracles)
     }
 
     /// Returns the upper bounds of the scenario's faults; `None` without bounds.
@@ -207,6 +199,19 @@ impl Subject {
             Surroundings::Generated(generated) => &generated.problems,
         }
     }
+}
+
+/// Returns the oracles in a scenario: the built-in ones without those that it switches off, and its invariants.
+///
+/// # Errors
+/// Returns a usage error if the scenario switches off an unknown oracle.
+pub(super) fn oracles_of(scenario: &Arc<Scenario>) -> Result<Oracles, CommandError> {
+    let mut oracles = Oracles::built_in();
+    invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
+    for (name, reason) in &scenario.oracles_off {
+        oracles.disable(name, reason).map_err(CommandError::Usage)?;
+    }
+    Ok(oracles)
 }
 
 /// Adds CRDs, and replaces those of the same name.
