@@ -211,11 +211,12 @@ mod tests {
         let first: Vec<_> = plans
             .iter()
             .take(4)
-            .map(|plan| match &plan.deviations[0] {
-                deviation => match (&deviation.at, &deviation.fault) {
+            .map(|plan| {
+                let deviation = &plan.deviations[0];
+                match (&deviation.at, &deviation.fault) {
                     (Moment::Rest { occurrence }, Fault::Restart { past }) => (*occurrence, past[0].1),
                     other => panic!("{other:?}"),
-                },
+                }
             })
             .collect();
         assert_eq!(first, [(5, 2), (5, 1), (4, 1), (3, 1)]);
