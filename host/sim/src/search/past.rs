@@ -1,9 +1,12 @@
 //! Old first lists: in what they differ from the present, and which are tried first.
 //!
 //! What a plugin does about an old list depends on what the list hides. An object of the same name with another identity misleads most, then an
-//! object that the list lacks, or still has. That the list has older contents of an object comes last.
+//! object that the list lacks, or still has, then one for which something else was wanted. That only metadata or a status is older comes last.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::plans::{Candidate, restart_into_the_past, round_robin};
 use super::points::{Points, RestPoint};
@@ -18,10 +21,12 @@ pub enum Difference {
     Absence,
     /// An object of the list is gone.
     Presence,
-    /// An object of the list is being deleted.
+    /// An object is being deleted, and in the list it is not.
     Deletion,
-    /// An object has other contents.
-    Contents,
+    /// An object has another specification, or other data.
+    Specification,
+    /// An object has other metadata, or another status.
+    Rest,
 }
 
 /// What a write did to an object.
@@ -32,35 +37,33 @@ struct Change {
     after: State,
 }
 
-/// An object's identity at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Absent,
-    Present { uid: String, is_deleted: bool },
+/// An object at a time; `None` if there was none.
+type State = Option<Arc<Value>>;
+
+/// Returns how an object differs from what it is now; `None` if it does not exist at either time.
+fn difference(then: &State, now: &State) -> Option<Difference> {
+    let (then, now) = match (then, now) {
+        (None, None) => return None,
+        (None, Some(_)) => return Some(Difference::Absence),
+        (Some(_), None) => return Some(Difference::Presence),
+        (Some(then), Some(now)) => (then, now),
+    };
+    let is_deleted = |object: &Value| object["metadata"].get("deletionTimestamp").is_some();
+    Some(if then["metadata"]["uid"] != now["metadata"]["uid"] {
+        Difference::Identity
+    } else if is_deleted(then) != is_deleted(now) {
+        Difference::Deletion
+    } else if wanted(then).eq(wanted(now)) {
+        Difference::Rest
+    } else {
+        Difference::Specification
+    })
 }
 
-impl State {
-    fn of(object: Option<&serde_json::Value>) -> Self {
-        let Some(metadata) = object.map(|object| &object["metadata"]) else { return Self::Absent };
-        Self::Present {
-            uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
-            is_deleted: metadata.get("deletionTimestamp").is_some(),
-        }
-    }
-
-    fn difference(&self, now: &Self) -> Option<Difference> {
-        match (self, now) {
-            (Self::Absent, Self::Absent) => None,
-            (Self::Absent, Self::Present { .. }) => Some(Difference::Absence),
-            (Self::Present { .. }, Self::Absent) => Some(Difference::Presence),
-            (Self::Present { uid: then, .. }, Self::Present { uid: now, .. }) if then != now => {
-                Some(Difference::Identity)
-            }
-            (Self::Present { is_deleted: then, .. }, Self::Present { is_deleted: now, .. }) => {
-                Some(if then == now { Difference::Contents } else { Difference::Deletion })
-            }
-        }
-    }
+/// Returns the members of an object beside its metadata and its status.
+fn wanted(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let members = object.as_object().into_iter().flatten();
+    members.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
 }
 
 /// The changes of each resource.
@@ -72,8 +75,8 @@ impl History {
     pub(super) fn add(&mut self, request: &RequestEvent) {
         self.0.entry(request.resource.clone()).or_default().push(Change {
             key: request.object_id().key(),
-            before: State::of(request.before.as_deref()),
-            after: State::of(request.after.as_deref()),
+            before: request.before.clone(),
+            after: request.after.clone(),
         });
     }
 
@@ -86,7 +89,7 @@ impl History {
         for change in changes.get(start..end)? {
             objects.entry(&change.key).or_insert((&change.before, &change.after)).1 = &change.after;
         }
-        objects.values().filter_map(|(then, now)| then.difference(now)).min()
+        objects.values().filter_map(|(then, now)| difference(then, now)).min()
     }
 }
 
@@ -177,14 +180,19 @@ mod tests {
 
     const FOOS: &str = "foos.example.com";
 
-    /// A run in which x is created, changed, deleted and created again, with a rest after each.
+    /// A run in which x is created, changed, deleted and created again, and gets a status, with a rest after each.
     fn points() -> Points {
         let mut run = RunBuilder::new();
         run.rest();
         let content = |size: u32| Some(json!({"spec": {"size": size}}));
-        for (verb, after) in
-            [("create", content(1)), ("patch", content(2)), ("delete", None), ("create", content(1))]
-        {
+        let status = Some(json!({"spec": {"size": 1}, "status": {"ready": true}}));
+        for (verb, after) in [
+            ("create", content(1)),
+            ("patch", content(2)),
+            ("delete", None),
+            ("create", content(1)),
+            ("patch", status),
+        ] {
             run.actor("user", verb, FOOS, "a/x", after);
             run.deliver(FOOS, "a/x", "MODIFIED");
             run.rest();
@@ -197,12 +205,13 @@ mod tests {
         let points = points();
         let difference = |count, age| points.history.difference(FOOS, count, age);
         assert_eq!(difference(1, 1), Some(Difference::Absence));
-        assert_eq!(difference(2, 1), Some(Difference::Contents));
+        assert_eq!(difference(2, 1), Some(Difference::Specification));
         assert_eq!(difference(3, 1), Some(Difference::Presence));
         assert_eq!(difference(3, 3), None, "x did not exist, and does not exist");
         assert_eq!(difference(4, 1), Some(Difference::Absence));
         assert_eq!(difference(4, 2), Some(Difference::Identity));
         assert_eq!(difference(4, 5), None, "there were not so many changes");
+        assert_eq!(difference(5, 1), Some(Difference::Rest));
     }
 
     #[test]
@@ -210,7 +219,7 @@ mod tests {
         let plans = one_old_list(&points(), 8);
         let first: Vec<_> = plans
             .iter()
-            .take(4)
+            .take(5)
             .map(|plan| {
                 let deviation = &plan.deviations[0];
                 match (&deviation.at, &deviation.fault) {
@@ -219,6 +228,6 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(first, [(5, 2), (5, 1), (4, 1), (3, 1)]);
+        assert_eq!(first, [(6, 3), (6, 2), (4, 1), (3, 1), (6, 1)]);
     }
 }
