@@ -223,6 +223,7 @@ fn a_simulation_passes_is_left_out_after_a_failure_or_is_invalid() {
     fs::write(project.join("simulations/named.yaml"), right.replace("actors:", "actorz:")).expect("written");
     run_test(folder.path(), &only, 2, &["leases/simulations/named.yaml: line 3", "did you mean actors?"]);
 
+    fs::write(project.join("simulations/named.yaml"), right).expect("written");
     write_scenario(&project, "starts.yaml", "timeout: 100ms\nsteps:\n- expectPlugin: {state: failed}\n");
     let parts = [
         "simulations are left out, because a scenario has failed",

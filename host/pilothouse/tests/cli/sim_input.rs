@@ -143,7 +143,7 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
         ("oracle: {}\n", ["generated.yaml: line ", "oracle"]),
         ("oracles: {orphans: {off: Why.}}\n", ["orphans", "orphan"]),
         ("controllers: [jobz]\n", ["controllers", "jobz"]),
-        ("faults: {crash: many}\n", ["generated.yaml: line ", "many"]),
+        ("faults: {crash: many}\n", ["generated.yaml: line ", "invalid u32"]),
     ] {
         fs::write(&scenario, right_scenario() + custom + invalid).expect("written");
         fs::write(folder.path().join("leases.wasm"), "no plugin").expect("written");
@@ -156,7 +156,11 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
     let invalid = right_scenario().replace("objects('Lease')", "objects('Lease'");
     write_project(folder.path(), &[("a.yaml", invalid.as_str())]);
     for command in ["sim", "test"] {
-        assert_refused(folder.path(), &[command, "leases"], &["leases/simulations/a.yaml: line ", "always"]);
+        assert_refused(
+            folder.path(),
+            &[command, "leases"],
+            &["leases/simulations/a.yaml: line ", "at most one lease"],
+        );
         assert!(!folder.path().join("leases/out").exists(), "{command} has built the project");
     }
 }
