@@ -41,16 +41,40 @@ impl CountedProgram {
         of_each((few, counted_few), (many, counted_many))
     }
 
+    /// Returns the number of instructions of one repetition in the program's first thread.
+    ///
+    /// # Errors
+    /// Like [`of_each`](Self::of_each).
+    pub(super) fn of_each_in_first_thread(&self, argument: &str, [few, many]: [u64; 2]) -> Result<u64> {
+        let count = |repetitions: u64| -> Result<u64> {
+            let folder = tempfile::tempdir().context("create a folder")?;
+            let output = format!("--callgrind-out-file={}", folder.path().join("out").display());
+            self.run(&["--separate-threads=yes", &output], argument, repetitions)?;
+            let file = folder.path().join("out-01");
+            let text = std::fs::read_to_string(&file)
+                .with_context(|| format!("read {}, which valgrind should have written", file.display()))?;
+            totals(&text).with_context(|| format!("{} has no totals", file.display()))
+        };
+        of_each((few, count(few)?), (many, count(many)?))
+    }
+
     fn count(&self, argument: &str, repetitions: u64) -> Result<u64> {
+        let text = self.run(&["--callgrind-out-file=/dev/null"], argument, repetitions)?;
+        collected(&text).with_context(|| format!("valgrind reported no instruction count: {text}"))
+    }
+
+    /// Runs the program in callgrind with these options. Returns what valgrind has printed.
+    fn run(&self, options: &[&str], argument: &str, repetitions: u64) -> Result<String> {
         let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg("--tool=callgrind")
+            .args(options)
             .arg(&self.0)
             .args([argument, &repetitions.to_string()])
             .output()
             .context("start valgrind; install it (Debian: apt-get install valgrind)")?;
         let text = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{} {argument} {repetitions} failed: {text}", self.0.display());
-        collected(&text).with_context(|| format!("valgrind reported no instruction count: {text}"))
+        Ok(text.into_owned())
     }
 }
 
@@ -58,6 +82,12 @@ impl CountedProgram {
 fn collected(text: &str) -> Option<u64> {
     let (_, count) = text.lines().find_map(|line| line.split_once("Collected : "))?;
     count.trim().parse().ok()
+}
+
+/// Returns the total of a file that callgrind has written.
+fn totals(text: &str) -> Option<u64> {
+    let of = |name| text.lines().rev().find_map(|line| line.strip_prefix(name));
+    of("totals: ").or_else(|| of("summary: "))?.trim().parse().ok()
 }
 
 /// Returns the instructions of one repetition, from two pairs of repetitions and counts.
@@ -79,6 +109,13 @@ mod tests {
         assert_eq!(collected(text), Some(1_234_567));
         assert_eq!(collected("==7== Collected : many\n"), None);
         assert_eq!(collected(""), None);
+    }
+
+    #[test]
+    fn the_count_of_a_thread_is_the_total_of_its_file() {
+        assert_eq!(totals("version: 1\nthread: 1\nfn=(1)\n3 4\ntotals: 4\n"), Some(4));
+        assert_eq!(totals("summary: 7\nfn=(1)\n3 7\n"), Some(7));
+        assert_eq!(totals("fn=(1)\n"), None);
     }
 
     #[test]

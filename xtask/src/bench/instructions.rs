@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::callgrind::CountedProgram;
-use super::tracing_instructions;
+use super::{recording_instructions, tracing_instructions};
 
 /// Options of `cargo xtask instructions`.
 #[derive(Debug, Args)]
@@ -30,6 +30,8 @@ enum Counted {
     HotPaths,
     /// A reconcile with and without tracing.
     Tracing,
+    /// A reconcile with and without a recording.
+    Recording,
 }
 
 /// The paths that `hot_path` runs, each with two numbers of repetitions.
@@ -46,13 +48,17 @@ const TOLERANCE: f64 = 1.05;
 /// Counts the instructions and compares them with `bench/instructions.json`. With `--update`, writes the file instead.
 ///
 /// # Errors
-/// Errors if a path takes more instructions than before, beyond [`TOLERANCE`], or tracing takes more than it may.
+/// Errors if a path takes more instructions than before, beyond [`TOLERANCE`], or tracing or recording takes more than it may.
 pub(crate) fn run(root: &Path, arguments: &InstructionsArguments) -> Result<()> {
-    if arguments.only != Some(Counted::Tracing) {
+    let is_selected = |counted| arguments.only.is_none_or(|only| only == counted);
+    if is_selected(Counted::HotPaths) {
         hot_paths(root, arguments.update)?;
     }
-    if arguments.only != Some(Counted::HotPaths) {
+    if is_selected(Counted::Tracing) {
         tracing_instructions::measure(root)?;
+    }
+    if is_selected(Counted::Recording) {
+        recording_instructions::measure(root)?;
     }
     Ok(())
 }

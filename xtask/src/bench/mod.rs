@@ -14,6 +14,7 @@ mod plot;
 mod plugins;
 mod process;
 mod programs;
+mod recording_instructions;
 mod report;
 mod results;
 mod scale;

@@ -7,9 +7,9 @@ use anyhow::{Result, ensure};
 use super::callgrind::CountedProgram;
 
 /// The number of reconciles in a round of the program.
-const RECONCILES: u64 = 1001;
+pub(super) const RECONCILES: u64 = 1001;
 /// Two numbers of rounds.
-const ROUNDS: [u64; 2] = [5, 25];
+pub(super) const ROUNDS: [u64; 2] = [5, 25];
 /// How many per cent more instructions an event may take if one in a hundred reconciles is exported.
 const LIMIT: f64 = 3.0;
 
@@ -37,7 +37,7 @@ pub(super) fn measure(root: &Path) -> Result<()> {
 }
 
 /// Returns how many per cent `with` is more than `without`.
-fn percent_more(without: u64, with: u64) -> f64 {
+pub(super) fn percent_more(without: u64, with: u64) -> f64 {
     (with as f64 / without.max(1) as f64 - 1.0) * 100.0
 }
 

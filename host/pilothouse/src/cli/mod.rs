@@ -304,6 +304,9 @@ pub(crate) struct Compile {
     /// Compiler to use.
     #[arg(value_enum)]
     pub(crate) compiler: CompilerMode,
+    /// Compile code that counts its instructions, for simulations.
+    #[arg(long)]
+    pub(crate) counts_instructions: bool,
     /// Size of the plugin in bytes.
     pub(crate) size: usize,
 }

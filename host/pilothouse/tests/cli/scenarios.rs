@@ -221,8 +221,11 @@ fn a_simulation_passes_is_left_out_after_a_failure_or_is_invalid() {
     run_test(folder.path(), &[&only[..], &["-o", "junit"]].concat(), 0, &[situations]);
 
     fs::write(project.join("simulations/named.yaml"), right.replace("actors:", "actorz:")).expect("written");
+    fs::remove_dir_all(project.join("out")).expect("removed");
     run_test(folder.path(), &only, 2, &["leases/simulations/named.yaml: line 3", "did you mean actors?"]);
+    assert!(!project.join("out").exists(), "the project was built before the simulation was checked");
 
+    fs::write(project.join("simulations/named.yaml"), right).expect("written");
     write_scenario(&project, "starts.yaml", "timeout: 100ms\nsteps:\n- expectPlugin: {state: failed}\n");
     let parts = [
         "simulations are left out, because a scenario has failed",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::binary::{CommandOutput, assert_fails, run};
 use crate::guest::{other_guest, same_behaviour};
-use crate::sim::{folder, right_scenario, search};
+use crate::sim::{folder, right_scenario, search, write_project};
 
 const REPLAY: [&str; 6] =
     ["sim", "leases.wasm", "--scenario", "generated.yaml", "--replay", "finding-1.trace"];
@@ -131,4 +131,34 @@ fn an_error_in_a_file_of_objects_has_its_line() {
         fs::write(objects.join("b.yaml"), format!("{good}{bad}")).expect("written");
         assert_refused(folder.path(), &arguments, &[&parts[..], &["; correct it"]].concat());
     }
+}
+
+#[test]
+fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
+    let folder = folder();
+    let scenario = folder.path().join("generated.yaml");
+    // A kind that is not built in may be one of the plugin's.
+    let custom = "objects: [{apiVersion: example.com/v1, kind: Zoo, metadata: {name: a}}]\n";
+    for (invalid, parts) in [
+        ("oracle: {}\n", ["generated.yaml: line ", "oracle"]),
+        ("oracles: {orphans: {off: Why.}}\n", ["orphans", "orphan"]),
+        ("controllers: [jobz]\n", ["controllers", "jobz"]),
+        ("faults: {crash: many}\n", ["generated.yaml: line ", "invalid u32"]),
+    ] {
+        fs::write(&scenario, right_scenario() + custom + invalid).expect("written");
+        fs::write(folder.path().join("leases.wasm"), "no plugin").expect("written");
+        assert_refused(folder.path(), &["sim", "leases.wasm", "--scenario", "generated.yaml"], &parts);
+    }
+    fs::write(&scenario, right_scenario() + custom).expect("written");
+    let arguments = ["sim", "leases.wasm", "--scenario", "generated.yaml"];
+    assert_refused(folder.path(), &arguments, &["error: leases.wasm: "]);
+
+    let invalid = right_scenario().replace("objects('Lease')", "objects('Lease'");
+    write_project(folder.path(), &[("a.yaml", invalid.as_str())]);
+    assert_refused(
+        folder.path(),
+        &["sim", "leases"],
+        &["leases/simulations/a.yaml: line ", "at most one lease"],
+    );
+    assert!(!folder.path().join("leases/out").exists(), "the project was built");
 }

@@ -105,6 +105,42 @@ fn the_violating_write_is_expected_with_the_object_that_it_deletes() {
 }
 
 #[test]
+fn a_step_during_a_late_request_waits_for_that_request_and_not_for_rest() {
+    let late = |steps_while_late: usize| {
+        let mut run = RunBuilder::new();
+        run.deliver_uid("zoos.x.dev", "a/z", "LISTED", "u0");
+        run.rest();
+        run.actor("user", "create", "zoos.x.dev", "a/z", zoo());
+        run.actor("volumes", "create", "persistentvolumeclaims", "a/z", claim());
+        run.deliver("zoos.x.dev", "a/z", "ADDED");
+        run.start("a/z");
+        let at = Moment::Request {
+            verb: "delete".to_owned(),
+            resource: "persistentvolumeclaims".to_owned(),
+            occurrence: 1,
+        };
+        run.deviate(at, Fault::DelayRequest(7_500));
+        for time in 1..=steps_while_late {
+            run.at(4_000 * time as u64);
+            run.actor("user", "patch", "zoos.x.dev", "a/z", zoo());
+        }
+        run.at(20_000);
+        run.write("delete", "persistentvolumeclaims", "a/z", None);
+        run.at(60_000);
+        run.actor("user", "delete", "zoos.x.dev", "a/z", None);
+        let run = run.finish();
+        let exported = export(&run, &recreated(false), None).expect("exported");
+        exported["timeline"].as_array().expect("a list")[2..].to_vec()
+    };
+    let entries = late(2);
+    assert_eq!(entries[0]["after"]["request"], json!(["delete", "persistentvolumeclaims", 1]));
+    let rests: Vec<_> = entries.iter().map(|entry| entry["after"]["rest"] == true).collect();
+    assert_eq!(rests, [false, false, true]);
+    let entries = late(0);
+    assert_eq!(entries[0]["after"]["request"], Value::Null, "the request has arrived long before");
+}
+
+#[test]
 fn a_watch_that_was_late_is_released_where_it_delivered_again() {
     let run = recreated(true);
     let exported = export(&run, &recreated(false), None).expect("exported");

@@ -115,6 +115,7 @@ impl Timeline {
             held: BTreeSet::new(),
             dropped: BTreeSet::new(),
             take_at: None,
+            delayed: Vec::new(),
         };
         for event in view.run.events.iter().take(end.saturating_add(1)) {
             builder.add(event)?;
@@ -141,8 +142,10 @@ struct Builder<'a> {
     previous_time: u64,
     held: BTreeSet<String>,
     dropped: BTreeSet<String>,
-    /// The moment at which an actor was told to take a step early.
+    /// The moment at which an actor was told to take a step early, or which must have come because a request is late from then on.
     take_at: Option<Moment>,
+    /// The moments of requests that are late and have not reached the server.
+    delayed: Vec<Moment>,
 }
 
 impl Builder<'_> {
@@ -184,6 +187,7 @@ impl Builder<'_> {
         match &request.author {
             Author::Plugin(_) => {
                 (self.is_fresh, self.rested) = (false, false);
+                self.arrived(request);
                 if request.is_effective() {
                     self.writes += 1;
                     self.timeline.gates.push(self.timeline.entries.len());
@@ -209,6 +213,20 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Forgets that a request is late, because it has reached the server.
+    fn arrived(&mut self, request: &RequestEvent) {
+        let is_it = |moment: &Moment| match moment {
+            Moment::Request { verb, resource, .. } => {
+                request.verb == *verb && request.resource_path() == *resource
+            }
+            _ => false,
+        };
+        if let Some(position) = self.delayed.iter().position(is_it) {
+            let arrived = self.delayed.remove(position);
+            self.take_at.take_if(|moment| *moment == arrived);
+        }
+    }
+
     /// Adds the ends of delays after which nothing was delivered. There is no rest before.
     fn catch_up(&mut self, time: u64) {
         for resource in std::mem::take(&mut self.dropped) {
@@ -229,6 +247,10 @@ impl Builder<'_> {
                 self.dropped.insert(resource.clone());
             }
             (Fault::TakeStep { .. }, at) => self.take_at = Some(at.clone()),
+            (Fault::DelayRequest(_), at) => {
+                self.take_at = Some(at.clone());
+                self.delayed.push(at.clone());
+            }
             _ if is_at_proxy => {}
             (Fault::Restart { past }, _) => {
                 let rested = self.rested;
@@ -249,7 +271,8 @@ impl Builder<'_> {
 
     fn entry(&mut self, time: u64, rest: bool, action: Action) {
         let is_late = time.saturating_sub(self.previous_time) >= PAUSE;
-        let rest = rest || (self.ready && is_late);
+        // While a request is under way, the world is not at rest.
+        let rest = rest || (self.ready && is_late && self.delayed.is_empty());
         let is_write = |action: &Action| matches!(action, Action::Write(_) | Action::Controller(_));
         if self.is_fresh
             && !rest

@@ -18,6 +18,8 @@ const MIN_ROUNDS: usize = 3;
 const MAX_ERROR: usize = 160;
 /// The largest number of writes of stand-ins, or of the server, in one line.
 const MAX_REACTIONS: usize = 8;
+/// The widest column of those who act. Longer names stick out.
+const MAX_WIDTH: usize = 32;
 /// Who acts in a line with the writes of several stand-ins.
 const STAND_INS: &str = "stand-ins";
 /// Who acts in a line with writes of built-in controllers.
@@ -39,7 +41,7 @@ pub struct Step {
 /// Tells the run up to what the violation points at.
 #[must_use]
 pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
-    let last = violation.event.unwrap_or(view.run.events.len());
+    let last = last_event(view.run, violation);
     let mut teller = Teller { steps: Vec::new(), reconcile: None, reactions: None };
     for event in view.run.events.iter().take(last.saturating_add(1)) {
         teller.tell(view, event);
@@ -55,6 +57,19 @@ pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
     let mut steps = shortened(folded(&teller.steps, canonical), time);
     steps.push(oracle);
     steps
+}
+
+/// Returns the index of the last event that a story tells. A service changes its state before the request that does so is answered, which a violation
+/// of that state does not point at.
+fn last_event(run: &Run, violation: &Violation) -> usize {
+    let last = violation.event.unwrap_or(run.events.len());
+    let is_state = |event: &Event| matches!(event.kind, EventKind::HttpState { .. });
+    if !run.events.get(last).is_some_and(is_state) {
+        return last;
+    }
+    let mut same_host = run.events.iter().skip(last).take_while(|event| event.kind != EventKind::HostEnded);
+    let answer = same_host.position(|event| matches!(event.kind, EventKind::Http { .. }));
+    last + answer.unwrap_or(0)
 }
 
 /// Returns the steps, with one line in place of the second and further rounds of equal steps. Steps are equal if their canonical texts are, in which
@@ -333,7 +348,7 @@ pub fn subject(violation: &Violation) -> String {
 /// Returns the steps with their columns below each other.
 #[must_use]
 pub fn align(steps: &[Step]) -> Vec<String> {
-    let width = steps.iter().map(|step| step.who.chars().count()).max().unwrap_or_default().min(20);
+    let width = steps.iter().map(|step| step.who.chars().count()).max().unwrap_or_default().min(MAX_WIDTH);
     let line = |step: &Step| {
         let time = format!("{}.{:03}", step.time / 1000, step.time % 1000);
         format!("{time:>9}  {:<width$}  {}   {}", step.who, step.text, step.fault).trim_end().to_owned()
@@ -385,6 +400,30 @@ mod tests {
                 "    1.003  oracle  one request: there are two",
             ]
         );
+    }
+
+    #[test]
+    fn a_story_about_the_state_of_a_service_ends_with_the_request_that_changed_it() {
+        let mut run = RunBuilder::new();
+        run.start("web");
+        run.push(EventKind::HttpState { state: json!({"machines": 1}) });
+        for status in [200, 404] {
+            let url = "http://cloud/machines".to_owned();
+            let (method, status) = ("POST".to_owned(), Some(status));
+            run.push(EventKind::Http { reconcile: None, method, url, status });
+        }
+        let run = run.finish();
+        let state = |event: &Event| matches!(event.kind, EventKind::HttpState { .. });
+        let violation = Violation {
+            oracle: "no machine".to_owned(),
+            resource: String::new(),
+            object: String::new(),
+            event: run.events.iter().position(state),
+            explanation: "there is one".to_owned(),
+        };
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        let texts: Vec<_> = tell(&view, &violation).into_iter().map(|step| step.text).collect();
+        assert_eq!(texts, ["POST http://cloud/machines → 200", "no machine: there is one"]);
     }
 
     #[test]

@@ -23,7 +23,11 @@ pub struct KindInfo {
 
 /// All kinds that a scenario can name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kinds(Vec<KindInfo>);
+pub struct Kinds {
+    known: Vec<KindInfo>,
+    /// What stands for every kind that is not known; `None` if such a kind is an error.
+    assumed: Option<Box<KindInfo>>,
+}
 
 /// Built-in kinds: group, version, kind, plural, whether namespaced, whether there is a subresource `status`.
 const BUILT_IN: [(&str, &str, &str, &str, bool, bool); 38] = [
@@ -82,7 +86,21 @@ impl Kinds {
             has_status: *has_status,
             schema: None,
         });
-        Self(kinds.collect())
+        Self { known: kinds.collect(), assumed: None }
+    }
+
+    /// Returns these kinds, and takes every other kind for a custom one. A scenario can so be checked before the plugins are loaded, whose CRDs define
+    /// further kinds.
+    #[must_use]
+    pub fn assuming_others(self) -> Self {
+        let resource = ResourceType {
+            group: String::new(),
+            version: String::new(),
+            kind: "custom object".to_owned(),
+            plural: String::new(),
+            namespaced: true,
+        };
+        Self { assumed: Some(Box::new(KindInfo { resource, has_status: true, schema: None })), ..self }
     }
 
     /// Adds the kind that a CRD defines, in its stored version.
@@ -96,7 +114,7 @@ impl Kinds {
                 crd["kind"]
             ));
         }
-        if self.0.len() >= BUILT_IN.len() + MAX_CRDS {
+        if self.known.len() >= BUILT_IN.len() + MAX_CRDS {
             return Err(format!(
                 "there are more than {MAX_CRDS} CRDs; leave out those that the plugin does not use"
             ));
@@ -124,20 +142,20 @@ impl Kinds {
         let same = |known: &KindInfo| {
             known.resource.group == info.resource.group && known.resource.kind == info.resource.kind
         };
-        self.0.retain(|known| !same(known));
-        self.0.push(info);
+        self.known.retain(|known| !same(known));
+        self.known.push(info);
         Ok(())
     }
 
     /// Returns all kinds.
     pub fn iter(&self) -> impl Iterator<Item = &KindInfo> {
-        self.0.iter()
+        self.known.iter()
     }
 
     /// Finds a kind by its API group, "" for core, and its name.
     #[must_use]
     pub fn find(&self, group: &str, kind: &str) -> Option<&KindInfo> {
-        self.0.iter().find(|info| info.resource.group == group && info.resource.kind == kind)
+        self.known.iter().find(|info| info.resource.group == group && info.resource.kind == kind)
     }
 
     /// Finds a kind by `Kind`, if only one group has it, or by `Kind.group`.
@@ -152,11 +170,14 @@ impl Kinds {
         let is_it = |info: &&KindInfo| {
             info.resource.kind == kind && group.is_none_or(|group| info.resource.group == group)
         };
-        let found: Vec<&KindInfo> = self.0.iter().filter(is_it).collect();
+        let found: Vec<&KindInfo> = self.known.iter().filter(is_it).collect();
         match found.as_slice() {
             [one] => Ok(one),
             [] => {
-                let known = self.0.iter().map(|info| info.resource.kind.as_str());
+                if let Some(assumed) = &self.assumed {
+                    return Ok(assumed);
+                }
+                let known = self.known.iter().map(|info| info.resource.kind.as_str());
                 let remedy = suggestion(kind, known).map_or_else(
                     || "list its CRD under crds".to_owned(),
                     |close| format!("did you mean {close}? A custom kind needs its CRD under crds"),
@@ -180,8 +201,8 @@ impl Kinds {
         };
         let (api_version, kind) = (field("apiVersion")?, field("kind")?);
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        self.find(group, kind).ok_or_else(|| {
-            let groups = self.0.iter().filter(|info| info.resource.kind == kind);
+        self.find(group, kind).or(self.assumed.as_deref()).ok_or_else(|| {
+            let groups = self.known.iter().filter(|info| info.resource.kind == kind);
             let known: Vec<_> = groups.map(|info| info.resource.api_version()).collect();
             if known.is_empty() {
                 self.resolve(kind).err().unwrap_or_default()
@@ -198,7 +219,7 @@ impl Kinds {
     /// Returns the resources by their names in the notation of [`crate::run`]: `plural.group`, or `plural`.
     #[must_use]
     pub fn by_run_name(&self) -> BTreeMap<String, &KindInfo> {
-        self.0.iter().map(|info| (run_name(&info.resource), info)).collect()
+        self.known.iter().map(|info| (run_name(&info.resource), info)).collect()
     }
 }
 
@@ -260,6 +281,18 @@ mod tests {
         let error = kinds.resolve("Service").expect_err("ambiguous");
         assert_eq!(error, "kind \"Service\" is ambiguous; write Service or Service.serving.example.com");
         assert!(kinds.resolve("Service.serving.example.com").is_ok());
+    }
+
+    #[test]
+    fn other_kinds_are_assumed_only_on_request() {
+        let zoo = json!({"apiVersion": "example.com/v1", "kind": "Zoo"});
+        let strict = Kinds::built_in();
+        assert!(strict.resolve("Zoo").is_err() && strict.of_manifest(&zoo).is_err());
+        let lenient = strict.clone().assuming_others();
+        let assumed = lenient.resolve("Zoo.example.com").expect("assumed");
+        assert!(assumed.resource.namespaced && assumed.has_status && assumed.schema.is_none());
+        assert_eq!(lenient.of_manifest(&zoo), Ok(assumed));
+        assert_eq!(lenient.resolve("Pod"), strict.resolve("Pod"));
     }
 
     #[test]

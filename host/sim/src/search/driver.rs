@@ -9,7 +9,7 @@ use std::time::Duration;
 use pilothouse_model::hash::HashSet;
 
 use super::points::Points;
-use super::stages::{other_orders, probes, stages};
+use super::stages::{other_orders, plans_in_turn, probes};
 use super::{Budget, Executor, FaultSelection, Strategy};
 use crate::analysis::{ObjectId, RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
@@ -194,23 +194,15 @@ impl<S: Simulator + Send> Driver<'_, S> {
                 self.accept(Strategy::Plans, examined)?;
             }
         }
-        for mut stage in stages(self.options.seed, &self.options.strategies, points, &self.options.faults) {
-            let start = (self.used_runs, self.observer.elapsed());
-            loop {
-                let left = self.stage_runs_left(start, stage.share);
-                if self.has_ended() || left == 0 {
-                    break;
-                }
-                let size = BATCH.min(usize::try_from(left).unwrap_or(BATCH));
-                let plans: Vec<_> = stage.plans.by_ref().take(size).collect();
-                if plans.is_empty() {
-                    break;
-                }
-                self.run_batch(stage.strategy, &plans)?;
+        let options = self.options;
+        let mut plans = plans_in_turn(options.seed, &options.strategies, points, &options.faults);
+        while !self.has_ended() {
+            let left = usize::try_from(options.budget.remaining_runs(self.used_runs)).unwrap_or(BATCH);
+            let batch: Vec<_> = plans.by_ref().take(BATCH.min(left)).collect();
+            if batch.is_empty() {
+                break;
             }
-            if self.has_ended() {
-                return Ok(());
-            }
+            self.run_batch(batch)?;
         }
         Ok(())
     }
@@ -220,22 +212,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         if self.observer.is_interrupted() || self.report.findings.len() >= self.options.max_findings {
             return Ok(());
         }
-        self.run_batch(Strategy::Reference, plans)
-    }
-
-    /// Returns how many more runs a stage may make that began at `start`.
-    fn stage_runs_left(&self, start: (u64, Duration), share: u64) -> u64 {
-        match self.options.budget {
-            // The time of `Both` ends the whole search, and is not shared out.
-            Budget::Runs(limit) | Budget::Both(limit, _) => {
-                let allowed = limit.saturating_sub(start.0).saturating_mul(share) / 100;
-                allowed.saturating_sub(self.used_runs - start.0).min(limit.saturating_sub(self.used_runs))
-            }
-            Budget::Time(limit) => {
-                let allowed = limit.saturating_sub(start.1) * u32::try_from(share).unwrap_or(100) / 100;
-                if self.observer.elapsed().saturating_sub(start.1) < allowed { u64::MAX } else { 0 }
-            }
-        }
+        self.run_batch(plans.iter().map(|plan| (Strategy::Reference, plan.clone())).collect())
     }
 
     /// Whether the whole search has to end, and notes why.
@@ -253,13 +230,16 @@ impl<S: Simulator + Send> Driver<'_, S> {
         true
     }
 
-    fn run_batch(&mut self, strategy: Strategy, plans: &[Plan]) -> Result<(), WorldError> {
+    fn run_batch(&mut self, plans: Vec<(Strategy, Plan)>) -> Result<(), WorldError> {
+        let (strategies, plans): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
         let (oracles, reference) = (self.oracles, &self.reference);
         let examine = |run: Run| Examined::of(&run, oracles, Some(reference), reference.random());
-        for examined in self.executor.run_all(plans, &examine)? {
-            self.accept(strategy, examined)?;
+        for (strategy, examined) in strategies.iter().zip(self.executor.run_all(&plans, &examine)?) {
+            self.accept(*strategy, examined)?;
         }
-        self.observer.progress(strategy, self.report.runs);
+        if let Some(strategy) = strategies.last() {
+            self.observer.progress(*strategy, self.report.runs);
+        }
         Ok(())
     }
 

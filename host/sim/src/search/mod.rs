@@ -9,6 +9,7 @@ pub mod driver;
 pub mod executor;
 pub mod faults;
 pub mod pairs;
+pub mod past;
 pub mod plans;
 pub mod points;
 pub mod random;

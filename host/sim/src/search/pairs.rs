@@ -2,7 +2,8 @@
 //! same resource.
 
 use super::faults::FaultSelection;
-use super::plans::{Candidate, deviation, restart_into_the_past, round_robin};
+use super::past::two_old_lists;
+use super::plans::{Candidate, deviation, from_both_ends, round_robin};
 use super::points::Points;
 use super::random_source::RandomSource;
 use crate::plan::Fault;
@@ -19,7 +20,7 @@ pub fn known_pairs(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
         write_and_late_watch(points, faults, &Fault::LoseAnswer),
         merged_steps(points, faults),
         restart_before_own_event(points),
-        two_old_lists(points),
+        two_old_lists(points, MAX_AGE, MAX_RESTS),
         write_and_late_watch(points, faults, &Fault::CrashAfter),
     ]);
     pairs.retain(|candidate| faults.allows(&candidate.deviations));
@@ -30,7 +31,7 @@ pub fn known_pairs(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
 fn write_and_late_watch(points: &Points, faults: &FaultSelection, fault: &Fault) -> Vec<Candidate> {
     let mut plans = Vec::new();
     for delay in faults.delays(Fault::HoldWatch) {
-        for point in points.requests.iter().filter(|point| point.is_write) {
+        for point in from_both_ends(points, |point| point.is_write) {
             if let Some(event) = points.event_after(&point.resource, point.index) {
                 let late = deviation(&event.moment(), Fault::HoldWatch(delay));
                 let deviations = vec![deviation(&point.moment, fault.clone()), late];
@@ -76,25 +77,6 @@ fn restart_before_own_event(points: &Points) -> Vec<Candidate> {
         }
     }
     plans
-}
-
-/// A restart with two old first lists of different ages.
-fn two_old_lists(points: &Points) -> Vec<Candidate> {
-    let mut groups = Vec::new();
-    for rest in points.rests.iter().rev().take(MAX_RESTS) {
-        let mut group = Vec::new();
-        for sum in 2..=2 * MAX_AGE {
-            for (index, first) in points.watched.iter().enumerate() {
-                for second in &points.watched[index + 1..] {
-                    for age in 1.max(sum.saturating_sub(MAX_AGE))..sum.min(MAX_AGE + 1) {
-                        group.extend(restart_into_the_past(rest, &[(first, age), (second, sum - age)]));
-                    }
-                }
-            }
-        }
-        groups.push(group);
-    }
-    round_robin(groups)
 }
 
 /// All pairs of single plans, in an order that a seed fixes.

@@ -1,9 +1,10 @@
 //! Plans with one idea each, derived from the reference run: every fault at every point at which it can matter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::faults::FaultSelection;
-use super::points::{Points, RestPoint};
+use super::past::one_old_list;
+use super::points::{EventPoint, Points, RequestPoint, RestPoint};
 use crate::plan::{Deviation, Fault, Moment};
 
 /// How many changes a first list may lack.
@@ -35,7 +36,7 @@ pub fn plans(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
         fresh_starts(points),
         crashes(points),
         lost_answers(points),
-        restarts_into_the_past(points),
+        one_old_list(points, MAX_AGE),
         refusals(points, faults),
         delayed_events(points, faults, Fault::HoldWatch),
         delayed_events(points, faults, Fault::DropWatch),
@@ -72,11 +73,34 @@ fn fresh_starts(points: &Points) -> Vec<Candidate> {
     plans
 }
 
+/// Returns the requests of each kind in turn, and those of a kind from both of its ends. The last one comes first: what goes wrong there shows at the
+/// end of the run, because nothing comes after it that would repair it.
+pub(super) fn from_both_ends(points: &Points, accept: impl Fn(&RequestPoint) -> bool) -> Vec<&RequestPoint> {
+    let mut kinds: BTreeMap<(&str, &str), Vec<&RequestPoint>> = BTreeMap::new();
+    for point in points.requests.iter().filter(|point| accept(point)) {
+        let Moment::Request { verb, resource, .. } = &point.moment else { continue };
+        kinds.entry((verb, resource)).or_default().push(point);
+    }
+    round_robin(kinds.into_values().map(alternating).collect())
+}
+
+/// Returns the items from both ends in turn, the last one first.
+fn alternating<T>(items: Vec<T>) -> Vec<T> {
+    let mut items = VecDeque::from(items);
+    let mut found = Vec::with_capacity(items.len());
+    while let Some(last) = items.pop_back() {
+        found.push(last);
+        found.extend(items.pop_front());
+    }
+    found
+}
+
 /// A crash after and before each write.
 fn crashes(points: &Points) -> Vec<Candidate> {
-    let writes = || points.requests.iter().filter(|point| point.is_write);
+    let writes = from_both_ends(points, |point| point.is_write);
     let of = |fault: Fault| {
-        writes()
+        writes
+            .iter()
             .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, fault.clone())]))
             .collect()
     };
@@ -84,8 +108,8 @@ fn crashes(points: &Points) -> Vec<Candidate> {
 }
 
 fn lost_answers(points: &Points) -> Vec<Candidate> {
-    let writes = points.requests.iter().filter(|point| point.is_write);
-    writes
+    from_both_ends(points, |point| point.is_write)
+        .into_iter()
         .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, Fault::LoseAnswer)]))
         .collect()
 }
@@ -93,10 +117,8 @@ fn lost_answers(points: &Points) -> Vec<Candidate> {
 /// Errors and conflicts of writes, and errors of reads.
 fn refusals(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
     let of = |fault: Fault, accept: fn(bool, bool) -> bool| -> Vec<Candidate> {
-        points
-            .requests
-            .iter()
-            .filter(|point| accept(point.is_write, point.has_object))
+        from_both_ends(points, |point| accept(point.is_write, point.has_object))
+            .into_iter()
             .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, fault.clone())]))
             .collect()
     };
@@ -116,21 +138,6 @@ fn refusals(points: &Points, faults: &FaultSelection) -> Vec<Candidate> {
     ])
 }
 
-/// A restart at each rest, with one resource's first list from the past.
-fn restarts_into_the_past(points: &Points) -> Vec<Candidate> {
-    let mut groups = Vec::new();
-    for rest in points.rests.iter().rev() {
-        let mut group = Vec::new();
-        for age in 1..=MAX_AGE {
-            for resource in &points.watched {
-                group.extend(restart_into_the_past(rest, &[(resource, age)]));
-            }
-        }
-        groups.push(group);
-    }
-    round_robin(groups)
-}
-
 /// Returns the plan of a restart with old first lists.
 pub(super) fn restart_into_the_past(rest: &RestPoint, ages: &[(&String, u32)]) -> Option<Candidate> {
     let has_changes =
@@ -146,9 +153,13 @@ pub(super) fn restart_into_the_past(rest: &RestPoint, ages: &[(&String, u32)]) -
 
 /// Each event of a watch late, or replaced by a later list.
 fn delayed_events(points: &Points, faults: &FaultSelection, fault: fn(u64) -> Fault) -> Vec<Candidate> {
+    let mut resources: BTreeMap<&str, Vec<&EventPoint>> = BTreeMap::new();
+    for event in &points.events {
+        resources.entry(&event.resource).or_default().push(event);
+    }
+    let events = round_robin(resources.into_values().map(alternating).collect());
     let of = |delay: u64| {
-        points
-            .events
+        events
             .iter()
             .map(|event| Candidate::new(&event.resource, vec![deviation(&event.moment(), fault(delay))]))
             .collect()
@@ -182,7 +193,7 @@ fn late_controllers(points: &Points, faults: &FaultSelection) -> Vec<Candidate> 
     let of = |delay: u64| {
         let at = |occurrence| Moment::Rest { occurrence };
         let plan = |at: Moment| Candidate::new("", vec![deviation(&at, Fault::HoldControllers(delay))]);
-        points.rests.iter().map(|rest| plan(at(rest.occurrence))).collect()
+        points.rests.iter().rev().map(|rest| plan(at(rest.occurrence))).collect()
     };
     round_robin(faults.delays(Fault::HoldControllers).into_iter().map(of).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::past::History;
 use crate::plan::Moment;
 use crate::run::{Author, EventKind, ReconcileResult, Run};
 
@@ -60,6 +61,8 @@ pub struct Points {
     pub events: Vec<EventPoint>,
     /// The rests.
     pub rests: Vec<RestPoint>,
+    /// The changes of all resources.
+    pub history: History,
     /// The watched resources.
     pub watched: Vec<String>,
     /// The actors that write.
@@ -82,6 +85,7 @@ impl Points {
                 EventKind::Request(request) => {
                     if request.changed {
                         *changes.entry(request.resource.clone()).or_default() += 1;
+                        points.history.add(request);
                     }
                     match &request.author {
                         // What exists before the first host starts is no step.

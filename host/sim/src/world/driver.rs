@@ -87,7 +87,7 @@ fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin
             name: plugin.name.clone(),
             code: version.code.clone(),
             sidecar: sidecar.into(),
-            descriptor: version.descriptor.clone(),
+            descriptor: version.descriptor.as_ref().ok().cloned(),
         })
     };
     plugins.iter().map(plugin).collect()

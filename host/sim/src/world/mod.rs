@@ -63,7 +63,7 @@ const OTHER_HASH_SEED: u64 = 0x5eed_0f0d_d0e5;
 const FIRST_REVISION: u64 = 1_000;
 
 /// Fixes the order of hash maps in this process, so that equal plans give equal runs in all processes. Must be called before anything else
-/// that uses the host's crates; [`CompiledPlugins::compile`] calls it, too, and goes on if it is too late.
+/// that uses the host's crates; [`engine`] calls it, too, and goes on if it is too late.
 ///
 /// # Errors
 /// If a hash map was created before.
@@ -155,29 +155,58 @@ impl std::fmt::Debug for WorldOptions {
 
 /// A plugin with its compiled code.
 #[derive(Clone, Debug)]
-pub(crate) struct WorldPlugin {
-    name: PluginName,
-    code: DescribedCode,
-    upgrade: Option<DescribedCode>,
-    sidecar: String,
+pub struct WorldPlugin {
+    /// The plugin's name.
+    pub name: PluginName,
+    /// The code.
+    pub code: DescribedCode,
+    /// The code that replaces it at a reload; `None` to reload the same.
+    pub upgrade: Option<DescribedCode>,
+    /// The text of the sidecar, "" for none.
+    pub sidecar: String,
 }
 
 /// The code of a plugin. It is asked for its descriptor once, and not in each run.
 #[derive(Clone, Debug)]
-struct DescribedCode {
+pub struct DescribedCode {
     code: CompiledPlugin,
-    /// `None` if the plugin does not return one: each run then sees why.
-    descriptor: Option<Arc<str>>,
+    /// The descriptor, or why the plugin does not return one: each run then sees why.
+    descriptor: Result<Arc<str>, String>,
 }
 
 impl DescribedCode {
-    async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
+    /// Compiles a plugin, and asks it for its descriptor with the configuration of this sidecar.
+    ///
+    /// # Errors
+    /// If it cannot be compiled.
+    pub async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
         let code = engine.load(wasm).await?;
         let config = Sidecar::parse(sidecar).map(|sidecar| sidecar.config_json()).unwrap_or_default();
         let host = Arc::new(StubHost::new(config).repeatable());
-        let descriptor = code.describe(host, &InstanceLimits::default()).await.ok().map(Arc::from);
+        let descriptor = code.describe(host, &InstanceLimits::default()).await;
+        let descriptor = descriptor.map(Arc::from).map_err(|error| format!("describe failed: {error}"));
         Ok(Self { code, descriptor })
     }
+
+    /// Returns the text of the descriptor.
+    ///
+    /// # Errors
+    /// If the plugin does not return one.
+    pub fn descriptor(&self) -> Result<&str, &str> {
+        self.descriptor.as_deref().map_err(String::as_str)
+    }
+}
+
+/// Creates the engine of simulations, which limits guests by the instructions that they execute. `options` say how plugins are compiled, and where
+/// the result is kept.
+///
+/// # Errors
+/// If wasm cannot run on this machine.
+pub fn engine(options: EngineOptions) -> Result<Engine, WorldError> {
+    // Runs are repeatable within this process in any case.
+    let _ = fix_hash_order();
+    let options = EngineOptions { call_fuel: Some(CALL_FUEL), ..options };
+    Engine::new(options).map_err(|error| WorldError(error.to_string()))
 }
 
 /// Plugins that were compiled for simulations. Cheap to clone: worlds in several threads share one.
@@ -188,15 +217,18 @@ pub struct CompiledPlugins {
 }
 
 impl CompiledPlugins {
-    /// Compiles the plugins. Blocks; must not be called in a tokio runtime.
+    /// Returns plugins that were loaded with an [engine] of simulations.
+    #[must_use]
+    pub fn new(engine: Engine, plugins: Vec<WorldPlugin>) -> Self {
+        Self { engine, plugins }
+    }
+
+    /// Compiles the plugins in this process. Blocks; must not be called in a tokio runtime.
     ///
     /// # Errors
     /// If one of them cannot be compiled.
     pub fn compile(files: Vec<PluginFile>) -> Result<Self, WorldError> {
-        // Runs are repeatable within this process in any case.
-        let _ = fix_hash_order();
-        let options = EngineOptions { call_fuel: Some(CALL_FUEL), ..EngineOptions::default() };
-        let engine = Engine::new(options).map_err(|error| WorldError(error.to_string()))?;
+        let engine = engine(EngineOptions::default())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
@@ -214,7 +246,7 @@ impl CompiledPlugins {
             }
             Ok(plugins)
         })?;
-        Ok(Self { engine, plugins })
+        Ok(Self::new(engine, plugins))
     }
 }
 

@@ -34,8 +34,7 @@ impl Case for EmptyNode {
     const NAME: &'static str = "empty-node";
 
     fn describe(plugin: Plugin) -> Plugin {
-        let pods =
-            Watch::untyped(PODS, kit::core("Pod")).index(Index::by_field("byNode", "{.spec.nodeName}"));
+        let pods = Watch::untyped(PODS, kit::core("Pod")).index(Index::by_label("byNode", NODE));
         plugin
             .watch(Watch::untyped(NODES, kit::core("Node")).label_selector(REMOVE).triggers_itself())
             .watch(pods.triggers_label(NODE, NODES))
@@ -77,14 +76,16 @@ impl Case for EmptyNode {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_sdk::serde_json::Value;
     use pilothouse_sdk::testing::Host;
     use pilothouse_sdk::{ObjectKey, Reconciler};
 
     use super::*;
     use crate::{Right, Wrong};
 
-    fn reconciled<P: Reconciler>() -> (Outcome, Vec<String>) {
+    fn reconciled<P: Reconciler>(pods: &[Value]) -> (Outcome, Vec<String>) {
         let host = Host::<P>::new();
+        pods.iter().for_each(|pod| drop(host.put_json(pod.clone())));
         host.put_json(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "spare", "labels": {REMOVE: "true"}}}));
         let outcome = host.reconcile(NODES, &ObjectKey::new("", "spare")).expect("a reconcile");
         (outcome, host.writes())
@@ -93,10 +94,16 @@ mod tests {
     #[test]
     fn the_wrong_twin_deletes_at_once_and_the_right_one_cordons_and_waits() {
         assert_eq!(
-            reconciled::<Wrong<EmptyNode>>(),
+            reconciled::<Wrong<EmptyNode>>(&[]),
             (Outcome::Done, vec!["delete v1 Node spare".to_owned()])
         );
-        let (outcome, writes) = reconciled::<Right<EmptyNode>>();
+        let (outcome, writes) = reconciled::<Right<EmptyNode>>(&[]);
         assert_eq!((outcome, writes), (Outcome::RequeueAfter(DRAIN), vec!["patch v1 Node spare".to_owned()]));
+    }
+
+    #[test]
+    fn the_wrong_twin_leaves_a_node_with_a_pod_alone() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default", "labels": {NODE: "spare"}}});
+        assert_eq!(reconciled::<Wrong<EmptyNode>>(&[pod]), (Outcome::Done, Vec::new()));
     }
 }

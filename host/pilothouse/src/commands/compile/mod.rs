@@ -22,11 +22,27 @@ const MAX_CACHE_BYTES: u64 = 2 << 30;
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Upper bound in bytes for a compiler process's memory, including the generated code, however much memory is available.
 const MAX_MEMORY: u64 = 8 << 30;
+/// The flag of the process for code that counts its instructions.
+const COUNTS_INSTRUCTIONS: &str = "--counts-instructions";
 /// Niceness of compiler processes: running plugins take precedence.
 const NICENESS: i32 = 5;
 
 /// Returns the engine options of a host: it compiles plugins in separate processes and caches the result.
 pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode) -> EngineOptions {
+    cached_options(cache_dir, compiler, false)
+}
+
+/// Returns the engine options of simulations: as those of a host, for code that counts its instructions.
+#[cfg(feature = "simulation")]
+pub(super) fn simulation_options() -> EngineOptions {
+    cached_options(None, CompilerMode::Optimizing, true)
+}
+
+fn cached_options(
+    cache_dir: Option<PathBuf>,
+    compiler: CompilerMode,
+    counts_instructions: bool,
+) -> EngineOptions {
     let cache = self::cache_dir(cache_dir);
     if cache.is_none() {
         tracing::warn!(
@@ -36,20 +52,23 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode)
     let compiler_process = this_executable().map(|program| CompilerProcess {
         program,
         arguments: ["compile".into(), MAX_MEMORY.to_string().into(), compiler.name().into()]
-            .map(|argument: OsString| argument)
-            .into(),
+            .into_iter()
+            .chain(counts_instructions.then(|| COUNTS_INSTRUCTIONS.into()))
+            .collect::<Vec<OsString>>(),
         timeout: TIMEOUT,
     });
     EngineOptions {
         cache: cache.map(|path| CacheDirectory { path, max_bytes: MAX_CACHE_BYTES }),
         compiler_process,
-        ..common_options(compiler)
+        ..common_options(compiler, counts_instructions)
     }
 }
 
 /// Returns the options that the host and its compiler processes must share. The host rejects code that was compiled with other options.
-fn common_options(compiler: CompilerMode) -> EngineOptions {
-    EngineOptions { compiler: compiler.into(), ..EngineOptions::default() }
+fn common_options(compiler: CompilerMode, counts_instructions: bool) -> EngineOptions {
+    // How many instructions a call may execute does not matter for compiling.
+    let call_fuel = counts_instructions.then_some(1);
+    EngineOptions { compiler: compiler.into(), call_fuel, ..EngineOptions::default() }
 }
 
 /// Returns the directory of compiled plugins: below the flag's, or else below the user's cache directory.
@@ -97,6 +116,6 @@ pub(crate) fn run(flags: &Compile) -> CommandResult {
             std::process::exit(1);
         }
     });
-    write_compiled(&common_options(flags.compiler), &bytes, &mut stdout().lock())
+    write_compiled(&common_options(flags.compiler, flags.counts_instructions), &bytes, &mut stdout().lock())
         .map_err(|error| CommandError::Failure(error.to_string()))
 }

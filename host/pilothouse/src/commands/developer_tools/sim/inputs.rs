@@ -3,17 +3,18 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use pilothouse_controller::PluginName;
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_plugin::{Compiler, Engine, EngineOptions, InstanceLimits, StubHost};
+use pilothouse_plugin::Engine;
 use pilothouse_sim::finding::trace::Input;
+use pilothouse_sim::world::DescribedCode;
 use sha2::{Digest, Sha256};
 
 use crate::CommandError;
 use crate::cli::simulation::Sim;
+use crate::commands::compile::simulation_options;
 
 /// Limit in bytes for a plugin file, as for the host.
 const MAX_WASM: u64 = 256 << 20;
@@ -30,6 +31,7 @@ pub(super) struct PluginInput {
     pub(super) wasm: Vec<u8>,
     /// The text of the sidecar, "" for none.
     pub(super) sidecar: String,
+    pub(super) code: DescribedCode,
     pub(super) descriptor: Descriptor,
     /// The file and its digest, for traces.
     pub(super) input: Input,
@@ -51,63 +53,70 @@ impl PluginInput {
     ///
     /// # Errors
     /// Returns a usage error that names the file, or that of its sidecar.
-    pub(super) fn read(file: &Path, sidecar: Option<GivenSidecar<'_>>) -> Result<Self, CommandError> {
+    pub(super) fn read(
+        engine: &Engine,
+        file: &Path,
+        sidecar: Option<GivenSidecar<'_>>,
+    ) -> Result<Self, CommandError> {
         let usage_error = |problem: &dyn std::fmt::Display, remedy: &str| {
             CommandError::Usage(format!("{}: {problem}; {remedy}", file.display()))
         };
         let name = PluginName::of_file(file).map_err(|error| CommandError::Usage(error.to_string()))?;
         let wasm = read_bytes(file, MAX_WASM)
             .map_err(|problem| usage_error(&problem, "give a plugin's .wasm file"))?;
-        let (sidecar, parsed) = match sidecar {
+        let sidecar = match sidecar {
             Some(GivenSidecar { text, scenario }) => {
-                let parsed = Sidecar::parse(&text).map_err(|error| {
+                Sidecar::parse(&text).map_err(|error| {
                     let (scenario, file) = (scenario.display(), file.display());
                     let problem = format!(
                         "{scenario}: plugins: the sidecar of {file} is invalid: {error}; correct it there"
                     );
                     CommandError::Usage(problem)
-                });
-                (text, parsed?)
+                })?;
+                text
             }
             None => sidecar_beside(file)?,
         };
         let remedy = "build it again, or see what `pilothouse check` says about it";
-        let descriptor = descriptor_of(&wasm, &parsed).map_err(|problem| usage_error(&problem, remedy))?;
+        let loaded = load(engine, &wasm, &sidecar);
+        let (code, descriptor) = loaded.map_err(|problem| usage_error(&problem, remedy))?;
         let input = input_of(file, &wasm);
-        Ok(Self { name, wasm, sidecar, descriptor, input })
+        Ok(Self { name, wasm, sidecar, code, descriptor, input })
     }
 }
 
-/// Returns the text of the sidecar beside a plugin, "" if there is none, and what it says.
-fn sidecar_beside(file: &Path) -> Result<(String, Sidecar), CommandError> {
+/// Returns the text of the sidecar beside a plugin, "" if there is none.
+fn sidecar_beside(file: &Path) -> Result<String, CommandError> {
     let path = file.with_extension("yaml");
     let text = if path.is_file() { read_text(&path)? } else { String::new() };
-    let parsed = Sidecar::parse(&text).map_err(|error| {
+    Sidecar::parse(&text).map_err(|error| {
         let (path, file) = (path.display(), file.display());
         CommandError::Usage(format!(
             "{path}: the sidecar of {file} is invalid: {error}; correct it, or remove it"
         ))
     })?;
-    Ok((text, parsed))
+    Ok(text)
 }
 
-/// Loads the plugin with the quickest compiler and asks it for its descriptor.
-fn descriptor_of(wasm: &[u8], sidecar: &Sidecar) -> Result<Descriptor, String> {
+/// Creates the engine of a simulation. It compiles plugins in processes of their own, and keeps the result in the user's cache.
+///
+/// # Errors
+/// Errors if wasm cannot run on this machine.
+pub(super) fn engine() -> Result<Engine, CommandError> {
+    pilothouse_sim::world::engine(simulation_options())
+        .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))
+}
+
+/// Loads the plugin and asks it for its descriptor.
+fn load(engine: &Engine, wasm: &[u8], sidecar: &str) -> Result<(DescribedCode, Descriptor), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start an async runtime: {error}"))?;
-    runtime.block_on(async {
-        let options = EngineOptions { compiler: Compiler::QUICKEST, ..EngineOptions::default() };
-        let engine = Engine::new(options).map_err(|error| error.to_string())?;
-        let code = engine.load(wasm.to_vec()).await.map_err(|error| error.to_string())?;
-        let host = Arc::new(StubHost::new(sidecar.config_json()));
-        let text = code
-            .describe(host, &InstanceLimits::default())
-            .await
-            .map_err(|error| format!("describe failed: {error}"))?;
-        Descriptor::parse(&text).map_err(|error| error.to_string())
-    })
+    let loaded = runtime.block_on(DescribedCode::load(engine, wasm.to_vec(), sidecar));
+    let code = loaded.map_err(|error| error.to_string())?;
+    let descriptor = Descriptor::parse(code.descriptor()?).map_err(|error| error.to_string())?;
+    Ok((code, descriptor))
 }
 
 /// Returns the file's name and digest.
@@ -115,6 +124,16 @@ pub(super) fn input_of(file: &Path, content: &[u8]) -> Input {
     let digest = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Input { file: name, digest }
+}
+
+/// Returns the text of a file that a scenario names, or why it cannot be read.
+///
+/// # Errors
+/// Errors with one line.
+pub(super) fn read_scenario_part(file: &Path) -> Result<String, String> {
+    read_text(file).map_err(|error| match error {
+        CommandError::Usage(text) | CommandError::Failure(text) => text,
+    })
 }
 
 /// Reads a text file.

@@ -8,6 +8,7 @@ pub(super) mod of_test;
 mod projects;
 mod replay;
 mod report;
+pub(super) mod scenario_check;
 mod subject;
 
 use std::num::NonZero;
@@ -50,6 +51,8 @@ pub(super) async fn run(mut flags: Sim) -> CommandResult {
         return Err(CommandError::Usage("--recording: give exactly one plugin".to_owned()));
     }
     let stop = shutdown::on_signal()?;
+    projects::find_scenarios(&mut flags)?;
+    flags.scenario.iter().try_for_each(|file| scenario_check::check(file))?;
     // Holds the files of built projects until the end.
     let _built = Box::pin(projects::build(&mut flags, &stop)).await?;
     if let (Some(recording), [plugin]) = (&flags.recording, flags.plugin_files()) {

@@ -7,11 +7,23 @@ use crate::cli::simulation::Sim;
 use crate::commands::developer_tools::simulation_files;
 use crate::commands::developer_tools::staged_plugin::StagedPlugin;
 
-/// Builds the plugins that are folders, and notes the files in the flags. If a project is the only plugin, its scenarios are noted, too,
-/// unless the flags say what to simulate it in. Returns the built plugins, which must be kept until the end.
+/// Notes the scenarios of a project in the flags, if it is the only plugin and the flags leave open what to simulate it in.
 ///
 /// # Errors
-/// Errors if a build fails, or the folder of the scenarios cannot be read.
+/// Errors if the folder of the scenarios cannot be read.
+pub(super) fn find_scenarios(flags: &mut Sim) -> Result<(), CommandError> {
+    if let ([project], true) = (flags.plugins.as_slice(), uses_scenarios_of_project(flags))
+        && project.is_dir()
+    {
+        flags.scenario = simulation_files::find(project)?;
+    }
+    Ok(())
+}
+
+/// Builds the plugins that are folders, and notes the files in the flags. Returns the built plugins, which must be kept until the end.
+///
+/// # Errors
+/// Errors if a build fails.
 pub(super) async fn build(
     flags: &mut Sim,
     stop: &CancellationToken,
@@ -19,9 +31,6 @@ pub(super) async fn build(
     let mut built = Vec::new();
     if !flags.plugins.iter().any(|plugin| plugin.is_dir()) {
         return Ok(built);
-    }
-    if let ([project], true) = (flags.plugins.as_slice(), uses_scenarios_of_project(flags)) {
-        flags.scenario = simulation_files::find(project)?;
     }
     for plugin in &flags.plugins {
         let file = if plugin.is_dir() {

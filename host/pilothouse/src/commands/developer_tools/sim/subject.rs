@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_controller::descriptor::{Descriptor, Trigger, Watch};
+use pilothouse_plugin::Engine;
 use pilothouse_sim::actor::Actor;
 use pilothouse_sim::export::Files;
 use pilothouse_sim::finding::trace::Input;
@@ -13,10 +14,12 @@ use pilothouse_sim::scenario::generate::{
     Generated, NameForm, Place, Role, WatchReference, WatchedKind, generate,
 };
 use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
-use pilothouse_sim::world::{CompiledPlugins, PluginFile, World, WorldOptions};
+use pilothouse_sim::world::{CompiledPlugins, World, WorldOptions, WorldPlugin};
 use serde_json::{Value, json};
 
-use super::inputs::{GivenSidecar, PluginInput, input_of, manifest_files, read_text};
+use super::inputs::{
+    self, GivenSidecar, PluginInput, input_of, manifest_files, read_scenario_part, read_text,
+};
 use crate::CommandError;
 use crate::cli::simulation::{Guarantees, Sim};
 
@@ -64,11 +67,12 @@ impl Subject {
                 "no plugin to simulate; name a .wasm file, or list it under plugins in the scenario";
             return Err(CommandError::Usage(problem.to_owned()));
         }
+        let engine = inputs::engine()?;
         let inputs = plugins
             .into_iter()
             .map(|(file, sidecar)| {
                 let sidecar = sidecar.zip(scenario).map(|(text, scenario)| GivenSidecar { text, scenario });
-                PluginInput::read(&file, sidecar)
+                PluginInput::read(&engine, &file, sidecar)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut known = Kinds::built_in();
@@ -79,12 +83,8 @@ impl Subject {
         }
         let surroundings = match text {
             Some((file, text)) => {
-                let read = |path: &Path| {
-                    read_text(path).map_err(|error| match error {
-                        CommandError::Usage(text) | CommandError::Failure(text) => text,
-                    })
-                };
-                let scenario = Scenario::parse(file, &text, &known, &read).map_err(CommandError::Usage)?;
+                let scenario = Scenario::parse(file, &text, &known, &read_scenario_part);
+                let scenario = scenario.map_err(CommandError::Usage)?;
                 add_crds(&mut crds, &scenario.crds);
                 let input = input_of(file, text.as_bytes());
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
@@ -94,10 +94,10 @@ impl Subject {
         let sidecar = inputs.first().map(|input| input.sidecar.clone());
         let read_upgrade = |file: &PathBuf| {
             let sidecar = sidecar.map(|text| GivenSidecar { text, scenario: scenario.unwrap_or(file) });
-            PluginInput::read(file, sidecar)
+            PluginInput::read(&engine, file, sidecar)
         };
         let upgrade = flags.upgrade.as_ref().map(read_upgrade).transpose()?;
-        let compiled = compile(&inputs, upgrade.as_ref().map(|input| &input.wasm))?;
+        let compiled = compiled(engine.clone(), &inputs, upgrade.as_ref());
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
         let watched = watched_resources(&inputs, &known);
         Ok(Self { compiled, inputs, crds, surroundings, guarantees, upgrade, watched })
@@ -159,14 +159,10 @@ impl Subject {
     /// # Errors
     /// Returns a usage error if the scenario switches off an unknown oracle.
     pub(super) fn oracles(&self) -> Result<Oracles, CommandError> {
-        let mut oracles = Oracles::built_in();
-        if let Surroundings::Scenario { scenario, .. } = &self.surroundings {
-            invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
-            for (name, reason) in &scenario.oracles_off {
-                oracles.disable(name, reason).map_err(CommandError::Usage)?;
-            }
+        match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => oracles_of(scenario),
+            Surroundings::Generated(_) => Ok(Oracles::built_in()),
         }
-        Ok(oracles)
     }
 
     /// Returns the upper bounds of the scenario's faults; `None` without bounds.
@@ -209,6 +205,19 @@ impl Subject {
     }
 }
 
+/// Returns the oracles in a scenario: the built-in ones without those that it switches off, and its invariants.
+///
+/// # Errors
+/// Returns a usage error if the scenario switches off an unknown oracle.
+pub(super) fn oracles_of(scenario: &Arc<Scenario>) -> Result<Oracles, CommandError> {
+    let mut oracles = Oracles::built_in();
+    invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
+    for (name, reason) in &scenario.oracles_off {
+        oracles.disable(name, reason).map_err(CommandError::Usage)?;
+    }
+    Ok(oracles)
+}
+
 /// Adds CRDs, and replaces those of the same name.
 fn add_crds(crds: &mut Vec<Value>, others: &[Value]) {
     let name = |crd: &Value| crd["metadata"]["name"].clone();
@@ -231,15 +240,16 @@ fn watched_resources(inputs: &[PluginInput], kinds: &Kinds) -> Vec<String> {
     names
 }
 
-fn compile(inputs: &[PluginInput], upgrade: Option<&Vec<u8>>) -> Result<CompiledPlugins, CommandError> {
-    let mut upgrade = upgrade.cloned();
-    let files = inputs.iter().map(|input| PluginFile {
+/// Returns the loaded plugins. The upgrade is that of the first one.
+fn compiled(engine: Engine, inputs: &[PluginInput], upgrade: Option<&PluginInput>) -> CompiledPlugins {
+    let mut upgrade = upgrade.map(|input| input.code.clone());
+    let plugin = |input: &PluginInput| WorldPlugin {
         name: input.name.clone(),
-        wasm: input.wasm.clone(),
+        code: input.code.clone(),
         upgrade: upgrade.take(),
         sidecar: input.sidecar.clone(),
-    });
-    CompiledPlugins::compile(files.collect()).map_err(|error| super::unusable(&error))
+    };
+    CompiledPlugins::new(engine, inputs.iter().map(plugin).collect())
 }
 
 /// Returns the world of generated objects.

@@ -35,6 +35,7 @@ pub(super) async fn run(flags: Test) -> CommandResult {
     let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
     let simulations = simulations::find(&flags, folder)?;
     let (scenarios, simulations) = selected(scenarios, simulations, flags.run.as_deref())?;
+    simulations::check(&simulations)?;
     let engine = host_engine(flags.cache_dir.clone(), flags.compiler)?;
     let plugin = Box::pin(StagedPlugin::new(&flags.plugin, Some(&engine), &stop)).await?;
     let mut results = Vec::new();

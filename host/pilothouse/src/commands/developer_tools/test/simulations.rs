@@ -45,6 +45,26 @@ pub(super) fn find(flags: &Test, folder: &Path) -> Result<Vec<PathBuf>, CommandE
     Ok(Vec::new())
 }
 
+/// Checks the scenarios of simulations, before the plugin is built.
+///
+/// # Errors
+/// Returns a usage error that names the file, its line and what to do.
+#[cfg(feature = "simulation")]
+pub(super) fn check(files: &[PathBuf]) -> Result<(), CommandError> {
+    use crate::commands::developer_tools::sim::scenario_check;
+
+    files.iter().try_for_each(|file| scenario_check::check(file))
+}
+
+/// Does nothing: [`find`] returns no file.
+///
+/// # Errors
+/// Never.
+#[cfg(not(feature = "simulation"))]
+pub(super) fn check(_: &[PathBuf]) -> Result<(), CommandError> {
+    Ok(())
+}
+
 /// Runs the simulations, and adds their results.
 ///
 /// # Errors
