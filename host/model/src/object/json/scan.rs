@@ -300,14 +300,16 @@ fn elements(mut rest: &[u8], depth: u32) -> Option<&[u8]> {
     }
 }
 
-/// Reads the rest of a string whose opening quote has been read. Most strings end within one block.
+/// Reads the rest of a string whose opening quote has been read. Most strings end within two blocks: a time has 20 bytes.
 #[inline]
 pub(crate) fn rest_of_string(rest: &[u8]) -> Option<&[u8]> {
-    if let Some((block, _)) = rest.split_first_chunk::<BLOCK>() {
-        let special = special_bytes(block);
-        if special != 0
-            && let Some((b'"', tail)) = rest[special.trailing_zeros() as usize..].split_first()
-        {
+    if let Some((blocks, tail)) = rest.split_first_chunk::<{ 2 * BLOCK }>() {
+        let [first, second] = blocks.as_chunks().0 else { return None };
+        let special = special_bytes(first) | special_bytes(second) << BLOCK;
+        if special == 0 {
+            return rest_of_long_string(tail);
+        }
+        if let Some((b'"', tail)) = rest[special.trailing_zeros() as usize..].split_first() {
             return Some(tail);
         }
     }

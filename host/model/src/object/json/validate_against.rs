@@ -166,13 +166,28 @@ fn scalar_start(known: &[u8], at: usize) -> Option<usize> {
 fn last_quote(text: &[u8]) -> Option<usize> {
     let mut end = text.len();
     loop {
-        let quote = memchr::memrchr(b'"', &text[..end])?;
+        let quote = last_quote_of_any_kind(&text[..end])?;
         let backslashes = text[..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
         if backslashes % 2 == 0 {
             return Some(quote);
         }
         end = quote;
     }
+}
+
+/// Returns the position of the last quote. It is mostly near the end.
+#[inline]
+fn last_quote_of_any_kind(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    for _ in 0..2 {
+        let Some((before, block)) = rest.split_last_chunk::<16>() else { break };
+        let quotes = u8x16::new(*block).simd_eq(u8x16::splat(b'"')).to_bitmask() & 0xffff;
+        if let Some(last) = quotes.checked_ilog2() {
+            return Some(before.len() + last as usize);
+        }
+        rest = before;
+    }
+    memchr::memrchr(b'"', rest)
 }
 
 /// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar, or is the name of a member.
@@ -186,39 +201,56 @@ fn skip_scalars(known: &[u8], text: &[u8], from: Offsets) -> Option<Offsets> {
 /// Returns the length of the common prefix. Most differences are close to each other, so long blocks are compared only after some equal
 /// short ones.
 pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const LARGE: usize = 256;
-    let near = one.len().min(other.len()).min(LARGE);
-    let same = common_prefix_by_blocks(&one[..near], &other[..near]);
-    if same < LARGE {
-        return same;
+    const SHORT: usize = 64;
+    const LONG: usize = 256;
+    let len = one.len().min(other.len());
+    let (one, other) = (&one[..len], &other[..len]);
+    let mut at = 0;
+    let mut may_be_long = LONG;
+    while let (Some(one_block), Some(other_block)) =
+        (one[at..].first_chunk::<SHORT>(), other[at..].first_chunk::<SHORT>())
+    {
+        let differs = differing_bytes(one_block, other_block);
+        if differs != 0 {
+            return at + differs.trailing_zeros() as usize;
+        }
+        at += SHORT;
+        if at == may_be_long {
+            let (ones, others) = (one[at..].as_chunks::<LONG>().0, other[at..].as_chunks::<LONG>().0);
+            at += ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LONG;
+            may_be_long = 0;
+        }
     }
-    let (ones, others) = (one[same..].as_chunks::<LARGE>().0, other[same..].as_chunks::<LARGE>().0);
-    let same = same + ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
-    same + common_prefix_by_blocks(&one[same..], &other[same..])
+    at + short_common_prefix(&one[at..], &other[at..])
 }
 
-/// As [`common_prefix`], for texts that differ soon.
+/// Returns a bit mask of the bytes that differ. The lowest bit is the first byte.
 #[inline]
-fn common_prefix_by_blocks(one: &[u8], other: &[u8]) -> usize {
-    const SMALL: usize = 16;
-    let mut len = 0;
-    for (one, other) in one.as_chunks::<64>().0.iter().zip(other.as_chunks::<64>().0) {
-        let (ones, others) = (one.as_chunks::<SMALL>().0, other.as_chunks::<SMALL>().0);
-        let same = |at: usize| u8x16::new(ones[at]).simd_eq(u8x16::new(others[at]));
-        if (same(0) & same(1) & same(2) & same(3)).to_bitmask() & 0xffff != 0xffff {
-            break;
-        }
-        len += 64;
+fn differing_bytes(one: &[u8; 64], other: &[u8; 64]) -> u64 {
+    let (ones, others) = (one.as_chunks::<16>().0, other.as_chunks::<16>().0);
+    let same = |part: usize| u8x16::new(ones[part]).simd_eq(u8x16::new(others[part]));
+    let parts = [same(0), same(1), same(2), same(3)];
+    if (parts[0] & parts[1] & parts[2] & parts[3]).to_bitmask() & 0xffff == 0xffff {
+        return 0;
     }
-    let rest = len;
-    for (one, other) in one[rest..].as_chunks::<SMALL>().0.iter().zip(other[rest..].as_chunks::<SMALL>().0) {
-        let differs = !u8x16::new(*one).simd_eq(u8x16::new(*other)).to_bitmask() & 0xffff;
+    let bits = |part: usize| u64::from(parts[part].to_bitmask() & 0xffff) << (part * 16);
+    !(bits(0) | bits(1) | bits(2) | bits(3))
+}
+
+/// As [`common_prefix`], for texts of the same length of less than 64 bytes.
+fn short_common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let mut at = 0;
+    while let (Some(one_block), Some(other_block)) =
+        (one[at..].first_chunk::<16>(), other[at..].first_chunk::<16>())
+    {
+        let same = u8x16::new(*one_block).simd_eq(u8x16::new(*other_block)).to_bitmask();
+        let differs = !same & 0xffff;
         if differs != 0 {
-            return len + differs.trailing_zeros() as usize;
+            return at + differs.trailing_zeros() as usize;
         }
-        len += SMALL;
+        at += 16;
     }
-    len + one[len..].iter().zip(&other[len..]).take_while(|(one, other)| one == other).count()
+    at + one[at..].iter().zip(&other[at..]).take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]
