@@ -304,8 +304,8 @@ pub(crate) struct Compile {
     /// Compiler to use.
     #[arg(value_enum)]
     pub(crate) compiler: CompilerMode,
-    /// Compile code that counts its instructions, for simulations.
-    #[arg(long)]
+    /// Whether the code counts its instructions, for simulations.
+    #[arg(action = clap::ArgAction::Set)]
     pub(crate) counts_instructions: bool,
     /// Size of the plugin in bytes.
     pub(crate) size: usize,

@@ -22,8 +22,6 @@ const MAX_CACHE_BYTES: u64 = 2 << 30;
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Upper bound in bytes for a compiler process's memory, including the generated code, however much memory is available.
 const MAX_MEMORY: u64 = 8 << 30;
-/// The flag of the process for code that counts its instructions.
-const COUNTS_INSTRUCTIONS: &str = "--counts-instructions";
 /// Niceness of compiler processes: running plugins take precedence.
 const NICENESS: i32 = 5;
 
@@ -51,10 +49,14 @@ fn cached_options(
     }
     let compiler_process = this_executable().map(|program| CompilerProcess {
         program,
-        arguments: ["compile".into(), MAX_MEMORY.to_string().into(), compiler.name().into()]
-            .into_iter()
-            .chain(counts_instructions.then(|| COUNTS_INSTRUCTIONS.into()))
-            .collect::<Vec<OsString>>(),
+        arguments: [
+            "compile",
+            MAX_MEMORY.to_string().as_str(),
+            compiler.name(),
+            counts_instructions.to_string().as_str(),
+        ]
+        .map(OsString::from)
+        .into(),
         timeout: TIMEOUT,
     });
     EngineOptions {
