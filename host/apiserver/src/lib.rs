@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! go
-//! go_json
+//! etcd_limits go_json
 //! clock identifiers status user meta cbor
 //! schema storage table
 //! persistence webhooks
@@ -45,6 +45,7 @@ mod controllers;
 mod conversion;
 mod crd;
 mod discovery;
+mod etcd_limits;
 mod go;
 mod go_json;
 mod identifiers;

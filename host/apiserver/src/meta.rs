@@ -2,10 +2,6 @@
 
 use serde_json::{Map, Value};
 
-/// The most bytes of an object's JSON: etcd's `--max-request-bytes`. Unlike the limit of a request's body, it also holds for what defaults,
-/// patches and webhooks make of an object.
-pub(crate) const MAX_OBJECT_BYTES: usize = 1_572_864;
-
 /// Returns `metadata`, which is replaced by an empty object if it is absent or not an object.
 pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {

@@ -6,7 +6,7 @@ use pilothouse_model::hash::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::go;
+use crate::{etcd_limits, go};
 
 /// One problem of an object or a request: an entry of a Status' `details.causes` (`metav1.StatusCause`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -270,15 +270,9 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", message).with_details(Details::default())
     }
 
-    /// 500: an object is too large for etcd, or for a message to it. `bytes` is its size, if it is known.
+    /// 500: an object is too large to be stored. `bytes` is its size, if it is known.
     pub(crate) fn too_large_for_storage(bytes: Option<usize>) -> Self {
-        const MAX_MESSAGE_BYTES: usize = 2_097_152;
-        Self::unclassified(match bytes {
-            Some(bytes) if bytes > MAX_MESSAGE_BYTES => format!(
-                "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({bytes} vs. {MAX_MESSAGE_BYTES})"
-            ),
-            _ => "etcdserver: request is too large".to_owned(),
-        })
+        Self::unclassified(etcd_limits::too_large(bytes))
     }
 
     /// 415: the server does not read the body's media type.

@@ -10,8 +10,7 @@ use super::tracing_instructions::{RECONCILES, ROUNDS, percent_more};
 /// How many per cent more instructions a reconcile may take while it is recorded.
 const LIMIT: f64 = 5.0;
 
-/// Counts the instructions and prints them. What the thread does that writes the recording is not counted: it works beside the reconciles, for at most
-/// 5 % of one processor's time.
+/// Counts the instructions and prints them. The thread that writes the recording is not counted: it uses at most 5 % of one processor.
 ///
 /// # Errors
 /// Errors if recording takes more than [`LIMIT`] allows.

@@ -57,8 +57,8 @@ impl Variant {
     }
 }
 
-/// Crates that the small program has in fewer bytes and with less speed: those that compile plugins, which happens once for each digest, and
-/// HTTP/2, which the host does not speak with the API server.
+/// Crates that are optimised for size in the small program: those that compile plugins, which happens once for each digest, and HTTP/2, which
+/// the host does not speak with the API server.
 const SMALLER_CRATES: [&str; 13] = [
     "cranelift-assembler-x64",
     "cranelift-bforest",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_small_program_has_fewer_bytes_of_crates_that_the_manifest_optimises_for_speed() {
+    fn crates_optimised_for_size_in_the_small_program_are_optimised_for_speed_elsewhere() {
         let manifest = include_str!("../../../Cargo.toml");
         for name in SMALLER_CRATES {
             assert!(

@@ -15,8 +15,10 @@ use crate::status::{Cause, Status};
 /// be parsed again.
 const MAX_DEPTH: usize = 110;
 
-/// The most unknown and duplicate fields of a built-in kind that are reported, as in `sigs.k8s.io/json`.
-const MAX_STRICT_ERRORS: usize = 100;
+/// Returns how many unknown and duplicate fields are reported, as in `sigs.k8s.io/json`. kube-apiserver decodes custom resources without it.
+fn max_strict_errors(endpoint: &Endpoint) -> usize {
+    if endpoint.resource.custom.is_some() { usize::MAX } else { 100 }
+}
 
 /// Decodes an object: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
 pub(crate) fn decode(
@@ -28,11 +30,8 @@ pub(crate) fn decode(
     if let Some(problem) = schema.decode_error(value) {
         return Err(Status::bad_request(problem));
     }
-    let mut unknown = schema.prune(value);
-    if endpoint.resource.custom.is_none() {
-        unknown.truncate(MAX_STRICT_ERRORS);
-    }
-    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let unknown = schema.prune(value).into_iter().take(max_strict_errors(endpoint));
+    let unknown: Vec<String> = unknown.map(|path| format!("unknown field \"{path}\"")).collect();
     if validation == FieldValidation::Strict && !unknown.is_empty() {
         return Err(strict_error(endpoint, &unknown));
     }
@@ -49,7 +48,7 @@ pub(crate) fn decode(
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
 }
 
-/// Rejects an object with duplicate members, or returns a warning for each, as `validation` demands.
+/// Rejects an object with duplicate members, or returns a warning for each, as `validation` demands. A wrong type is the only error.
 pub(crate) fn check_duplicates(
     endpoint: &Endpoint,
     value: &Value,
@@ -67,9 +66,7 @@ pub(crate) fn check_duplicates(
     match validation {
         FieldValidation::Strict => {
             problems.extend(endpoint.schema.iter().flat_map(|schema| schema.unknown_fields(value)));
-            if endpoint.resource.custom.is_none() {
-                problems.truncate(MAX_STRICT_ERRORS);
-            }
+            problems.truncate(max_strict_errors(endpoint));
             Err(strict_error(endpoint, &problems))
         }
         FieldValidation::Ignore => Ok(Vec::new()),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::meta::MAX_OBJECT_BYTES;
+use crate::etcd_limits::MAX_OBJECT_BYTES;
 
 /// Defaults would make an object larger than any that can be stored. Some of them were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

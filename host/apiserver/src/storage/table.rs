@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::{ChangeLog, Event, EventKind, HistoryLimits, Revision, StoredObject, TableName, UnstoredObject};
-use crate::meta::MAX_OBJECT_BYTES;
+use crate::etcd_limits::MAX_OBJECT_BYTES;
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.

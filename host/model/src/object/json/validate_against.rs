@@ -166,7 +166,7 @@ fn scalar_start(known: &[u8], at: usize) -> Option<usize> {
 fn last_quote(text: &[u8]) -> Option<usize> {
     let mut end = text.len();
     loop {
-        let quote = last_quote_of_any_kind(&text[..end])?;
+        let quote = last_quote_byte(&text[..end])?;
         let backslashes = text[..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
         if backslashes % 2 == 0 {
             return Some(quote);
@@ -175,9 +175,9 @@ fn last_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the position of the last quote. It is mostly near the end.
+/// Returns the position of the last quote, escaped or not. It is mostly near the end.
 #[inline]
-fn last_quote_of_any_kind(text: &[u8]) -> Option<usize> {
+fn last_quote_byte(text: &[u8]) -> Option<usize> {
     let mut rest = text;
     for _ in 0..2 {
         let Some((before, block)) = rest.split_last_chunk::<16>() else { break };
@@ -206,7 +206,6 @@ pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     let len = one.len().min(other.len());
     let (one, other) = (&one[..len], &other[..len]);
     let mut at = 0;
-    let mut may_be_long = LONG;
     while let (Some(one_block), Some(other_block)) =
         (one[at..].first_chunk::<SHORT>(), other[at..].first_chunk::<SHORT>())
     {
@@ -215,10 +214,9 @@ pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
             return at + differs.trailing_zeros() as usize;
         }
         at += SHORT;
-        if at == may_be_long {
+        if at == LONG {
             let (ones, others) = (one[at..].as_chunks::<LONG>().0, other[at..].as_chunks::<LONG>().0);
             at += ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LONG;
-            may_be_long = 0;
         }
     }
     at + short_common_prefix(&one[at..], &other[at..])
