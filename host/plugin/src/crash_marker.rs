@@ -4,11 +4,17 @@
 //! removes the marker. A marker without a lock is from a process that died meanwhile. A locked marker belongs to a living process and is
 //! ignored.
 
-use std::fs::{File, OpenOptions, TryLockError, remove_file, symlink_metadata};
+#![expect(clippy::disallowed_methods, reason = "files get names that no other process may choose")]
+
+use std::fs::{File, OpenOptions, hard_link, remove_file, symlink_metadata};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+
+/// How often to look again at a marker that another process removes meanwhile.
+const MAX_ATTEMPTS: usize = 8;
 
 /// A marker for a plugin file that this process is handling. Dropping this removes the marker.
 #[derive(Debug)]
@@ -41,33 +47,70 @@ pub struct PreviousCrash(pub PathBuf);
 /// If there is a marker of a process that ended.
 pub(crate) fn create(directory: &Path, digest: &str) -> Result<Option<CrashMarker>, PreviousCrash> {
     let path = directory.join(format!("loading-{digest}"));
-    let existed = symlink_metadata(&path).is_ok();
-    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let opened = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .truncate(false)
-        .open(&path);
-    let file = match opened {
-        Ok(file) => file,
+    match try_create(directory, &path) {
+        Ok(Existing::Abandoned) => Err(PreviousCrash(path)),
+        Ok(Existing::Held) => Ok(None),
+        Ok(Existing::None(file)) => Ok(Some(CrashMarker { path, _file: file })),
         Err(error) => {
             tracing::debug!("cannot create the marker {}: {error}", path.display());
-            return Ok(None);
+            Ok(None)
         }
+    }
+}
+
+/// The marker that a file had before.
+enum Existing {
+    /// A process that ended left it.
+    Abandoned,
+    /// A living process holds it, or several come and go.
+    Held,
+    /// There was none. Now there is this one, which is locked.
+    None(File),
+}
+
+fn try_create(directory: &Path, path: &Path) -> io::Result<Existing> {
+    for _ in 0..MAX_ATTEMPTS {
+        if let Some(file) = link_locked(directory, path)? {
+            return Ok(Existing::None(file));
+        }
+        if let Some(existing) = inspect(path)? {
+            return Ok(existing);
+        }
+    }
+    Ok(Existing::Held)
+}
+
+/// Creates a locked file at the path. Returns `None` if there is one. The file has its lock before it has its name, so that no other process
+/// can see a marker whose process lives and that is not locked.
+fn link_locked(directory: &Path, path: &Path) -> io::Result<Option<File>> {
+    // The compile cache removes files with this extension if their process did not.
+    let partial = directory.join(format!(".{}.{:016x}.partial", std::process::id(), rand::random::<u64>()));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+    let linked = file.try_lock().map_err(io::Error::from).and_then(|()| hard_link(&partial, path));
+    let _ = remove_file(&partial);
+    match linked {
+        Ok(()) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whose marker is at the path. Returns `None` if it has been removed meanwhile.
+fn inspect(path: &Path) -> io::Result<Option<Existing>> {
+    // Non-blocking, because opening a named pipe would wait for a writer.
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
     };
-    match file.try_lock() {
-        Ok(()) => {}
-        // Another process is handling the same file.
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return Ok(None),
+    // A shared lock, so that processes that inspect the marker at the same time do not take each other for its holder.
+    if file.try_lock_shared().is_err() {
+        return Ok(Some(Existing::Held));
     }
-    // Another process may have held the marker and removed it before the lock succeeded.
-    let is_same_file = |found: std::fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == found.ino());
-    if !symlink_metadata(&path).is_ok_and(is_same_file) {
-        return Ok(None);
-    }
-    if existed { Err(PreviousCrash(path)) } else { Ok(Some(CrashMarker { path, _file: file })) }
+    // A process that removes its marker unlocks it afterwards.
+    let inode = file.metadata()?.ino();
+    Ok(symlink_metadata(path).is_ok_and(|found| found.ino() == inode).then_some(Existing::Abandoned))
 }
 
 #[cfg(test)]
@@ -98,6 +141,22 @@ mod tests {
         let held = create(directory.path(), "abc").expect("no crash").expect("a marker");
         assert!(create(directory.path(), "abc").expect("held by a living process").is_none());
         drop(held);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 0);
+    }
+
+    /// Many processes may share a cache, and load the same plugin at the same time.
+    #[test]
+    fn markers_that_come_and_go_are_not_taken_for_those_of_a_crash() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        drop(create(directory.path(), "abc").expect("no process died"));
+                    }
+                });
+            }
+        });
         assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 0);
     }
 

@@ -155,13 +155,15 @@ impl Engine {
 
     /// Creates a marker for the plugin file of this digest, to be held while this process handles the file in its own memory. If the
     /// process dies meanwhile, the marker makes the next start refuse the file. Returns `None` where no marker can be created, and without
-    /// a compile cache.
+    /// a compile cache. Simulations get no markers: they load the same file for each run, and must not depend on what other processes do.
     ///
     /// # Errors
     /// If an earlier process ended while it handled the file.
     pub fn create_crash_marker(&self, digest: &str) -> Result<Option<CrashMarker>, PreviousCrash> {
-        match &self.shared.options.cache {
-            Some(cache) if self.shared.pipeline.has_cache() => crash_marker::create(&cache.path, digest),
+        match &self.shared.options {
+            EngineOptions { cache: Some(cache), call_fuel: None, .. } if self.shared.pipeline.has_cache() => {
+                crash_marker::create(&cache.path, digest)
+            }
             _ => Ok(None),
         }
     }

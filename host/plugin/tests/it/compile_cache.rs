@@ -178,3 +178,16 @@ async fn code_from_a_compiler_process_with_another_engine_is_rejected() {
     let error = engine.load(module_of("done")).await.expect_err("refused").to_string();
     assert!(error.contains("another version of the engine"), "{error}");
 }
+
+#[tokio::test]
+async fn a_simulation_ignores_what_crashed_a_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = engine_at(folder.path());
+    fs::write(folder.path().join("compiled/loading-abc"), "").expect("written");
+    assert!(host.create_crash_marker("abc").is_err(), "a process died");
+    let simulation =
+        Engine::new(EngineOptions { call_fuel: Some(1), ..options(folder.path()) }).expect("an engine");
+    for digest in ["abc", "def"] {
+        assert!(simulation.create_crash_marker(digest).expect("not refused").is_none());
+    }
+}
