@@ -93,6 +93,9 @@ pub(crate) struct Sim {
     /// Folder in which to save the traces of findings, as finding-N.trace.
     #[arg(long, env = "PILOTHOUSE_TRACES", value_name = "DIR", default_value = ".")]
     pub(crate) traces: PathBuf,
+    /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
     /// Write the hash and the plan of each run to this file, one line each, to compare machines or builds.
     #[arg(long, env = "PILOTHOUSE_HASHES", value_name = "FILE", conflicts_with_all = ["replay", "check_determinism", "diff", "recording"])]
     pub(crate) hashes: Option<PathBuf>,

@@ -103,6 +103,15 @@ fn a_search_finds_what_a_crash_does_and_the_trace_repeats_it() {
 }
 
 #[test]
+fn compiled_plugins_are_kept_in_the_directory_that_is_given() {
+    let folder = folder();
+    let found = search(folder.path(), "named.yaml", &["--cache-dir", "cache"]);
+    assert_eq!(found.code, Some(0), "{found:#?}");
+    let kept = names(&folder.path().join("cache/compiled"));
+    assert!(matches!(&kept[..], [name] if name.ends_with(".cwasm")), "{kept:?}");
+}
+
+#[test]
 fn the_findings_do_not_depend_on_the_number_of_threads() {
     let folder = folder();
     let findings = |threads: &str| {

@@ -48,6 +48,9 @@ fn a_trace_of_another_version_is_refused_unless_that_is_intended() {
     assert_eq!(replayed.code, Some(1), "{replayed:#?}");
     assert!(replayed.stderr.contains(": found again"), "{replayed:#?}");
     assert_fails(folder.path(), &["sim", "leases.wasm", "--other-version"], 2, &["--replay"]);
+    // Another file is refused before anything is compiled.
+    fs::write(&file, "not a plugin").expect("written");
+    assert_refused(folder.path(), &REPLAY, &parts);
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>, compiler: CompilerMode)
 
 /// Returns the engine options of simulations: as those of a host, for code that counts its instructions.
 #[cfg(feature = "simulation")]
-pub(super) fn simulation_options() -> EngineOptions {
-    cached_options(None, CompilerMode::Optimizing, true)
+pub(super) fn simulation_options(cache_dir: Option<PathBuf>) -> EngineOptions {
+    cached_options(cache_dir, CompilerMode::Optimizing, true)
 }
 
 fn cached_options(

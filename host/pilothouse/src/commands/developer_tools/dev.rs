@@ -25,14 +25,17 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let manifests = flags.apply.as_deref().map(Manifests::read).transpose()?;
     #[cfg(feature = "traces")]
     let traces = crate::traces::TraceSettings::resolve(&flags.traces, &Default::default())?;
-    let engine = host_engine(flags.cache.cache_dir, flags.compiler)?;
+    let engine = host_engine(flags.cache.cache_dir.clone(), flags.compiler)?;
     let startup = Arc::<StartupSteps>::default();
     let rebuilder = match flags.build {
         Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone(), &startup)?),
         None => None,
     };
     #[cfg(feature = "simulation")]
-    let rebuilder = if flags.sim { rebuilder.map(Rebuilder::with_simulations) } else { rebuilder };
+    let rebuilder = match rebuilder {
+        Some(rebuilder) if flags.sim => Some(rebuilder.with_simulations(flags.cache.cache_dir)),
+        rebuilder => rebuilder,
+    };
     let controllers = apiserver::controller_options(flags.controllers)?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;

@@ -46,7 +46,7 @@ impl Rebuilder {
         let text = format!("--build {}: the first build has not succeeded yet", project.display());
         let first_build = Some(StartupStep::begin(startup, &text));
         #[cfg(feature = "simulation")]
-        let simulations = BuildSimulations::new(project.clone(), false);
+        let simulations = BuildSimulations::new(project.clone(), None, false);
         Ok(Self {
             project,
             plugins,
@@ -58,10 +58,10 @@ impl Rebuilder {
         })
     }
 
-    /// Simulates the plugin after each build.
+    /// Simulates the plugin after each build. Compiled plugins are kept in `cache_dir`, by default the user's cache.
     #[cfg(feature = "simulation")]
-    pub(crate) fn with_simulations(mut self) -> Self {
-        self.simulations = BuildSimulations::new(self.project.clone(), true);
+    pub(crate) fn with_simulations(mut self, cache_dir: Option<PathBuf>) -> Self {
+        self.simulations = BuildSimulations::new(self.project.clone(), cache_dir, true);
         self
     }
 

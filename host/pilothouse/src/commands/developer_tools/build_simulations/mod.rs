@@ -33,6 +33,8 @@ const VARIABLES: &str = "PILOTHOUSE_";
 /// Simulates the builds of a project, one at a time. Dropping this ends the simulation that is under way.
 pub(super) struct BuildSimulations {
     project: PathBuf,
+    /// The directory of compiled plugins; `None` for the user's cache.
+    cache_dir: Option<PathBuf>,
     /// Whether builds are simulated. If not, the first build is followed by a hint.
     is_enabled: bool,
     has_hinted: bool,
@@ -40,8 +42,8 @@ pub(super) struct BuildSimulations {
 }
 
 impl BuildSimulations {
-    pub(super) fn new(project: PathBuf, is_enabled: bool) -> Self {
-        Self { project, is_enabled, has_hinted: false, running: None }
+    pub(super) fn new(project: PathBuf, cache_dir: Option<PathBuf>, is_enabled: bool) -> Self {
+        Self { project, cache_dir, is_enabled, has_hinted: false, running: None }
     }
 
     /// Ends the simulation that is under way: its build is outdated.
@@ -65,9 +67,10 @@ impl BuildSimulations {
             return;
         }
         let (project, plugin, progress) = (self.project.clone(), plugin.to_owned(), progress.clone());
+        let cache_dir = self.cache_dir.clone();
         self.running = Some(tokio::spawn(async move {
             let name = plugin.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let lines = match simulate(&project, &plugin).await {
+            let lines = match simulate(&project, &plugin, cache_dir.as_deref()).await {
                 Ok(simulated) => lines_about(&name, &project, &simulated),
                 Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {
                     vec![format!("cannot simulate {name}: {problem}")]
@@ -90,7 +93,11 @@ impl Drop for BuildSimulations {
 ///
 /// # Errors
 /// Errors if the scenarios cannot be listed, or the process cannot be run.
-async fn simulate(project: &Path, plugin: &Path) -> Result<Simulated, CommandError> {
+async fn simulate(
+    project: &Path,
+    plugin: &Path,
+    cache_dir: Option<&Path>,
+) -> Result<Simulated, CommandError> {
     let scenarios = simulation_files::find(project)?;
     let traces = project.join(TRACES);
     let failed =
@@ -102,7 +109,7 @@ async fn simulate(project: &Path, plugin: &Path) -> Result<Simulated, CommandErr
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(name)) {
         command.env_remove(name);
     }
-    command.args(arguments(plugin, &scenarios, &traces));
+    command.args(arguments(plugin, &scenarios, &traces, cache_dir));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     // A process group of its own: the priority then applies to all of its threads.
     command.process_group(0);
@@ -118,13 +125,22 @@ async fn simulate(project: &Path, plugin: &Path) -> Result<Simulated, CommandErr
 }
 
 /// Returns the arguments of the process.
-fn arguments(plugin: &Path, scenarios: &[PathBuf], traces: &Path) -> Vec<OsString> {
+fn arguments(
+    plugin: &Path,
+    scenarios: &[PathBuf],
+    traces: &Path,
+    cache_dir: Option<&Path>,
+) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["sim".into(), plugin.into()];
     // One thread leaves the other cores to the host and to builds.
     for argument in ["--seeds", RUNS, "--time", MAX_TIME, "--threads", "1", "--output", "json", "--traces"] {
         arguments.push(argument.into());
     }
     arguments.push(traces.into());
+    if let Some(directory) = cache_dir {
+        arguments.push("--cache-dir".into());
+        arguments.push(directory.into());
+    }
     for scenario in scenarios {
         arguments.push("--scenario".into());
         arguments.push(scenario.into());
@@ -153,7 +169,8 @@ mod tests {
     #[test]
     fn the_arguments_are_those_of_the_command_sim() {
         let scenarios = [PathBuf::from("s/a.yaml"), PathBuf::from("s/b.yaml")];
-        let arguments = arguments(Path::new("plugins/a.wasm"), &scenarios, Path::new("p/.pilothouse"));
+        let (traces, cache) = (Path::new("p/.pilothouse"), Path::new("/c"));
+        let arguments = arguments(Path::new("plugins/a.wasm"), &scenarios, traces, Some(cache));
         let all = std::iter::once(OsString::from("pilothouse")).chain(arguments);
         let Command::DeveloperTools(DeveloperCommand::Sim(flags)) =
             Cli::try_parse_from(all).expect("valid").command
@@ -163,12 +180,12 @@ mod tests {
         assert_eq!(flags.plugins, [PathBuf::from("plugins/a.wasm")]);
         assert_eq!(flags.scenario, scenarios);
         assert_eq!((flags.threads, flags.seeds), (Some(1), Some(120)));
-        assert_eq!(flags.traces, Path::new("p/.pilothouse"));
+        assert_eq!((flags.traces.as_path(), flags.cache_dir.as_deref()), (traces, Some(cache)));
     }
 
     #[tokio::test]
     async fn without_the_flag_nothing_is_simulated() {
-        let mut simulations = BuildSimulations::new("greeter".into(), false);
+        let mut simulations = BuildSimulations::new("greeter".into(), None, false);
         for _ in 0..2 {
             simulations.start(Path::new("plugins/greeter.wasm"), &Progress::plain());
             assert!(simulations.running.is_none() && simulations.has_hinted);

@@ -25,16 +25,22 @@ const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
 /// The largest number of files with manifests.
 const MAX_MANIFEST_FILES: usize = 1_000;
 
-/// A plugin file with its sidecar and its descriptor.
-pub(super) struct PluginInput {
+/// A plugin file with its sidecar.
+pub(super) struct PluginFile {
+    pub(super) path: PathBuf,
     pub(super) name: PluginName,
     pub(super) wasm: Vec<u8>,
     /// The text of the sidecar, "" for none.
     pub(super) sidecar: String,
-    pub(super) code: DescribedCode,
-    pub(super) descriptor: Descriptor,
     /// The file and its digest, for traces.
     pub(super) input: Input,
+}
+
+/// A plugin that was compiled, with its descriptor.
+pub(super) struct PluginInput {
+    pub(super) file: PluginFile,
+    pub(super) code: DescribedCode,
+    pub(super) descriptor: Descriptor,
 }
 
 /// A sidecar that a scenario contains.
@@ -43,31 +49,20 @@ pub(super) struct GivenSidecar<'a> {
     pub(super) scenario: &'a Path,
 }
 
-impl PluginInput {
-    /// Returns the files that the command line names.
-    pub(super) fn files_of(flags: &Sim) -> Vec<PathBuf> {
-        flags.plugin_files().to_vec()
-    }
-
-    /// Reads a plugin and asks it for its descriptor. `sidecar` replaces the one beside the file.
+impl PluginFile {
+    /// Reads a plugin. `sidecar` replaces the one beside the file.
     ///
     /// # Errors
     /// Returns a usage error that names the file, or that of its sidecar.
-    pub(super) fn read(
-        engine: &Engine,
-        file: &Path,
-        sidecar: Option<GivenSidecar<'_>>,
-    ) -> Result<Self, CommandError> {
-        let usage_error = |problem: &dyn std::fmt::Display, remedy: &str| {
-            CommandError::Usage(format!("{}: {problem}; {remedy}", file.display()))
-        };
-        let name = PluginName::of_file(file).map_err(|error| CommandError::Usage(error.to_string()))?;
-        let wasm = read_bytes(file, MAX_WASM)
-            .map_err(|problem| usage_error(&problem, "give a plugin's .wasm file"))?;
+    pub(super) fn read(path: &Path, sidecar: Option<GivenSidecar<'_>>) -> Result<Self, CommandError> {
+        let name = PluginName::of_file(path).map_err(|error| CommandError::Usage(error.to_string()))?;
+        let wasm = read_bytes(path, MAX_WASM).map_err(|problem| {
+            CommandError::Usage(format!("{}: {problem}; give a plugin's .wasm file", path.display()))
+        })?;
         let sidecar = match sidecar {
             Some(GivenSidecar { text, scenario }) => {
                 Sidecar::parse(&text).map_err(|error| {
-                    let (scenario, file) = (scenario.display(), file.display());
+                    let (scenario, file) = (scenario.display(), path.display());
                     let problem = format!(
                         "{scenario}: plugins: the sidecar of {file} is invalid: {error}; correct it there"
                     );
@@ -75,13 +70,30 @@ impl PluginInput {
                 })?;
                 text
             }
-            None => sidecar_beside(file)?,
+            None => sidecar_beside(path)?,
         };
-        let remedy = "build it again, or see what `pilothouse check` says about it";
-        let loaded = load(engine, &wasm, &sidecar);
-        let (code, descriptor) = loaded.map_err(|problem| usage_error(&problem, remedy))?;
-        let input = input_of(file, &wasm);
-        Ok(Self { name, wasm, sidecar, code, descriptor, input })
+        let input = input_of(path, &wasm);
+        Ok(Self { path: path.to_owned(), name, wasm, sidecar, input })
+    }
+}
+
+impl PluginInput {
+    /// Returns the files that the command line names.
+    pub(super) fn files_of(flags: &Sim) -> Vec<PathBuf> {
+        flags.plugin_files().to_vec()
+    }
+
+    /// Compiles a plugin, or takes it from the cache, and asks it for its descriptor.
+    ///
+    /// # Errors
+    /// Returns a usage error that names the file.
+    pub(super) fn load(engine: &Engine, file: PluginFile) -> Result<Self, CommandError> {
+        let loaded = load(engine, &file.wasm, &file.sidecar);
+        let (code, descriptor) = loaded.map_err(|problem| {
+            let remedy = "build it again, or see what `pilothouse check` says about it";
+            CommandError::Usage(format!("{}: {problem}; {remedy}", file.path.display()))
+        })?;
+        Ok(Self { file, code, descriptor })
     }
 }
 
@@ -98,12 +110,13 @@ fn sidecar_beside(file: &Path) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// Creates the engine of a simulation. It compiles plugins in processes of their own, and keeps the result in the user's cache.
+/// Creates the engine of a simulation. It compiles plugins in processes of their own, and keeps the result in `cache_dir`, by default the
+/// user's cache.
 ///
 /// # Errors
 /// Errors if wasm cannot run on this machine.
-pub(super) fn engine() -> Result<Engine, CommandError> {
-    pilothouse_sim::world::engine(simulation_options())
+pub(super) fn engine(cache_dir: Option<PathBuf>) -> Result<Engine, CommandError> {
+    pilothouse_sim::world::engine(simulation_options(cache_dir))
         .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))
 }
 

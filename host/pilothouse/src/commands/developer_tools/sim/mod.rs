@@ -10,6 +10,7 @@ mod replay;
 mod report;
 pub(super) mod scenario_check;
 mod subject;
+mod subject_files;
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ pub(super) async fn run(mut flags: Sim) -> CommandResult {
     // Holds the files of built projects until the end.
     let _built = Box::pin(projects::build(&mut flags, &stop)).await?;
     if let (Some(recording), [plugin]) = (&flags.recording, flags.plugin_files()) {
-        let engine = host_engine(None, CompilerMode::Quick)?;
+        let engine = host_engine(flags.cache_dir.clone(), CompilerMode::Quick)?;
         return super::sim_recording::run(recording, plugin, &engine).await;
     }
     on_own_thread(move || simulate(&flags, &stop)).await

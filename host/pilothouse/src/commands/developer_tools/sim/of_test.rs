@@ -38,7 +38,8 @@ pub(in crate::commands::developer_tools) struct TestSearchResult {
     pub(in crate::commands::developer_tools) stories: Vec<String>,
 }
 
-/// Returns a search for each scenario. `plugin` is what the user has named, `file` its .wasm file. Traces are saved in `traces`.
+/// Returns a search for each scenario. `plugin` is what the user has named, `file` its .wasm file. Traces are saved in `traces`,
+/// compiled plugins in `cache_dir`.
 ///
 /// # Errors
 /// Returns a usage error if a path cannot be an argument of `sim`.
@@ -48,11 +49,13 @@ pub(in crate::commands::developer_tools) fn searches(
     scenarios: &[PathBuf],
     traces: &Path,
     runs: Option<u64>,
+    cache_dir: Option<&Path>,
 ) -> Result<Vec<TestSearch>, CommandError> {
     let mut flags = Sim::of_arguments(arguments(scenarios, traces, runs)).map_err(CommandError::Usage)?;
     flags.plugins = vec![plugin.to_owned()];
     flags.derived.files = vec![file.to_owned()];
     flags.derived.max_findings = Some(MAX_FINDINGS);
+    flags.cache_dir = cache_dir.map(Path::to_owned);
     Ok(each_scenario(&flags).into_iter().map(TestSearch).collect())
 }
 
@@ -113,7 +116,7 @@ mod tests {
     fn searches_with(runs: Option<u64>, scenarios: &[&str]) -> Vec<TestSearch> {
         let scenarios: Vec<_> = scenarios.iter().map(PathBuf::from).collect();
         let (plugin, file) = (Path::new("greeter"), Path::new("built/greeter.wasm"));
-        searches(plugin, file, &scenarios, Path::new("greeter/.pilothouse"), runs).expect("searches")
+        searches(plugin, file, &scenarios, Path::new("greeter/.pilothouse"), runs, Some(Path::new("c"))).expect("searches")
     }
 
     #[test]
@@ -131,6 +134,7 @@ mod tests {
             assert_eq!(flags.scenario, [PathBuf::from(format!("s/{name}.yaml"))]);
             assert_eq!(flags.plugin_files(), [PathBuf::from("built/greeter.wasm")]);
             assert_eq!(flags.derived.trace_prefix, format!("{name}-"));
+            assert_eq!(flags.cache_dir, Some(PathBuf::from("c")));
         }
     }
 }

@@ -14,6 +14,7 @@ use pilothouse_sim::search::driver::reference_plans;
 
 use super::inputs::{PluginInput, read_text};
 use super::subject::Subject;
+use super::subject_files::SubjectFiles;
 use super::{export, unusable};
 use crate::cli::simulation::Sim;
 use crate::{CommandError, CommandResult, output};
@@ -37,13 +38,14 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         }
         (_, None) => return Err(usage_error("it was made without a scenario; leave --scenario out")),
     };
-    let subject = Subject::new(flags, scenario, &PluginInput::files_of(flags))?;
+    let files = SubjectFiles::read(flags, scenario, &PluginInput::files_of(flags))?;
     let recorded: Vec<_> = trace.plugins.iter().chain(&trace.scenario).collect();
-    let (plugins, scenario) = (subject.plugin_inputs(), subject.scenario_input());
-    let current: Vec<_> = plugins.iter().chain(&scenario).collect();
-    if let Some(problem) = changed_inputs(&recorded, &current).filter(|_| !flags.other_version) {
+    let changed = changed_inputs(&recorded, &files.inputs());
+    if let Some(problem) = changed.filter(|_| !flags.other_version) {
         return Err(usage_error(&problem));
     }
+    let subject = Subject::of_files(flags, files)?;
+    let plugins = subject.plugin_inputs();
     let mut world = subject.world()?;
     let mut run = |plan: &Plan| world.run(plan).map_err(|error| unusable(&error));
     // The oracles compare with the default schedule of the steps that the trace has.

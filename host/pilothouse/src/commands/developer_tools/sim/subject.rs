@@ -17,9 +17,8 @@ use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
 use pilothouse_sim::world::{CompiledPlugins, World, WorldOptions, WorldPlugin};
 use serde_json::{Value, json};
 
-use super::inputs::{
-    self, GivenSidecar, PluginInput, input_of, manifest_files, read_scenario_part, read_text,
-};
+use super::inputs::{self, PluginInput, manifest_files, read_scenario_part, read_text};
+use super::subject_files::{ScenarioFile, SubjectFiles};
 use crate::CommandError;
 use crate::cli::simulation::{Guarantees, Sim};
 
@@ -52,51 +51,33 @@ impl Subject {
     /// # Errors
     /// Returns a usage error that names the file, its line and what to do.
     pub(super) fn new(flags: &Sim, scenario: Option<&Path>, files: &[PathBuf]) -> Result<Self, CommandError> {
-        let text = scenario.map(|file| read_text(file).map(|text| (file, text))).transpose()?;
-        let mut plugins: Vec<(PathBuf, Option<String>)> =
-            files.iter().map(|file| (file.clone(), None)).collect();
-        if let (Some((file, text)), true) = (&text, plugins.is_empty()) {
-            for plugin in Scenario::plugins_of(file, text).map_err(CommandError::Usage)? {
-                // A sidecar is YAML, of which JSON is a part.
-                let sidecar = (!plugin.sidecar.is_empty()).then(|| Value::Object(plugin.sidecar).to_string());
-                plugins.push((plugin.file, sidecar));
-            }
-        }
-        if plugins.is_empty() {
-            let problem =
-                "no plugin to simulate; name a .wasm file, or list it under plugins in the scenario";
-            return Err(CommandError::Usage(problem.to_owned()));
-        }
-        let engine = inputs::engine()?;
-        let inputs = plugins
-            .into_iter()
-            .map(|(file, sidecar)| {
-                let sidecar = sidecar.zip(scenario).map(|(text, scenario)| GivenSidecar { text, scenario });
-                PluginInput::read(&engine, &file, sidecar)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        Self::of_files(flags, SubjectFiles::read(flags, scenario, files)?)
+    }
+
+    /// Compiles the plugins, and parses the scenario or generates objects. Must not be called on a thread of an async runtime.
+    ///
+    /// # Errors
+    /// Returns a usage error that names the file, its line and what to do.
+    pub(super) fn of_files(flags: &Sim, files: SubjectFiles) -> Result<Self, CommandError> {
+        let engine = inputs::engine(flags.cache_dir.clone())?;
+        let load = |file| PluginInput::load(&engine, file);
+        let inputs = files.plugins.into_iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let mut known = Kinds::built_in();
         let mut crds = Vec::new();
         for crd in inputs.iter().flat_map(|input| &input.descriptor.crds) {
             known.add_crd(crd).map_err(CommandError::Usage)?;
             crds.push(crd.clone());
         }
-        let surroundings = match text {
-            Some((file, text)) => {
-                let scenario = Scenario::parse(file, &text, &known, &read_scenario_part);
+        let surroundings = match files.scenario {
+            Some(ScenarioFile { path, text, input }) => {
+                let scenario = Scenario::parse(&path, &text, &known, &read_scenario_part);
                 let scenario = scenario.map_err(CommandError::Usage)?;
                 add_crds(&mut crds, &scenario.crds);
-                let input = input_of(file, text.as_bytes());
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
             }
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
         };
-        let sidecar = inputs.first().map(|input| input.sidecar.clone());
-        let read_upgrade = |file: &PathBuf| {
-            let sidecar = sidecar.map(|text| GivenSidecar { text, scenario: scenario.unwrap_or(file) });
-            PluginInput::read(&engine, file, sidecar)
-        };
-        let upgrade = flags.upgrade.as_ref().map(read_upgrade).transpose()?;
+        let upgrade = files.upgrade.map(load).transpose()?;
         let compiled = compiled(engine.clone(), &inputs, upgrade.as_ref());
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
         let watched = watched_resources(&inputs, &known);
@@ -134,7 +115,7 @@ impl Subject {
             ));
         }
         Ok(Files {
-            plugins: self.inputs.iter().map(|input| input.input.file.clone()).collect(),
+            plugins: self.inputs.iter().map(|input| input.file.input.file.clone()).collect(),
             upgrade: self.upgrade.as_ref().map(|_| UPGRADE.to_owned()),
             watched: self.watched.clone(),
         })
@@ -144,13 +125,13 @@ impl Subject {
     pub(super) fn plugin_files(&self) -> Vec<(String, &[u8])> {
         let mut files: Vec<(String, &[u8])> = Vec::new();
         for input in &self.inputs {
-            files.push((input.input.file.clone(), input.wasm.as_slice()));
-            if !input.sidecar.is_empty() {
-                let name = Path::new(&input.input.file).with_extension("yaml");
-                files.push((name.display().to_string(), input.sidecar.as_bytes()));
+            files.push((input.file.input.file.clone(), input.file.wasm.as_slice()));
+            if !input.file.sidecar.is_empty() {
+                let name = Path::new(&input.file.input.file).with_extension("yaml");
+                files.push((name.display().to_string(), input.file.sidecar.as_bytes()));
             }
         }
-        files.extend(self.upgrade.as_ref().map(|input| (UPGRADE.to_owned(), input.wasm.as_slice())));
+        files.extend(self.upgrade.as_ref().map(|input| (UPGRADE.to_owned(), input.file.wasm.as_slice())));
         files
     }
 
@@ -175,7 +156,7 @@ impl Subject {
 
     /// Returns the files and digests of the plugins and of the upgrade.
     pub(super) fn plugin_inputs(&self) -> Vec<Input> {
-        self.inputs.iter().chain(&self.upgrade).map(|input| input.input.clone()).collect()
+        self.inputs.iter().chain(&self.upgrade).map(|input| input.file.input.clone()).collect()
     }
 
     /// Returns the scenario's file and digest.
@@ -191,7 +172,7 @@ impl Subject {
         match &self.surroundings {
             Surroundings::Scenario { scenario, .. } => scenario.name.clone(),
             Surroundings::Generated(_) => {
-                self.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
+                self.inputs.iter().map(|input| input.file.name.as_str()).collect::<Vec<_>>().join(", ")
             }
         }
     }
@@ -244,10 +225,10 @@ fn watched_resources(inputs: &[PluginInput], kinds: &Kinds) -> Vec<String> {
 fn compiled(engine: Engine, inputs: &[PluginInput], upgrade: Option<&PluginInput>) -> CompiledPlugins {
     let mut upgrade = upgrade.map(|input| input.code.clone());
     let plugin = |input: &PluginInput| WorldPlugin {
-        name: input.name.clone(),
+        name: input.file.name.clone(),
         code: input.code.clone(),
         upgrade: upgrade.take(),
-        sidecar: input.sidecar.clone(),
+        sidecar: input.file.sidecar.clone(),
     };
     CompiledPlugins::new(engine, inputs.iter().map(plugin).collect())
 }
@@ -282,7 +263,7 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
     let mut problems = Vec::new();
     let mut watched: Vec<WatchedKind> = Vec::new();
     for input in inputs {
-        let (plugin, descriptor) = (input.name.as_str(), &input.descriptor);
+        let (plugin, descriptor) = (input.file.name.as_str(), &input.descriptor);
         for watch in &descriptor.watches {
             match watched_kind(watch, kinds) {
                 Ok(kind) => watched.push(WatchedKind {

@@ -84,7 +84,8 @@ pub(super) async fn run(
         return Ok(());
     }
     let traces = if folder == Path::new(".") { PathBuf::from(TRACES) } else { folder.join(TRACES) };
-    for search in searches(&flags.plugin, &plugin.file(), files, &traces, flags.sim_seeds)? {
+    let cache_dir = flags.cache_dir.as_deref();
+    for search in searches(&flags.plugin, &plugin.file(), files, &traces, flags.sim_seeds, cache_dir)? {
         let result = search.run(stop).await?;
         super::add(result_of(result), results, flags.output);
     }
