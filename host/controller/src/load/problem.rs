@@ -52,14 +52,14 @@ pub(crate) enum LoadProblem {
     #[error("{} changed while it was read; it is still being written", .path.display())]
     Changing { path: PathBuf },
     #[error(
-        "{version}, which is to run in place of {}, is not in the cache of compiled plugins any more; put another file in its place, or run \
+        "{version}, which is to run in place of {}, is not in the cache of compiled plugins any more; deliver another version, or run \
          that one with `pilothouse rollback {plugin} {}`",
         .path.display(), short(.file_digest)
     )]
     NotKept { path: PathBuf, plugin: PluginName, version: KnownVersion, file_digest: String },
     #[error(
         "it cannot run beside the running version, as rollout.canary wants: {problem}; run it alone with `pilothouse promote {plugin}`, \
-         or put another file in its place"
+         or deliver another version"
     )]
     Canary { problem: String, plugin: PluginName },
     #[error(transparent)]

@@ -1,8 +1,7 @@
-//! Findings: what is reported, as a story, as JSON and JUnit, and as a trace that can be replayed.
+//! Findings: what is reported, as a story, as JSON, and as a trace that can be replayed.
 
 pub mod coverage;
 pub mod divergence;
-pub mod junit;
 pub mod story;
 pub mod trace;
 

@@ -6,6 +6,7 @@ mod build;
 #[cfg(feature = "simulation")]
 mod build_simulations;
 mod dev;
+mod junit;
 mod new;
 mod rebuild;
 mod sdk;

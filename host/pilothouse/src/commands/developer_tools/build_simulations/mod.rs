@@ -125,12 +125,7 @@ async fn simulate(
 }
 
 /// Returns the arguments of the process.
-fn arguments(
-    plugin: &Path,
-    scenarios: &[PathBuf],
-    traces: &Path,
-    cache_dir: Option<&Path>,
-) -> Vec<OsString> {
+fn arguments(plugin: &Path, scenarios: &[PathBuf], traces: &Path, cache_dir: Option<&Path>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["sim".into(), plugin.into()];
     // One thread leaves the other cores to the host and to builds.
     for argument in ["--seeds", RUNS, "--time", MAX_TIME, "--threads", "1", "--output", "json", "--traces"] {

@@ -3,6 +3,7 @@
 mod determinism;
 mod export;
 mod inputs;
+mod junit;
 mod observer;
 pub(super) mod of_test;
 mod projects;

@@ -116,7 +116,8 @@ mod tests {
     fn searches_with(runs: Option<u64>, scenarios: &[&str]) -> Vec<TestSearch> {
         let scenarios: Vec<_> = scenarios.iter().map(PathBuf::from).collect();
         let (plugin, file) = (Path::new("greeter"), Path::new("built/greeter.wasm"));
-        searches(plugin, file, &scenarios, Path::new("greeter/.pilothouse"), runs, Some(Path::new("c"))).expect("searches")
+        searches(plugin, file, &scenarios, Path::new("greeter/.pilothouse"), runs, Some(Path::new("c")))
+            .expect("searches")
     }
 
     #[test]

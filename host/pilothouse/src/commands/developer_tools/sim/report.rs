@@ -1,9 +1,10 @@
 //! Prints the result of a search.
 
-use pilothouse_sim::finding::{Report, junit};
+use pilothouse_sim::finding::Report;
 use serde::Serialize;
 
 use super::SearchResult;
+use super::junit::suite_of;
 use crate::cli::simulation::{Sim, SimOutput};
 use crate::output;
 
@@ -49,7 +50,7 @@ pub(super) fn print(flags: &Sim, result: &SearchResult) {
             }));
         }
         SimOutput::Junit => {
-            output::print_line(junit::junit(&name, report, seconds));
+            output::print_line(suite_of(&name, report, seconds).to_xml());
         }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pilothouse_controller::printable;
 
+use crate::commands::developer_tools::junit::{self, Case, Outcome, Suite};
+
 /// What a result is about.
 #[derive(Debug, PartialEq)]
 pub(super) enum TestKind {
@@ -96,54 +98,20 @@ pub(super) fn failures(results: &[ScenarioResult]) -> usize {
 /// Returns the results as a JUnit document with one test suite.
 pub(super) fn junit(plugin: &str, results: &[ScenarioResult]) -> String {
     let total: Duration = results.iter().map(|result| result.duration).sum();
-    let counts = format!(
-        "tests=\"{}\" failures=\"{}\" time=\"{:.3}\"",
-        results.len(),
-        failures(results),
-        total.as_secs_f64()
-    );
-    let suite = escaped(plugin);
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{suite}\" {counts}>\n"
-    );
-    for result in results {
-        let (name, seconds) = (escaped(&title(result)), result.duration.as_secs_f64());
-        text.push_str(&format!("    <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\""));
-        if result.failure.is_none() && result.notes.is_empty() {
-            text.push_str("/>\n");
-            continue;
+    let outcome = |result: &ScenarioResult| match &result.failure {
+        None => Outcome::Passed,
+        Some(Failure { summary, details }) => {
+            Outcome::Failed(vec![junit::Failure { message: summary.clone(), details: details.clone() }])
         }
-        text.push_str(">\n");
-        if let Some(failure) = &result.failure {
-            let (summary, details) = (escaped(&failure.summary), escaped(&failure.details.join("\n")));
-            text.push_str(&format!("      <failure message=\"{summary}\">{details}</failure>\n"));
-        }
-        if !result.notes.is_empty() {
-            text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&result.notes.join("\n"))));
-        }
-        text.push_str("    </testcase>\n");
-    }
-    text.push_str("  </testsuite>\n</testsuites>");
-    text
-}
-
-/// Escapes text for XML. Characters that XML cannot contain are replaced.
-fn escaped(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => result.push_str("&amp;"),
-            '<' => result.push_str("&lt;"),
-            '>' => result.push_str("&gt;"),
-            '"' => result.push_str("&quot;"),
-            '\n' | '\t' => result.push(char),
-            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
-                result.push(char::REPLACEMENT_CHARACTER);
-            }
-            char => result.push(char),
-        }
-    }
-    result
+    };
+    let case = |result: &ScenarioResult| Case {
+        name: title(result),
+        seconds: Some(result.duration.as_secs_f64()),
+        outcome: outcome(result),
+        output: result.notes.clone(),
+    };
+    let cases = results.iter().map(case).collect();
+    Suite { name: plugin.to_owned(), seconds: total.as_secs_f64(), cases, output: Vec::new() }.to_xml()
 }
 
 #[cfg(test)]
