@@ -6,6 +6,7 @@
 
 pub mod bounds;
 mod budget;
+pub mod check;
 mod error;
 mod evaluate;
 mod expression;

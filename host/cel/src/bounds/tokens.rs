@@ -5,7 +5,7 @@
 
 /// A token, classified by its effect on the nesting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// `(`, `[` or `{`.
     Open,
     /// `)`, `]` or `}`.
@@ -25,7 +25,7 @@ pub(super) enum Token {
 }
 
 /// An iterator over tokens with their byte offsets. It ends after the first error.
-pub(super) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -34,8 +34,13 @@ pub(super) struct Tokens<'a> {
 type TokenError = (usize, &'static str);
 
 impl<'a> Tokens<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         Self { bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// Returns the offset after the last token.
+    pub(crate) fn end(&self) -> usize {
+        self.at
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
