@@ -13,6 +13,7 @@ mod expression;
 mod functions;
 mod host_functions;
 pub mod syntax;
+mod syntax_errors;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -25,4 +26,5 @@ pub use host_functions::HostFunctions;
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
 pub use kube_cel::cel::objects::{Key, Map};
+pub use syntax_errors::syntax_errors;
 pub use values::{from_json, to_optional};

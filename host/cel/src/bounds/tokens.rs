@@ -30,6 +30,9 @@ pub(crate) struct Tokens<'a> {
     at: usize,
 }
 
+/// What is wrong with a character that starts no token.
+pub(crate) const UNKNOWN_CHARACTER: &str = "a character that CEL does not have";
+
 /// The byte offset of an error, and what is wrong there.
 type TokenError = (usize, &'static str);
 
@@ -89,7 +92,7 @@ impl<'a> Tokens<'a> {
             b'<' | b'>' | b'+' | b'*' | b'/' | b'%' => Token::Operator,
             b'.' => Token::Dot,
             b':' => Token::Colon,
-            _ => return Err((self.at, "a character that CEL does not have")),
+            _ => return Err((self.at, UNKNOWN_CHARACTER)),
         };
         self.at += 1;
         Ok(token)

@@ -5,7 +5,7 @@
 
 mod declarations;
 mod positions;
-mod report;
+pub(crate) mod report;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -9,19 +9,19 @@ const MAX_LENGTH: usize = 16 << 10;
 
 /// The type errors of an expression: offsets in bytes, and what is wrong there.
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<(usize, String)>);
+pub(crate) struct Report(Vec<(usize, String)>);
 
 impl Report {
-    pub(super) fn add(&mut self, offset: usize, problem: String) {
+    pub(crate) fn add(&mut self, offset: usize, problem: String) {
         self.0.push((offset, problem));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the text of the errors, each with its line of `source`.
-    pub(super) fn text(mut self, source: &str) -> String {
+    pub(crate) fn text(mut self, source: &str) -> String {
         self.0.sort_by_key(|(offset, _)| *offset);
         let mut text = String::new();
         for (index, (offset, problem)) in self.0.iter().enumerate() {
