@@ -38,12 +38,16 @@ pub fn syntax_errors(text: &str) -> Option<String> {
 
 /// Returns the offset of the first character that starts no token.
 fn unknown_character(text: &str) -> Option<usize> {
-    Tokens::of(text).find_map(|token| token.err()).filter(|(_, problem)| *problem == UNKNOWN_CHARACTER).map(|(at, _)| at)
+    Tokens::of(text)
+        .find_map(|token| token.err())
+        .filter(|(_, problem)| *problem == UNKNOWN_CHARACTER)
+        .map(|(at, _)| at)
 }
 
 /// Returns the offset in bytes of a line and column, both from 1.
 fn offset(text: &str, (line, column): (isize, isize)) -> Option<usize> {
-    let (line, column) = (usize::try_from(line).ok()?.checked_sub(1)?, usize::try_from(column).ok()?.checked_sub(1)?);
+    let (line, column) =
+        (usize::try_from(line).ok()?.checked_sub(1)?, usize::try_from(column).ok()?.checked_sub(1)?);
     let start = text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
     let rest = text.get(start..)?;
     Some(start + rest.char_indices().nth(column).map_or(rest.len(), |(offset, _)| offset))
@@ -64,7 +68,10 @@ mod tests {
         assert_eq!(syntax_errors(&"#".repeat(100)), None);
         assert_eq!(syntax_errors(&"(".repeat(100)), None);
         let second_line = syntax_errors("self.a == 'é' &&\n  self = 1").expect("errors");
-        assert!(second_line.contains("<input>:2:8: Syntax error: token recognition error at: '= '"), "{second_line}");
+        assert!(
+            second_line.contains("<input>:2:8: Syntax error: token recognition error at: '= '"),
+            "{second_line}"
+        );
         assert!(second_line.contains("<input>:2:10: Syntax error: extraneous input '1'"), "{second_line}");
         let character = syntax_errors("é.a").expect("errors");
         assert!(character.starts_with("ERROR: <input>:1:1: Syntax error: token recognition error at: 'é'"));

@@ -88,25 +88,49 @@ fn errors_are_those_of_cel_go() {
         ("slef.name == 'x'", "1:1: undeclared reference to 'slef' (in container '')"),
         ("nosuch(self.name)", "1:7: undeclared reference to 'nosuch' (in container '')"),
         ("self.name.nosuch()", "1:17: undeclared reference to 'nosuch' (in container '')"),
-        ("self.name.startsWith(1)", "1:21: found no matching overload for 'startsWith' applied to 'string.(int)'"),
+        (
+            "self.name.startsWith(1)",
+            "1:21: found no matching overload for 'startsWith' applied to 'string.(int)'",
+        ),
         ("self.name", ""),
         ("self.name && true", "1:5: expected type 'bool' but found 'string'"),
         ("self.tags.all(tag, tag)", "1:20: expected type 'bool' but found 'string'"),
-        ("self.tags.all(tag, tag > 1)", "1:24: found no matching overload for '_>_' applied to '(string, int)'"),
+        (
+            "self.tags.all(tag, tag > 1)",
+            "1:24: found no matching overload for '_>_' applied to '(string, int)'",
+        ),
         (
             "self.count.all(x, true)",
             "1:5: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
         ),
         ("[1, 'a'].size() == 2", "1:5: expected type 'int' but found 'string'"),
         ("{'a': 1, 'b': 'c'}.size() == 2", "1:15: expected type 'int' but found 'string'"),
-        ("self.tags + 1 == self.tags", "1:11: found no matching overload for '_+_' applied to '(list(string), int)'"),
-        ("self.labels[1] == 'x'", "1:12: found no matching overload for '_[_]' applied to '(map(string, string), int)'"),
-        ("self.tags == null", "1:11: found no matching overload for '_==_' applied to '(list(string), null)'"),
+        (
+            "self.tags + 1 == self.tags",
+            "1:11: found no matching overload for '_+_' applied to '(list(string), int)'",
+        ),
+        (
+            "self.labels[1] == 'x'",
+            "1:12: found no matching overload for '_[_]' applied to '(map(string, string), int)'",
+        ),
+        (
+            "self.tags == null",
+            "1:11: found no matching overload for '_==_' applied to '(list(string), null)'",
+        ),
         ("!self.count", "1:1: found no matching overload for '!_' applied to '(int)'"),
-        ("(1 == 1) ? 'a' : 2", "1:10: found no matching overload for '_?_:_' applied to '(bool, string, int)'"),
-        ("self.inner == self", "1:12: found no matching overload for '_==_' applied to '(selfType.inner, selfType)'"),
+        (
+            "(1 == 1) ? 'a' : 2",
+            "1:10: found no matching overload for '_?_:_' applied to '(bool, string, int)'",
+        ),
+        (
+            "self.inner == self",
+            "1:12: found no matching overload for '_==_' applied to '(selfType.inner, selfType)'",
+        ),
         ("1 in self.tags", "1:3: found no matching overload for '@in' applied to '(int, list(string))'"),
-        ("self.ratio % 2.0 == 1.0", "1:12: found no matching overload for '_%_' applied to '(double, double)'"),
+        (
+            "self.ratio % 2.0 == 1.0",
+            "1:12: found no matching overload for '_%_' applied to '(double, double)'",
+        ),
     ] {
         if expected.is_empty() {
             assert!(check_text(rule).is_ok());

@@ -84,8 +84,10 @@ impl Bindings {
             (Type::List(from), Type::List(to)) | (Type::Optional(from), Type::Optional(to)) => {
                 self.assign_one(from, to, depth + 1)
             }
-            (Type::Map(from), Type::Map(to)) => Ok(self.assign_one(&from.0, &to.0, depth + 1)?
-                && self.assign_one(&from.1, &to.1, depth + 1)?),
+            (Type::Map(from), Type::Map(to)) => {
+                Ok(self.assign_one(&from.0, &to.0, depth + 1)?
+                    && self.assign_one(&from.1, &to.1, depth + 1)?)
+            }
             (Type::Object { id: from, .. }, Type::Object { id: to, .. }) => Ok(from == to),
             (Type::Library(from), Type::Library(to)) => Ok(from == to),
             _ => Ok(std::mem::discriminant(from) == std::mem::discriminant(to)),
