@@ -39,7 +39,7 @@ pub fn syntax_errors(text: &str) -> Option<String> {
 /// Returns the offset of the first character that starts no token.
 fn unknown_character(text: &str) -> Option<usize> {
     Tokens::of(text)
-        .find_map(|token| token.err())
+        .find_map(Result::err)
         .filter(|(_, problem)| *problem == UNKNOWN_CHARACTER)
         .map(|(at, _)| at)
 }
