@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::schema::Schema;
 
 /// Returns field and message of each error of a CRD whose root has these members.
-fn errors(members: Value) -> Vec<String> {
+fn errors(members: &Value) -> Vec<String> {
     let mut schema = json!({"type": "object"});
     for (name, value) in members.as_object().expect("an object") {
         schema[name] = value.clone();
@@ -15,7 +15,7 @@ fn errors(members: Value) -> Vec<String> {
 }
 
 /// Returns the first lines of the errors of a rule for `spec`, without the fields around them.
-fn rule_errors(rule: Value) -> Vec<String> {
+fn rule_errors(rule: &Value) -> Vec<String> {
     let spec = json!({
         "type": "object",
         "properties": {
@@ -33,7 +33,7 @@ fn rule_errors(rule: Value) -> Vec<String> {
         let detail = detail.split_once("}: ").expect("a detail").1;
         format!("{field}: {}", detail.lines().next().expect("a line"))
     };
-    errors(json!({"properties": {"spec": spec}})).into_iter().map(first_line).collect()
+    errors(&json!({"properties": {"spec": spec}})).into_iter().map(first_line).collect()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn types_of_rules_follow_the_schema() {
         "self.list.all(item, item.a > 1.5 && item.a > 1)",
         "has(self.list) && self.list == oldSelf.list",
     ] {
-        assert_eq!(rule_errors(json!({"rule": rule})), [""; 0], "{rule}");
+        assert_eq!(rule_errors(&json!({"rule": rule})), [""; 0], "{rule}");
     }
     for (rule, expected) in [
         ("self.name > 1", "1:11: found no matching overload for '_>_' applied to '(string, int)'"),
@@ -64,29 +64,29 @@ fn types_of_rules_follow_the_schema() {
         ("other == 1", "1:1: undeclared reference to 'other' (in container '')"),
     ] {
         let expected = format!("rule: compilation failed: ERROR: <input>:{expected}");
-        assert_eq!(rule_errors(json!({"rule": rule})), [expected], "{rule}");
+        assert_eq!(rule_errors(&json!({"rule": rule})), [expected], "{rule}");
     }
 }
 
 #[test]
 fn rules_are_booleans_and_message_expressions_are_texts() {
-    assert_eq!(rule_errors(json!({"rule": "self.name"})), ["rule: cel expression must evaluate to a bool"]);
-    assert_eq!(rule_errors(json!({"rule": "self.port"})), ["rule: cel expression must evaluate to a bool"]);
+    assert_eq!(rule_errors(&json!({"rule": "self.name"})), ["rule: cel expression must evaluate to a bool"]);
+    assert_eq!(rule_errors(&json!({"rule": "self.port"})), ["rule: cel expression must evaluate to a bool"]);
     assert_eq!(
-        rule_errors(json!({"rule": "true", "messageExpression": "1"})),
+        rule_errors(&json!({"rule": "true", "messageExpression": "1"})),
         ["messageExpression: messageExpression must evaluate to a string"]
     );
     assert_eq!(
-        rule_errors(json!({"rule": "true", "messageExpression": "self.nam"})),
+        rule_errors(&json!({"rule": "true", "messageExpression": "self.nam"})),
         [
             "messageExpression: messageExpression compilation failed: ERROR: <input>:1:5: undefined field 'nam'"
         ]
     );
     assert_eq!(
-        rule_errors(json!({"rule": "oldSelf.hasValue() || self.name == ''", "optionalOldSelf": true})),
+        rule_errors(&json!({"rule": "oldSelf.hasValue() || self.name == ''", "optionalOldSelf": true})),
         [""; 0]
     );
-    let shown = errors(json!({"x-kubernetes-validations": [
+    let shown = errors(&json!({"x-kubernetes-validations": [
         {"rule": "self < 1", "message": "m", "reason": "FieldValueForbidden", "optionalOldSelf": false}
     ]}));
     let expected = r#"x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self \u003c 1","Message":"m","MessageExpression":"","Reason":"FieldValueForbidden","FieldPath":"","OptionalOldSelf":false}: compilation failed: ERROR: <input>:1:6: found no matching overload for '_<_' applied to '(selfType, int)'"#;
@@ -96,7 +96,7 @@ fn rules_are_booleans_and_message_expressions_are_texts() {
 
 #[test]
 fn texts_of_rules_are_checked() {
-    let of_rule = |rule: Value| errors(json!({"x-kubernetes-validations": [rule]}));
+    let of_rule = |rule: Value| errors(&json!({"x-kubernetes-validations": [rule]}));
     let at = "x-kubernetes-validations[0]";
     for (rule, expected) in [
         (json!({"rule": " "}), format!("{at}.rule: Required value: rule is not specified")),
@@ -137,16 +137,16 @@ fn transition_rules_need_values_that_have_old_ones() {
             }
         }}})
     };
-    assert_eq!(errors(list("map")), [""; 0]);
+    assert_eq!(errors(&list("map")), [""; 0]);
     let expected = "properties[list].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be \
                     used on the uncorrelatable portion of the schema within properties[list]";
-    assert_eq!(errors(list("atomic")), [expected]);
-    assert_eq!(errors(list("set")), [expected]);
+    assert_eq!(errors(&list("atomic")), [expected]);
+    assert_eq!(errors(&list("set")), [expected]);
 }
 
 #[test]
 fn defaults_are_validated_by_their_schema() {
-    let of_property = |schema: Value| errors(json!({"properties": {"a": schema}}));
+    let of_property = |schema: Value| errors(&json!({"properties": {"a": schema}}));
     for (schema, expected) in [
         (
             json!({"type": "string", "default": 1}),
