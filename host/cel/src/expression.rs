@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use kube_cel::cel::common::ast::IdedExpr;
-use kube_cel::cel::{Program, Value};
+use kube_cel::cel::{ParseErrors, Program, Value};
 
 use crate::bounds;
 use crate::budget::Budget;
@@ -16,6 +16,11 @@ use crate::syntax::calls;
 /// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled
 /// without optimisation.
 const PARSER_STACK: usize = 16 << 20;
+
+/// Parses a text, which [`bounds::check`] has accepted; `None` if the parser panics, as it does at some malformed texts.
+pub(crate) fn parse(text: &str) -> Option<Result<Program, ParseErrors>> {
+    stacker::grow(PARSER_STACK, || catch_unwind(|| Program::compile(text))).ok()
+}
 
 /// A compiled expression.
 pub struct Expression {
@@ -30,9 +35,7 @@ impl Expression {
     /// The text exceeds a bound ([`crate::bounds`]), has a syntax error, or a literal pattern that is no regular expression or is too large.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         bounds::check(text)?;
-        // The parser panics at some malformed texts.
-        let parsed = stacker::grow(PARSER_STACK, || catch_unwind(|| Program::compile(text)));
-        let program = parsed.map_err(|_| CompileError::Malformed)?.map_err(|error| {
+        let program = parse(text).ok_or(CompileError::Malformed)?.map_err(|error| {
             CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
         let patterns = Patterns::of(&calls(program.expression()))?;

@@ -6,12 +6,14 @@
 
 pub mod bounds;
 mod budget;
+pub mod check;
 mod error;
 mod evaluate;
 mod expression;
 mod functions;
 mod host_functions;
 pub mod syntax;
+mod syntax_errors;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -24,4 +26,5 @@ pub use host_functions::HostFunctions;
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
 pub use kube_cel::cel::objects::{Key, Map};
+pub use syntax_errors::syntax_errors;
 pub use values::{from_json, to_optional};

@@ -40,6 +40,11 @@ pub(crate) fn to_core(event: &mut Value) {
     for (core, events) in RENAMED.iter().chain([&CONTROLLER]) {
         rename(object, events, core);
     }
+    // Go writes these there even if they are empty.
+    for name in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+        object.entry(name).or_insert(Value::Null);
+    }
+    object.entry("source").or_insert_with(|| json!({}));
 }
 
 fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
@@ -64,5 +69,12 @@ mod tests {
         assert_eq!((&event["deprecatedCount"], &event["reportingController"]), (&json!(2), &json!("c")));
         to_core(&mut event);
         assert_eq!(event, core);
+        let mut new = json!({"regarding": {"kind": "Pod"}, "eventTime": "2024-01-01T00:00:00Z"});
+        to_core(&mut new);
+        let expected = json!({
+            "involvedObject": {"kind": "Pod"}, "eventTime": "2024-01-01T00:00:00Z", "firstTimestamp": null,
+            "lastTimestamp": null, "source": {},
+        });
+        assert_eq!(new, expected);
     }
 }

@@ -39,7 +39,7 @@ fn open_api(version: &Value) -> &Value {
 
 /// Parses the schema of a version. That of a stored CRD was valid when the CRD was written; if it no longer is, the resource is still served.
 fn schema(version: &Value) -> Schema {
-    Schema::from_crd(open_api(version)).unwrap_or_else(|_| Schema::preserving())
+    Schema::from_stored_crd(open_api(version)).unwrap_or_else(|_| Schema::preserving())
 }
 
 fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {

@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde_json::{Map, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Error as YamlError};
 
 use super::{Request, duplicates};
 use crate::go;
@@ -68,14 +69,28 @@ fn json_problem(body: &[u8], error: &serde_json::Error) -> String {
     go_json::syntax_error(body).unwrap_or_else(|| error.to_string())
 }
 
-/// Decodes an object as [`decode_object`] does. Returns the paths of the members that occur more than once, too, if the
-/// body is JSON.
+/// The members of a body that occur more than once.
+#[derive(Debug)]
+pub(crate) enum Duplicates {
+    /// Their paths.
+    Json(Vec<String>),
+    /// What is wrong with the first one, if there is one.
+    Yaml(Option<String>),
+}
+
+/// Decodes an object as [`decode_object`] does. Returns the members that occur more than once, too. The last one counts.
 pub(crate) fn decode_object_strictly(
     request: &Request,
     endpoint: &Endpoint,
-) -> Result<(Value, Vec<String>), Status> {
-    if content_type(request) != "application/json" {
-        return Ok((decode_object(request, endpoint)?, Vec::new()));
+) -> Result<(Value, Duplicates), Status> {
+    match content_type(request) {
+        "application/json" => {}
+        "application/yaml" => {
+            let (mut value, duplicate) = yaml_with_duplicates(&request.body)?;
+            check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
+            return Ok((value, Duplicates::Yaml(duplicate)));
+        }
+        _ => return Ok((decode_object(request, endpoint)?, Duplicates::Json(Vec::new()))),
     }
     let (mut value, duplicates) = duplicates::parse(&request.body).map_err(|error| {
         let problem = json_problem(&request.body, &error);
@@ -83,26 +98,47 @@ pub(crate) fn decode_object_strictly(
         Status::bad_request(unrecognized(&request.body, endpoint.kind(), &problem))
     })?;
     check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
-    Ok((value, duplicates))
+    Ok((value, Duplicates::Json(duplicates)))
 }
 
-/// Parses one YAML document; the error contains line and column.
+/// Parses one YAML document, in which keys are unique; the error contains line and column.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, Status> {
+    parse_yaml(body, DuplicateKeyPolicy::Error)?
+        .map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
+}
+
+/// Parses one YAML document. Returns what is wrong with the first key that occurs more than once, too. The last one counts.
+fn yaml_with_duplicates(body: &[u8]) -> Result<(Value, Option<String>), Status> {
+    let error = match parse_yaml(body, DuplicateKeyPolicy::Error)? {
+        Ok(value) => return Ok((value, None)),
+        Err(error) => error,
+    };
+    if let YamlError::DuplicateMappingKey { key, location } = error.without_snippet() {
+        let key = go::quoted(key.as_deref().unwrap_or_default());
+        let problem = format!("line {}: key {key} already set in map", location.line());
+        if let Ok(value) = parse_yaml(body, DuplicateKeyPolicy::LastWins)? {
+            return Ok((value, Some(problem)));
+        }
+    }
+    Err(Status::bad_request(format!("error parsing YAML: {error}")))
+}
+
+fn parse_yaml(body: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Result<Value, YamlError>, Status> {
     // Most clients send JSON, which is YAML that can be parsed several times as fast. Members that occur twice are left to the YAML parser.
     if body.starts_with(b"{")
         && let Ok((value, duplicates)) = duplicates::parse(body)
         && duplicates.is_empty()
     {
-        return Ok(value);
+        return Ok(Ok(value));
     }
     let text = std::str::from_utf8(body)
         .map_err(|error| Status::bad_request(format!("the YAML body is not UTF-8: {error}")))?;
     // Aliases repeat what they stand for, so a short document could become a large value.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_total_scalar_bytes: 2 * LIMIT },
+        duplicate_keys: duplicate_keys,
     };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
+    Ok(serde_saphyr::from_str_with_options(text, options))
 }
 
 /// Decodes the object to create or replace, and checks that it is of the endpoint's kind.
@@ -259,6 +295,17 @@ mod tests {
         );
         assert_eq!(yaml(b"{a: 1}").expect("a flow mapping")["a"], 1);
         assert_eq!(yaml(br#"{"a": {"b": 1, "b": 2}}"#).expect_err("twice").code, 400);
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_counts() {
+        let parsed = yaml_with_duplicates(b"a: 1\nb:\n  c: {k: v,\n    k: w}\n").expect("a mapping");
+        let expected = serde_json::json!({"a": 1, "b": {"c": {"k": "w"}}});
+        assert_eq!(parsed, (expected, Some("line 4: key \"k\" already set in map".to_owned())));
+        let json = yaml_with_duplicates(br#"{"a": 1, "a": 2}"#).expect("a mapping");
+        assert_eq!(json.0["a"], 2);
+        assert!(json.1.is_some());
+        assert_eq!(yaml_with_duplicates(b"a: 1\na: [").expect_err("malformed").code, 400);
     }
 
     #[test]

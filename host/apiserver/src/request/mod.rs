@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod body;
 mod duplicates;
+pub(crate) mod member_order;
 pub(crate) mod options;
 pub(crate) mod path;
 mod selection;

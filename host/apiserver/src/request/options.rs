@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::go;
@@ -37,6 +38,8 @@ pub(crate) struct WriteOptions {
     pub author: Option<Arc<User>>,
     /// The user who sends the request, for kinds that record it. `None` for other kinds and for the server's own writes.
     pub requester: Option<Arc<User>>,
+    /// The JSON body of a request that creates or replaces an object, whose order its unknown fields have in the response.
+    pub body: Option<Bytes>,
 }
 
 impl Query {
@@ -154,6 +157,7 @@ impl Query {
             created_through: "",
             author: None,
             requester: None,
+            body: None,
         })
     }
 }
@@ -169,6 +173,7 @@ impl WriteOptions {
             created_through: "",
             author: None,
             requester: None,
+            body: None,
         }
     }
 }

@@ -7,6 +7,8 @@ use super::{daemon_sets, scale, strategy};
 use crate::meta;
 use crate::patch::apply::{Writer, track_update};
 use crate::registry::Endpoint;
+use crate::request::body::Duplicates;
+use crate::request::member_order;
 use crate::request::options::{FieldValidation, WriteOptions};
 use crate::schema::DefaultsTooLarge;
 use crate::status::{Cause, Status};
@@ -20,17 +22,31 @@ fn max_strict_errors(endpoint: &Endpoint) -> usize {
     if endpoint.resource.custom.is_some() { usize::MAX } else { 100 }
 }
 
-/// Decodes an object: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
+/// Decodes an object of a client: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
 pub(crate) fn decode(
     endpoint: &Endpoint,
     value: &mut Value,
+    options: &WriteOptions,
+) -> Result<Vec<String>, Status> {
+    decode_with(endpoint, value, options.validation, options.body.as_deref())
+}
+
+/// Decodes an object. `body` is the text that it has, if that is JSON.
+fn decode_with(
+    endpoint: &Endpoint,
+    value: &mut Value,
     validation: FieldValidation,
+    body: Option<&[u8]>,
 ) -> Result<Vec<String>, Status> {
     let Some(schema) = &endpoint.schema else { return Ok(Vec::new()) };
     if let Some(problem) = schema.decode_error(value) {
         return Err(Status::bad_request(problem));
     }
-    let unknown = schema.prune(value).into_iter().take(max_strict_errors(endpoint));
+    let mut unknown = schema.prune(value);
+    if let Some(body) = body.filter(|_| unknown.len() > 1 && endpoint.resource.custom.is_none()) {
+        member_order::sort_by_position(&mut unknown, body);
+    }
+    let unknown = unknown.into_iter().take(max_strict_errors(endpoint));
     let unknown: Vec<String> = unknown.map(|path| format!("unknown field \"{path}\"")).collect();
     if validation == FieldValidation::Strict && !unknown.is_empty() {
         return Err(strict_error(endpoint, &unknown));
@@ -52,19 +68,27 @@ pub(crate) fn decode(
 pub(crate) fn check_duplicates(
     endpoint: &Endpoint,
     value: &Value,
-    duplicates: Vec<String>,
+    duplicates: Duplicates,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
-    if duplicates.is_empty() {
+    let problems: Vec<String> = match duplicates {
+        Duplicates::Json(paths) => {
+            paths.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect()
+        }
+        Duplicates::Yaml(Some(problem)) if validation == FieldValidation::Strict => {
+            vec![format!("yaml: unmarshal errors:\n  {problem}")]
+        }
+        Duplicates::Yaml(problem) => problem.into_iter().collect(),
+    };
+    if problems.is_empty() {
         return Ok(Vec::new());
     }
     if let Some(problem) = endpoint.schema.as_ref().and_then(|schema| schema.decode_error(value)) {
         return Err(Status::bad_request(problem));
     }
-    let mut problems: Vec<String> =
-        duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     match validation {
         FieldValidation::Strict => {
+            let mut problems = problems;
             problems.extend(endpoint.schema.iter().flat_map(|schema| schema.unknown_fields(value)));
             problems.truncate(max_strict_errors(endpoint));
             Err(strict_error(endpoint, &problems))
@@ -85,7 +109,7 @@ fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
 pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
     value["apiVersion"] = endpoint.api_version.as_str().into();
     value["kind"] = endpoint.kind().into();
-    decode(endpoint, value, FieldValidation::Ignore).map(drop)
+    decode_with(endpoint, value, FieldValidation::Ignore, None).map(drop)
 }
 
 /// Errors if an object nests too deep. The metadata may nest deeper, because its managed fields follow the rest.

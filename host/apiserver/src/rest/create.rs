@@ -77,7 +77,7 @@ async fn create_tracked(
             "create not allowed while custom resource definition is terminating",
         ));
     }
-    let warnings = admit::decode(endpoint, &mut value, options.validation)?;
+    let warnings = admit::decode(endpoint, &mut value, options)?;
     with_warnings(
         create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await,
         warnings,
@@ -237,13 +237,12 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
 fn prepare_metadata(state: &State, endpoint: &Endpoint, value: &mut Value) {
     let now = state.now();
     let metadata = meta::metadata_mut(value);
-    for field in
-        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"]
-    {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         metadata.remove(field);
     }
     metadata.insert("uid".into(), state.identifiers.new_uid().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
+    // As in Kubernetes, the generation of a kind that has none is what the client says.
     if endpoint.resource.strategy.tracks_generation || endpoint.resource.custom.is_some() {
         metadata.insert("generation".into(), json!(1));
     }

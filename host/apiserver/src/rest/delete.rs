@@ -169,11 +169,11 @@ pub(crate) async fn delete_admitted(
         if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
-        let last = if is_pending || ends_grace_period(endpoint, &old) {
-            new
-        } else {
-            removed_at_once(endpoint, old)
-        };
+        // As in Kubernetes, the last state of a Pod says that it is being deleted, that of another object that is removed at once does not, and
+        // keeps the finalizers that the deletion removes.
+        let is_pod = endpoint.is_core("pods");
+        let is_marked = meta::text(&old, "deletionTimestamp").is_empty() && is_pod;
+        let last = if is_pending || is_pod { new } else { old };
         let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
             let result = Arc::new(StoredObject::unwritten(draft));
@@ -184,7 +184,18 @@ pub(crate) async fn delete_admitted(
             });
         }
         // A concurrent write is not a conflict: the deletion is evaluated again for the new state.
-        let result = if is_pending { table.update(&current, draft) } else { table.delete(&current, draft) };
+        let result = if is_pending {
+            table.update(&current, draft)
+        } else if is_marked {
+            // Watches see that a Pod is being deleted before it is gone, even if it has no grace period.
+            table.update(&current, draft).and_then(|marked| {
+                let last =
+                    UnstoredObject { schema: marked.schema, ..endpoint.resource.draft(marked.value()) };
+                table.delete(&marked, last)
+            })
+        } else {
+            table.delete(&current, draft)
+        };
         let object = match result {
             Ok(object) => object,
             Err(WriteError::TooLarge(bytes)) => return Err(Status::too_large_for_storage(Some(bytes))),
@@ -242,21 +253,6 @@ fn check_preconditions(
         ));
     }
     Ok(())
-}
-
-/// Whether a deletion without anything pending ends the grace period of a Pod, whose last state says so.
-fn ends_grace_period(endpoint: &Endpoint, old: &Value) -> bool {
-    endpoint.is_core("pods") && old["metadata"]["deletionTimestamp"].is_string()
-}
-
-/// Returns the last state of an object that is removed at once: as in Kubernetes, the stored one, which does not say that it is being deleted and
-/// keeps the finalizers that the deletion removes. That of a Pod has a new generation.
-fn removed_at_once(endpoint: &Endpoint, mut value: Value) -> Value {
-    let generation = meta::generation(&value);
-    if endpoint.is_core("pods") && generation > 0 {
-        meta::metadata_mut(&mut value).insert("generation".into(), json!(generation + 1));
-    }
-    value
 }
 
 fn grace_period(value: &Value) -> i64 {

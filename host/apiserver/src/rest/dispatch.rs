@@ -149,6 +149,13 @@ impl Call<'_> {
         Ok(WriteOptions { author: self.user.cloned(), requester, ..options })
     }
 
+    /// Returns the options of a write whose body is the object.
+    fn object_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let is_json = body::content_type(self.request) == "application/json";
+        let body = is_json.then(|| self.request.body.clone());
+        Ok(WriteOptions { body, ..self.write_options(kind)? })
+    }
+
     async fn get(&self) -> Result<Answer, Status> {
         let (namespace, name) = self.key();
         self.check_version_of_get()?;
@@ -185,7 +192,7 @@ impl Call<'_> {
     }
 
     async fn create(&self) -> Result<Answer, Status> {
-        let options = self.write_options("CreateOptions")?;
+        let options = self.object_options("CreateOptions")?;
         let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
         let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
         let (namespace, admission) = (self.namespace(), &self.admission);
@@ -195,7 +202,7 @@ impl Call<'_> {
     }
 
     async fn update(&self) -> Result<Answer, Status> {
-        let options = self.write_options("UpdateOptions")?;
+        let options = self.object_options("UpdateOptions")?;
         let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
         let (namespace, name) = self.key();
@@ -330,7 +337,11 @@ impl Call<'_> {
         if self.endpoint.resource.namespaced != self.namespace().is_some() {
             return Err(Status::no_such_resource());
         }
-        let value = body::decode_object(self.request, self.endpoint)?;
+        let options = self.write_options("CreateOptions")?;
+        let mut value = body::decode_object(self.request, self.endpoint)?;
+        let now = self.state.now();
+        meta::metadata_mut(&mut value);
+        admit::track_managed_fields(self.endpoint, None, &mut value, &options, "", &now);
         let user = self
             .user
             .map_or_else(|| self.state.access.effective_user(self.request), |user| Ok(Arc::clone(user)))?;

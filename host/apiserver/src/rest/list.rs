@@ -164,24 +164,53 @@ impl ContinueToken {
     }
 
     fn decode(text: &str) -> Result<Self, Status> {
-        let padding = "=".repeat((4 - text.len() % 4) % 4);
-        let base64 = Value::from(text.replace('-', "+").replace('_', "/") + &padding);
         let invalid = |problem: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {problem}"))
         };
         let not_ours = || invalid(&format!("{text:?} was not made by this server"));
-        let bytes = serde_json::from_value::<ByteString>(base64).map_err(|_| not_ours())?;
-        if let Some(problem) = go_json::syntax_error(&bytes.0) {
+        let bytes = decode_base64(text)
+            .map_err(|offset| invalid(&format!("illegal base64 data at input byte {offset}")))?;
+        if let Some(problem) = go_json::syntax_error(&bytes) {
             return Err(invalid(&problem));
         }
-        let token = serde_json::from_slice::<Self>(&bytes.0).map_err(|_| not_ours())?;
+        let token = serde_json::from_slice::<Self>(&bytes).map_err(|_| not_ours())?;
         if token.v == TOKEN_VERSION { Ok(token) } else { Err(not_ours()) }
     }
+}
+
+/// Decodes base64 for URLs without padding. As in Go, the bits after the last byte are ignored.
+///
+/// # Errors
+/// The offset that Go reports: that of the first other character, or of the last group if it is a single character.
+fn decode_base64(text: &str) -> Result<Vec<u8>, usize> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    for (group, characters) in text.as_bytes().chunks(4).enumerate() {
+        let mut bits = 0_u32;
+        for (index, character) in characters.iter().enumerate() {
+            let value = ALPHABET.iter().position(|known| known == character).ok_or(4 * group + index)?;
+            bits |= u32::try_from(value).unwrap_or_default() << (18 - 6 * index);
+        }
+        if characters.len() == 1 {
+            return Err(4 * group + 1);
+        }
+        bytes.extend(&bits.to_be_bytes()[1..characters.len()]);
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn base64_is_decoded_as_in_go() {
+        assert_eq!(decode_base64("xyz"), Ok(vec![0xc7, 0x2c]));
+        assert_eq!(decode_base64("_-8"), Ok(vec![0xff, 0xef]));
+        assert_eq!(decode_base64("YWJjZA"), Ok(b"abcd".to_vec()));
+        assert_eq!(decode_base64("ab+d"), Err(2));
+        assert_eq!(decode_base64(""), Ok(Vec::new()));
+    }
 
     #[test]
     fn continue_token_round_trips_and_foreign_tokens_are_rejected() {

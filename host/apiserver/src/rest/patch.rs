@@ -303,7 +303,7 @@ async fn apply_patch(
     let mut warnings = Vec::new();
     if let Some(schema) = &endpoint.schema {
         let mut decoded = config.clone();
-        warnings = admit::decode(endpoint, &mut decoded, options.validation)?;
+        warnings = admit::decode(endpoint, &mut decoded, options)?;
         schema.remove_unknown_fields(&mut config);
     }
     let time = state.now();

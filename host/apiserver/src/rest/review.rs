@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::access::{AUDIENCE, Attributes, PolicyRule};
+use crate::go;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
@@ -65,7 +66,9 @@ fn attributes<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Attributes<'a>
     match (resource.is_object(), path.is_object()) {
         (true, true) => {
             let detail = "cannot be specified in combination with resourceAttributes";
-            Err(invalid(field::invalid("spec.nonResourceAttributes", path, detail)))
+            let [path, verb] = ["path", "verb"].map(|name| go::encoded_json(&text(path, name).into()));
+            let shown = format!(r#"{{"Path":{},"Verb":{}}}"#, path.trim_end(), verb.trim_end());
+            Err(invalid(field::invalid_shown("spec.nonResourceAttributes", &shown, detail)))
         }
         (false, false) => {
             let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";

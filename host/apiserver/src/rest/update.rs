@@ -142,7 +142,7 @@ pub(crate) async fn update_admitted(
         let old = endpoint.served_value(&present);
         let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
-        let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
+        let mut warnings = admit::decode(endpoint, &mut new, options)?;
         warnings.dedup();
         let sent = mutate(&write, target, &old, &mut new, admission).await?;
         let causes = prepare(state, endpoint, target, &old, &mut new);
@@ -283,11 +283,32 @@ fn check_preconditions(
     }
     let (before, after) = (meta::text(old, "uid"), meta::text(new, "uid"));
     if !after.is_empty() && before != after {
-        let problem =
-            format!("Precondition failed: UID in precondition: {after}, UID in object meta: {before}");
+        let problem = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {after}, UID in object meta: {before}",
+            storage_key(endpoint, meta::text(old, "namespace"), name)
+        );
         return Err(Status::conflict(about, name, &problem));
     }
     Ok(())
+}
+
+/// Returns the key under which kube-apiserver stores an object in etcd.
+fn storage_key(endpoint: &Endpoint, namespace: &str, name: &str) -> String {
+    let plural = &endpoint.resource.names.plural;
+    let prefix = match (&*endpoint.group, plural.as_str()) {
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => format!("{group}/{plural}"),
+        (group, plural) if endpoint.resource.custom.is_some() => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    let parts = [prefix.as_str(), namespace, name];
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.fold("/registry".to_owned(), |key, part| key + "/" + part)
 }
 
 /// Completes the new state, whose unknown fields and defaults were handled before. Returns what is invalid beyond its schema.

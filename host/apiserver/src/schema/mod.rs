@@ -9,6 +9,7 @@ mod correlation;
 mod cron;
 mod decode;
 mod default_budget;
+mod default_checks;
 mod defaults;
 mod embedded;
 pub mod field;
@@ -16,6 +17,7 @@ mod format;
 mod names;
 mod node;
 mod parse;
+mod pattern_error;
 mod protobuf;
 mod prune;
 mod quantity;
@@ -71,8 +73,7 @@ impl Schema {
     /// Parses a CRD's `openAPIV3Schema`.
     ///
     /// # Errors
-    /// Returns the violations of the rules of structural schemas, with paths relative to `openAPIV3Schema`. Use
-    /// [`Schema::from_crd_at`] for absolute paths.
+    /// Returns what [`Schema::from_crd_at`] returns, with paths relative to `openAPIV3Schema`.
     pub fn from_crd(schema: &Value) -> Result<Self, Vec<Cause>> {
         Self::from_crd_at(schema, "")
     }
@@ -80,8 +81,26 @@ impl Schema {
     /// Parses a CRD's `openAPIV3Schema`, whose path in the CRD is `path`.
     ///
     /// # Errors
-    /// Returns the violations of the rules of structural schemas.
+    /// Returns the violations of the rules of structural schemas, invalid defaults, and errors in CEL rules.
     pub fn from_crd_at(schema: &Value, path: &str) -> Result<Self, Vec<Cause>> {
+        let schema = Self::structural(schema, path)?;
+        // As in Kubernetes, rules are checked if all defaults are valid.
+        let mut causes = schema.check_defaults(path);
+        if causes.is_empty() {
+            causes = cel::check_rules(schema.root(), schema.root, path);
+        }
+        if causes.is_empty() { Ok(schema) } else { Err(causes) }
+    }
+
+    /// Parses the `openAPIV3Schema` of a stored CRD. Its defaults and rules were checked when it was written.
+    ///
+    /// # Errors
+    /// Returns the violations of the rules of structural schemas.
+    pub(crate) fn from_stored_crd(schema: &Value) -> Result<Self, Vec<Cause>> {
+        Self::structural(schema, "")
+    }
+
+    fn structural(schema: &Value, path: &str) -> Result<Self, Vec<Cause>> {
         let causes = structural::validate(schema, path);
         if !causes.is_empty() {
             return Err(causes);

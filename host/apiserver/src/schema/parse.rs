@@ -9,6 +9,7 @@ use super::node::{
     AdditionalProperties, Arena, Bound, ListType, Node, NodeId, PatchStrategy, Property, Type,
     ValueValidations,
 };
+use super::pattern_error;
 
 /// Parses schemas into one arena.
 pub(super) struct Parser<'a> {
@@ -245,7 +246,7 @@ pub(crate) const MAX_PATTERNS_SIZE: usize = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PatternError {
     #[error("must be a valid regular expression, but isn't: {0}")]
-    Syntax(regex::Error),
+    Syntax(String),
     #[error("the patterns of the CRD are too large together: they take more than {MAX_PATTERNS_SIZE} bytes")]
     TooLarge,
 }
@@ -259,7 +260,12 @@ impl Patterns {
         if let Some(regex) = self.compiled.get(pattern) {
             return Ok(regex.clone());
         }
-        let (size, regex) = Self::smallest(pattern).map_err(PatternError::Syntax)?;
+        let (size, regex) = Self::smallest(pattern).map_err(|error| {
+            PatternError::Syntax(match error {
+                regex::Error::Syntax(text) => pattern_error::go_message(pattern, &text),
+                other => other.to_string(),
+            })
+        })?;
         if self.size + size > MAX_PATTERNS_SIZE {
             return Err(PatternError::TooLarge);
         }

@@ -32,6 +32,13 @@ impl Schema {
         pruner.node(object, Some(self.root()), true, "");
     }
 
+    /// Whether a value of a part of a custom resource has unknown fields.
+    pub(super) fn has_unknown_fields(&self, value: &Value, schema: SchemaRef<'_>) -> bool {
+        let mut pruner = Pruner { removed: Vec::new(), built_in: false, keeps_zero: false };
+        pruner.node(&mut value.clone(), Some(schema), schema.node().custom_root, "");
+        !pruner.removed.is_empty()
+    }
+
     /// Returns the warnings or errors about the unknown fields of `object`: `unknown field "spec.foo"`.
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         let removed = self.prune(&mut object.clone());

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use super::field;
 use super::parse::{PatternError, Patterns};
-use super::{cel, field};
 use crate::status::Cause;
 
 /// Returns the violations of `schema`, whose path in the CRD is `path`; none if it is structural. They are sorted, so
@@ -49,16 +49,7 @@ impl Checker {
         self.extensions(schema, ty, path);
         self.list_type(schema, ty, path);
         self.object_fields(schema, level, path);
-        for (index, problem) in cel::compile_errors(schema.get("x-kubernetes-validations")) {
-            let at =
-                field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
-            let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
-            if rule.as_str().is_none_or(|rule| rule.trim().is_empty()) {
-                self.causes.push(field::required(&at, "rule is not specified"));
-            } else {
-                self.causes.push(field::invalid(&at, &rule, &problem));
-            }
-        }
+        self.rules(schema, path);
         self.pattern(schema, path);
         self.junctors(schema, schema, path, path);
         self.children(schema, ty, level, path);
@@ -304,6 +295,59 @@ impl Checker {
                 let detail = "must not specify anything other than name and generateName, but metadata is implicitly \
                               specified";
                 self.causes.push(field::forbidden(&at, detail));
+            }
+        }
+    }
+
+    /// Checks the texts of CEL rules. The rules themselves are checked once the schema is structural.
+    fn rules(&mut self, schema: &Object, path: &str) {
+        for (index, rule) in array(schema, "x-kubernetes-validations").enumerate() {
+            let Some(rule) = rule.as_object() else { continue };
+            let at = field::index(&field::child(path, "x-kubernetes-validations"), index);
+            let (text, message) = (text(rule, "rule").trim(), text(rule, "message"));
+            let message_at = field::child(&at, "message");
+            let has_line_breaks = |text: &str| text.contains(['\n', '\r']);
+            if text.is_empty() {
+                self.causes.push(field::required(&field::child(&at, "rule"), "rule is not specified"));
+            } else if !message.is_empty() && message.trim().is_empty() {
+                self.causes.push(field::invalid(
+                    &message_at,
+                    &rule["message"],
+                    "must be non-empty if specified",
+                ));
+            } else if has_line_breaks(message.trim()) {
+                self.causes.push(field::invalid(
+                    &message_at,
+                    &rule["message"],
+                    "must not contain line breaks",
+                ));
+            } else if has_line_breaks(text) && message.is_empty() {
+                let detail = "message must be specified if rule contains line breaks";
+                self.causes.push(field::required(&message_at, detail));
+            }
+            for (name, is_required) in [("messageExpression", true), ("fieldPath", false)] {
+                if let Some(Value::String(text)) = rule.get(name)
+                    && !text.is_empty()
+                    && text.trim().is_empty()
+                {
+                    let at = field::child(&at, name);
+                    self.causes.push(if is_required {
+                        field::required(&at, &format!("{name} must be non-empty if specified"))
+                    } else {
+                        field::invalid(&at, &rule[name], "must be non-empty if specified")
+                    });
+                }
+            }
+            let reasons =
+                ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+            if let Some(Value::String(reason)) = rule.get("reason")
+                && !reasons.contains(&reason.as_str())
+            {
+                self.causes.push(field::not_supported(
+                    &field::child(&at, "reason"),
+                    &rule["reason"],
+                    &reasons,
+                ));
             }
         }
     }

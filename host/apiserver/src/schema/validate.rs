@@ -61,6 +61,17 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Returns what is wrong with a value of a part of a custom resource, without its CEL rules. Paths are relative to the value.
+    pub(super) fn validate_part(&self, value: &Value, schema: SchemaRef<'_>) -> Vec<Cause> {
+        let mut validator = Validator::new(false);
+        validator.node(value, None, schema, "");
+        let mut causes = validator.causes;
+        embedded::validate(value, schema, "", &mut causes);
+        causes
+    }
+}
+
 /// Whether the validation of a built-in kind has found something about the same field as that of its schema, or about a part of it.
 fn is_covered(cause: &Cause, found: &[Cause]) -> bool {
     found.iter().any(|other| match other.field.strip_prefix(&cause.field) {
@@ -136,7 +147,7 @@ impl Validator {
         schema: SchemaRef<'_>,
         path: &str,
     ) {
-        let is_custom_object = schema.node().embedded || (path.is_empty() && !self.built_in);
+        let is_custom_object = schema.node().embedded || schema.node().custom_root;
         for (name, child) in object {
             let old_child = old.and_then(|old| old.get(name));
             let at = field::child(path, name);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_listen::{ClientCertificate, RequestGuard};
 use tokio_util::sync::CancellationToken;
@@ -91,10 +91,13 @@ impl ApiService {
         B::Error: Into<BoxError>,
     {
         let inner = Arc::clone(&self.inner);
-        match self.read(request).await {
+        let is_head = request.method() == Method::HEAD;
+        let answer = match self.read(request).await {
             Ok(request) => handle::handle(&inner, &request).await,
             Err(status) => respond::failure(&status),
-        }
+        };
+        // A listener leaves it out, too; clients within the process have none.
+        if is_head { answer.map(|_| ResponseBody::full("")) } else { answer }
     }
 
     /// Authenticates a request and reads it whole. The body is read only after authentication.

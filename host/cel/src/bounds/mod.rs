@@ -4,7 +4,7 @@
 //! look-ahead doubles with each doubled prefix operator (`!!(!!(…`). An expression within these limits needs little stack, memory and time.
 
 mod operands;
-mod tokens;
+pub(crate) mod tokens;
 
 pub use operands::Operands;
 use tokens::{Token, Tokens};

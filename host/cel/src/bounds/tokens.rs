@@ -5,7 +5,7 @@
 
 /// A token, classified by its effect on the nesting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// `(`, `[` or `{`.
     Open,
     /// `)`, `]` or `}`.
@@ -25,17 +25,25 @@ pub(super) enum Token {
 }
 
 /// An iterator over tokens with their byte offsets. It ends after the first error.
-pub(super) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     bytes: &'a [u8],
     at: usize,
 }
+
+/// What is wrong with a character that starts no token.
+pub(crate) const UNKNOWN_CHARACTER: &str = "a character that CEL does not have";
 
 /// The byte offset of an error, and what is wrong there.
 type TokenError = (usize, &'static str);
 
 impl<'a> Tokens<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         Self { bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// Returns the offset after the last token.
+    pub(crate) fn end(&self) -> usize {
+        self.at
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
@@ -84,7 +92,7 @@ impl<'a> Tokens<'a> {
             b'<' | b'>' | b'+' | b'*' | b'/' | b'%' => Token::Operator,
             b'.' => Token::Dot,
             b':' => Token::Colon,
-            _ => return Err((self.at, "a character that CEL does not have")),
+            _ => return Err((self.at, UNKNOWN_CHARACTER)),
         };
         self.at += 1;
         Ok(token)

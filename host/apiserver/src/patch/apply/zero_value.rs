@@ -7,7 +7,7 @@ use crate::schema::SchemaRef;
 
 /// The fields that Go has behind a pointer, so that they are absent from a zero value (`k8s.io/api`). Fields of list items and within other
 /// pointers need not be listed.
-const POINTERS: [&str; 57] = [
+const POINTERS: [&str; 59] = [
     "affinity",
     "appArmorProfile",
     "awsElasticBlockStore",
@@ -42,6 +42,7 @@ const POINTERS: [&str; 57] = [
     "nodeAffinity",
     "nodePublishSecretRef",
     "nodeStageSecretRef",
+    "nonResourceAttributes",
     "ordinals",
     "os",
     "paramKind",
@@ -54,6 +55,7 @@ const POINTERS: [&str; 57] = [
     "quobyte",
     "rbd",
     "related",
+    "resourceAttributes",
     "rollingUpdate",
     "scaleDown",
     "scaleIO",

@@ -7,13 +7,15 @@
 //! cost at most [`OBJECT_COST_LIMIT`]. Both are Kubernetes' limits. Failures are a part of the cost here, because an object can have one for each
 //! of its items.
 
+mod check;
 mod values;
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use pilothouse_cel::{
-    Budget, COST_LIMIT, CompileError, EvaluationError, Expression, Value as CelValue, to_optional,
+    Budget, COST_LIMIT, CompileError, EvaluationError, Expression, Value as CelValue, syntax_errors,
+    to_optional,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +24,8 @@ use super::correlation::OldItems;
 use super::field;
 use super::node::{AdditionalProperties, SchemaRef, Type};
 use crate::status::Cause;
+use check::Problem;
+pub(super) use check::check_rules;
 use values::Pair;
 
 /// The units that all rules together may cost for one object, the same as Kubernetes' `RuntimeCELCostBudget`.
@@ -39,8 +43,8 @@ pub struct CelRules(Arc<[Rule]>);
 
 struct Rule {
     source: RuleSource,
-    /// Why the rule cannot be compiled. CRDs with such a rule are refused.
-    compiled: Result<Compiled, String>,
+    /// What is wrong with the rule if it cannot be compiled. CRDs with such a rule are refused.
+    compiled: Result<Compiled, Problem>,
 }
 
 struct Compiled {
@@ -70,7 +74,7 @@ impl std::fmt::Debug for CelRules {
 
 impl CelRules {
     /// Compiles the `x-kubernetes-validations` of a schema; `None` if there are none. Rules that do not compile are
-    /// reported by [`compile_errors`], and every object fails them.
+    /// reported by [`check_rules`], and every object fails them.
     pub(super) fn compile(rules: Option<&Value>) -> Option<Self> {
         let rules = rules.and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
         Some(Self(rules.iter().map(Rule::compile).collect()))
@@ -101,7 +105,8 @@ impl Rule {
                 Self { source, compiled }
             }
             Err(error) => {
-                Self { source: RuleSource::default(), compiled: Err(format!("invalid rule: {error}")) }
+                let problem = Problem::OfRule(format!("invalid rule: {error}"));
+                Self { source: RuleSource::default(), compiled: Err(problem) }
             }
         }
     }
@@ -120,19 +125,26 @@ impl Rule {
 }
 
 impl Compiled {
-    fn of(source: &RuleSource) -> Result<Self, String> {
+    fn of(source: &RuleSource) -> Result<Self, Problem> {
         if source.rule.trim().is_empty() {
-            return Err("a rule must not be empty".to_owned());
+            return Err(Problem::OfRule("a rule must not be empty".to_owned()));
         }
         let compile = |text: &str| {
             Expression::compile(text).map_err(|error| match error {
-                CompileError::Bounds(error) => error.to_string(),
-                other => format!("compilation failed: {other}"),
+                CompileError::Bounds(_) | CompileError::Syntax(_) => {
+                    syntax_errors(text).unwrap_or_else(|| error.to_string())
+                }
+                other => other.to_string(),
             })
         };
-        let rule = compile(&source.rule)?;
+        let rule =
+            compile(&source.rule).map_err(|error| Problem::OfRule(format!("compilation failed: {error}")))?;
         let is_transition = rule.uses_variable("oldSelf");
-        let message = source.message_expression.as_deref().map(compile).transpose()?;
+        let message = source.message_expression.as_deref().filter(|text| !text.trim().is_empty());
+        let message = message
+            .map(compile)
+            .transpose()
+            .map_err(|error| Problem::OfMessage(format!("messageExpression compilation failed: {error}")))?;
         Ok(Self { rule, message, is_transition })
     }
 }
@@ -150,6 +162,27 @@ pub(super) fn evaluate(
     let place = Place { path: "", around: &around, is_correlated: true };
     // The cause was added.
     let _ = evaluation.node(schema, Pair::new(new), old.map(Pair::new), place);
+}
+
+/// Evaluates the CEL rules of `schema` for a default, as if it did not change and as if it were new. `left` is what is left of the budget.
+pub(super) fn evaluate_default(
+    schema: SchemaRef<'_>,
+    default: &Value,
+    left: &mut u64,
+    causes: &mut Vec<Cause>,
+) {
+    let around = Correlation::new(None);
+    let place = Place { path: "", around: &around, is_correlated: false };
+    for old in [Some(default), None] {
+        let before = causes.len();
+        let mut evaluation = Evaluation { left: *left, causes, tolerated: &mut Vec::new() };
+        // The cause was added.
+        let _ = evaluation.node(schema, Pair::new(default), old.map(Pair::new), place);
+        *left = evaluation.left;
+        if causes.len() > before {
+            return;
+        }
+    }
 }
 
 /// The evaluation of all rules for one object.
@@ -276,7 +309,7 @@ impl Evaluation<'_> {
             let compiled = match &rule.compiled {
                 Ok(compiled) => compiled,
                 Err(problem) => {
-                    let detail = format!("rule compile error: {problem}");
+                    let detail = format!("rule compile error: {}", problem.detail());
                     self.report(field::invalid(at, &type_name, &detail))?;
                     continue;
                 }
@@ -444,13 +477,6 @@ fn is_message(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_MESSAGE_LENGTH && !text.contains('\n')
 }
 
-/// Returns the rules of a schema's `x-kubernetes-validations` that cannot be compiled: their index and the problem.
-pub(super) fn compile_errors(rules: Option<&Value>) -> Vec<(usize, String)> {
-    let Some(rules) = CelRules::compile(rules) else { return Vec::new() };
-    let errors = rules.0.iter().map(|rule| rule.compiled.as_ref().err().cloned()).enumerate();
-    errors.filter_map(|(index, error)| Some((index, error?))).collect()
-}
-
 /// Returns the bytes of all rules and message expressions in a schema.
 pub(crate) fn rules_length(schema: &Value) -> usize {
     match schema {
@@ -468,8 +494,6 @@ pub(crate) fn rules_length(schema: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn rules_beyond_the_bounds_are_rejected_before_parsing() {
         for (rule, problem) in [
@@ -477,12 +501,15 @@ mod tests {
             (format!("self{}", ".a".repeat(3000)), "nests deeper than 64"),
             ("(".repeat(1000), "more than 24 brackets"),
         ] {
-            let rules = serde_json::json!([
+            let schema = serde_json::json!({"type": "object", "x-kubernetes-validations": [
                 {"rule": "self == self"}, {"rule": rule}, {"rule": "true", "messageExpression": rule}
-            ]);
-            let errors = compile_errors(Some(&rules));
-            assert_eq!(errors.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2]);
-            assert!(errors.iter().all(|(_, error)| error.contains(problem)), "{errors:?}");
+            ]});
+            let errors = crate::schema::Schema::from_crd(&schema).expect_err("errors");
+            let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+            let expected =
+                ["x-kubernetes-validations[1].rule", "x-kubernetes-validations[2].messageExpression"];
+            assert_eq!(fields, expected);
+            assert!(errors.iter().all(|error| error.message.contains(problem)), "{errors:?}");
         }
     }
 }

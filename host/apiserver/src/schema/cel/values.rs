@@ -87,6 +87,7 @@ fn text_to_cel(text: &str, schema: Option<SchemaRef<'_>>) -> CelValue {
     let validations = node.and_then(|node| node.validations.as_ref());
     let converted = match validations.and_then(|validations| validations.format.as_deref()) {
         Some("date-time") => timestamp(text),
+        Some("date") => timestamp(&format!("{text}T00:00:00Z")),
         Some("duration") => duration(text),
         Some("byte") => base64_bytes(text),
         _ => None,
@@ -100,31 +101,32 @@ fn key(name: &str, schema: Option<SchemaRef<'_>>) -> Key {
     Key::String(Arc::new(if is_map { name.to_owned() } else { escape(name) }))
 }
 
+const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
 /// Escapes the name of a field as Kubernetes does.
-fn escape(name: &str) -> String {
-    const RESERVED: [&str; 21] = [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "namespace",
-        "null",
-        "package",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ];
+pub(super) fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");
     }
@@ -133,6 +135,16 @@ fn escape(name: &str) -> String {
     }
     let escaped = name.replace("__", "__underscores__");
     escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")
+}
+
+/// Returns the name of a field that has this escaped name, if there is one.
+pub(super) fn unescape(escaped: &str) -> String {
+    let reserved = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+    if let Some(name) = reserved.filter(|name| RESERVED.contains(name)) {
+        return name.to_owned();
+    }
+    let name = escaped.replace("__dot__", ".").replace("__dash__", "-").replace("__slash__", "/");
+    name.replace("__underscores__", "__")
 }
 
 #[cfg(test)]
@@ -151,6 +163,7 @@ mod tests {
             ("default", "default"),
         ] {
             assert_eq!(escape(name), escaped);
+            assert_eq!(unescape(escaped), name);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of schemas: built-in kinds, custom resources and CEL rules.
 
 mod builtin;
+mod crd_checks;
 mod custom;
 mod rules;
 mod semantic;

@@ -1,0 +1,412 @@
+//! Static types of expressions, after `github.com/google/cel-go/checker`.
+//!
+//! kube-apiserver refuses a CRD whose rules have a type error. The functions are those that it declares (`declarations.txt`). A check makes a
+//! bounded number of steps: an expression that needs more is not checked to its end, and is metered when it is evaluated like any other.
+
+mod declarations;
+mod positions;
+pub(crate) mod report;
+#[cfg(test)]
+mod tests;
+mod types;
+mod unify;
+
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
+    operators,
+};
+
+use crate::expression::Expression;
+use declarations::{Overload, overloads};
+use positions::Positions;
+use report::Report;
+pub use types::Type;
+use unify::{Bindings, Exhausted};
+
+/// How many steps a check makes: comparisons of types, and parts of types that it copies.
+const MAX_STEPS: usize = 200_000;
+
+/// Macros that the parser does not expand. Their calls are not checked.
+const UNSUPPORTED_MACROS: [&str; 10] = [
+    "all",
+    "exists",
+    "existsOne",
+    "exists_one",
+    "optFlatMap",
+    "optMap",
+    "sortBy",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+];
+
+/// The names of types, which are values of the type `type`.
+const TYPE_NAMES: [(&str, Type); 17] = [
+    ("bool", Type::Bool),
+    ("bytes", Type::Bytes),
+    ("double", Type::Double),
+    ("google.protobuf.Duration", Type::Duration),
+    ("google.protobuf.Timestamp", Type::Timestamp),
+    ("int", Type::Int),
+    ("kubernetes.NamedFormat", Type::Library("kubernetes.NamedFormat")),
+    ("kubernetes.Quantity", Type::Library("kubernetes.Quantity")),
+    ("kubernetes.Semver", Type::Library("kubernetes.Semver")),
+    ("kubernetes.URL", Type::Library("kubernetes.URL")),
+    ("list", Type::Dyn),
+    ("map", Type::Dyn),
+    ("net.CIDR", Type::Library("net.CIDR")),
+    ("net.IP", Type::Library("net.IP")),
+    ("null_type", Type::Null),
+    ("string", Type::String),
+    ("uint", Type::Uint),
+];
+
+/// The objects that an expression can refer to.
+pub trait Objects {
+    /// Returns the type of a member of the object type with this id; `None` if it has no member of this name.
+    fn member(&self, id: usize, name: &str) -> Option<Type>;
+}
+
+/// Returns the type of an expression, or the text of its type errors. The type is `None` if finding it takes too many steps.
+///
+/// # Errors
+/// The expression has a type error. The text is that of cel-go, with the position of each error.
+pub fn check(
+    expression: &Expression,
+    text: &str,
+    variables: &[(&str, Type)],
+    objects: &dyn Objects,
+) -> Result<Option<Type>, String> {
+    check_within(expression, text, variables, objects, MAX_STEPS)
+}
+
+fn check_within(
+    expression: &Expression,
+    text: &str,
+    variables: &[(&str, Type)],
+    objects: &dyn Objects,
+    steps: usize,
+) -> Result<Option<Type>, String> {
+    let root = expression.root();
+    let mut checker = Checker {
+        variables: variables.to_vec(),
+        bindings: Bindings::new(steps),
+        positions: Positions::of(text, root),
+        report: Report::default(),
+        mixed_literals: Report::default(),
+        formats: 0,
+        objects,
+    };
+    let ty = checker.expression(root).and_then(|ty| checker.bindings.substitute(&ty));
+    match ty {
+        Err(Exhausted) => Ok(None),
+        Ok(_) if !checker.report.is_empty() => Err(checker.report.text(text)),
+        Ok(_) if !checker.mixed_literals.is_empty() => Err(checker.mixed_literals.text(text)),
+        Ok(Type::Parameter(_)) => Ok(Some(Type::Dyn)),
+        Ok(ty) => Ok(Some(ty)),
+    }
+}
+
+struct Checker<'e, 'o> {
+    /// The innermost variable is the last.
+    variables: Vec<(&'e str, Type)>,
+    bindings: Bindings,
+    positions: Positions,
+    report: Report,
+    /// Literals of lists and maps whose elements have different types. As in Kubernetes, they are reported if there is no other error.
+    mixed_literals: Report,
+    /// How many calls of `format` are around the current part. Their literals may be mixed.
+    formats: usize,
+    objects: &'o dyn Objects,
+}
+
+type Checked = Result<Type, Exhausted>;
+
+impl<'e> Checker<'e, '_> {
+    fn error(&mut self, at: &IdedExpr, problem: String) -> Type {
+        self.report.add(self.positions.offset(at).unwrap_or_default(), problem);
+        Type::Error
+    }
+
+    fn undeclared(&mut self, at: &IdedExpr, name: &str) -> Type {
+        self.error(at, format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn mismatch(&mut self, expected: &Type, actual: &Type) -> Result<String, Exhausted> {
+        let (expected, actual) = (self.bindings.substitute(expected)?, self.bindings.substitute(actual)?);
+        Ok(format!("expected type '{expected}' but found '{actual}'"))
+    }
+
+    /// Returns the type of an expression. Recurses as deeply as the expression is nested, which was limited before it was parsed.
+    fn expression(&mut self, part: &'e IdedExpr) -> Checked {
+        self.bindings.step()?;
+        match &part.expr {
+            Expr::Literal(literal) => Ok(literal_type(literal)),
+            Expr::Ident(name) => Ok(match self.variable(name) {
+                Some(ty) => ty,
+                None => self.undeclared(part, name),
+            }),
+            Expr::Select(select) => self.select(part, select),
+            Expr::Call(call) => self.call(part, call),
+            Expr::List(list) => self.list(list),
+            Expr::Map(map) => self.map(map),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(message) => Ok(self.undeclared(part, &message.type_name)),
+            Expr::Unspecified => Ok(Type::Dyn),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<Type> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let found = self.variables.iter().rev().find(|(known, _)| *known == name).map(|(_, ty)| ty.clone());
+        found.or_else(|| named_type(name))
+    }
+
+    fn select(&mut self, part: &'e IdedExpr, select: &'e SelectExpr) -> Checked {
+        if let Some(ty) = qualified_name(part).and_then(|name| named_type(&name)) {
+            return Ok(ty);
+        }
+        let operand = self.expression(&select.operand)?;
+        let operand = self.bindings.substitute(&operand)?;
+        let (target, is_optional) = match operand {
+            Type::Optional(inner) => ((*inner).clone(), true),
+            other => (other, false),
+        };
+        let member = match &target {
+            Type::Map(types) => types.1.clone(),
+            Type::Object { id, .. } => match self.objects.member(*id, &select.field) {
+                Some(ty) => ty,
+                None => self.error(part, format!("undefined field '{}'", select.field)),
+            },
+            Type::Library(_) => self.error(part, format!("undefined field '{}'", select.field)),
+            Type::Parameter(_) => {
+                self.bindings.assign(&[Type::Dyn], &[target])?;
+                Type::Dyn
+            }
+            other if other.is_dyn_or_error() => Type::Dyn,
+            other => {
+                self.error(part, format!("type '{other}' does not support field selection"));
+                Type::Dyn
+            }
+        };
+        Ok(match (select.test, is_optional) {
+            (true, _) => Type::Bool,
+            (false, true) => Type::optional(member),
+            (false, false) => member,
+        })
+    }
+
+    fn call(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
+        let is_format = usize::from(call.func_name == "format");
+        self.formats += is_format;
+        let ty = self.call_of(part, call);
+        self.formats -= is_format;
+        ty
+    }
+
+    fn call_of(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
+        let name = call.func_name.as_str();
+        if call.target.is_some() && UNSUPPORTED_MACROS.contains(&name) {
+            return Ok(Type::Dyn);
+        }
+        let mut arguments = Vec::with_capacity(call.args.len() + 1);
+        for argument in &call.args {
+            arguments.push(self.expression(argument)?);
+        }
+        if matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR) {
+            return self.logical_operator(call, &arguments);
+        }
+        let Some(target) = &call.target else {
+            return match overloads(name) {
+                Some(overloads) => self.resolve(part, name, overloads, &arguments, false),
+                None => Ok(self.undeclared(part, name)),
+            };
+        };
+        let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{name}"));
+        if let Some(qualified) = qualified
+            && let Some(overloads) = overloads(&qualified)
+        {
+            return self.resolve(part, &qualified, overloads, &arguments, false);
+        }
+        arguments.insert(0, self.expression(target)?);
+        match overloads(name) {
+            Some(overloads) => self.resolve(part, name, overloads, &arguments, true),
+            None => Ok(self.undeclared(part, name)),
+        }
+    }
+
+    fn logical_operator(&mut self, call: &'e CallExpr, arguments: &[Type]) -> Checked {
+        let mut result = Type::Bool;
+        for (argument, ty) in call.args.iter().zip(arguments) {
+            if !self.bindings.assign(std::slice::from_ref(ty), &[Type::Bool])? {
+                let problem = self.mismatch(&Type::Bool, ty)?;
+                result = self.error(argument, problem);
+            }
+        }
+        Ok(result)
+    }
+
+    /// Returns the type of a call: that of the only form of the function that takes the arguments, or `dyn` if forms with different results do.
+    fn resolve(
+        &mut self,
+        part: &IdedExpr,
+        name: &str,
+        overloads: &[Overload],
+        arguments: &[Type],
+        is_method: bool,
+    ) -> Checked {
+        let mut result: Option<Type> = None;
+        for overload in overloads.iter().filter(|overload| overload.is_method == is_method) {
+            self.bindings.step()?;
+            if overload.arguments.len() != arguments.len() {
+                continue;
+            }
+            let first = self.bindings.parameters(overload.parameters);
+            let expected: Vec<Type> =
+                overload.arguments.iter().map(|argument| instantiate(argument, first)).collect();
+            if !self.bindings.assign(arguments, &expected)? {
+                continue;
+            }
+            let own = self.bindings.substitute(&instantiate(&overload.result, first))?;
+            result = Some(match result {
+                None => own,
+                Some(Type::Dyn) => Type::Dyn,
+                Some(earlier) if earlier == own => earlier,
+                Some(_) => Type::Dyn,
+            });
+        }
+        if let Some(result) = result {
+            return Ok(result);
+        }
+        let mut texts = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            texts.push(self.bindings.substitute(argument)?.to_string());
+        }
+        let target = if is_method { format!("{}.", texts.remove(0)) } else { String::new() };
+        let signature = format!("{target}({})", texts.join(", "));
+        Ok(self.error(part, format!("found no matching overload for '{name}' applied to '{signature}'")))
+    }
+
+    fn list(&mut self, list: &'e ListExpr) -> Checked {
+        let mut joined = None;
+        for element in &list.elements {
+            let ty = self.expression(element)?;
+            joined = Some(self.join(element, joined, ty)?);
+        }
+        Ok(Type::list(joined.unwrap_or_else(|| Type::Parameter(self.bindings.parameters(1)))))
+    }
+
+    fn map(&mut self, map: &'e MapExpr) -> Checked {
+        let (mut keys, mut values) = (None, None);
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { return Ok(Type::Dyn) };
+            let key = self.expression(&entry.key)?;
+            keys = Some(self.join(&entry.key, keys, key)?);
+            let value = self.expression(&entry.value)?;
+            values = Some(self.join(&entry.value, values, value)?);
+        }
+        match (keys, values) {
+            (Some(key), Some(value)) => Ok(Type::map(key, value)),
+            _ => {
+                let first = self.bindings.parameters(2);
+                Ok(Type::map(Type::Parameter(first), Type::Parameter(first + 1)))
+            }
+        }
+    }
+
+    /// Returns the type of elements of the type `earlier` and this one.
+    fn join(&mut self, at: &IdedExpr, earlier: Option<Type>, ty: Type) -> Checked {
+        let Some(earlier) = earlier else { return Ok(ty) };
+        if self.bindings.assign(std::slice::from_ref(&earlier), std::slice::from_ref(&ty))? {
+            return self.bindings.most_general(&earlier, &ty);
+        }
+        if self.formats == 0 {
+            let problem = self.mismatch(&earlier, &ty)?;
+            self.mixed_literals.add(self.positions.offset(at).unwrap_or_default(), problem);
+        }
+        Ok(Type::Dyn)
+    }
+
+    fn comprehension(&mut self, comprehension: &'e ComprehensionExpr) -> Checked {
+        let range = self.expression(&comprehension.iter_range)?;
+        let range = self.bindings.substitute(&range)?;
+        let accumulator = self.expression(&comprehension.accu_init)?;
+        let element = match &range {
+            Type::List(element) => (**element).clone(),
+            Type::Map(types) => types.0.clone(),
+            Type::Dyn | Type::Error => Type::Dyn,
+            Type::Parameter(_) => {
+                self.bindings.assign(&[Type::Dyn], std::slice::from_ref(&range))?;
+                Type::Dyn
+            }
+            other => {
+                let problem = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.error(&comprehension.iter_range, problem)
+            }
+        };
+        let outer = self.variables.len();
+        self.variables.push((&comprehension.accu_var, accumulator.clone()));
+        self.variables.push((&comprehension.iter_var, element));
+        self.expect(&comprehension.loop_cond, &Type::Bool)?;
+        self.expect(&comprehension.loop_step, &accumulator)?;
+        self.variables.truncate(outer + 1);
+        let result = self.expression(&comprehension.result)?;
+        self.variables.truncate(outer);
+        self.bindings.substitute(&result)
+    }
+
+    fn expect(&mut self, part: &'e IdedExpr, expected: &Type) -> Result<(), Exhausted> {
+        let actual = self.expression(part)?;
+        if !self.bindings.assign(std::slice::from_ref(expected), std::slice::from_ref(&actual))? {
+            let problem = self.mismatch(expected, &actual)?;
+            self.error(part, problem);
+        }
+        Ok(())
+    }
+}
+
+fn literal_type(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) => Type::Double,
+        LiteralValue::Int(_) => Type::Int,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::String,
+        LiteralValue::UInt(_) => Type::Uint,
+    }
+}
+
+/// Returns the type of the name of a type.
+fn named_type(name: &str) -> Option<Type> {
+    if name == "type" {
+        return Some(Type::Type(Type::Dyn.into()));
+    }
+    let found = TYPE_NAMES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, ty)| Type::Type(ty.clone().into()))
+}
+
+/// Returns the text of a name or of selections from a name, such as `net.IP`.
+fn qualified_name(part: &IdedExpr) -> Option<String> {
+    match &part.expr {
+        Expr::Ident(name) => Some(name.trim_start_matches('.').to_owned()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified_name(&select.operand)?, select.field))
+        }
+        _ => None,
+    }
+}
+
+/// Gives the parameters of a declaration the numbers from `first`.
+fn instantiate(ty: &Type, first: usize) -> Type {
+    match ty {
+        Type::Parameter(number) => Type::Parameter(first + number),
+        Type::List(inner) => Type::list(instantiate(inner, first)),
+        Type::Optional(inner) => Type::optional(instantiate(inner, first)),
+        Type::Type(inner) => Type::Type(instantiate(inner, first).into()),
+        Type::Map(types) => Type::map(instantiate(&types.0, first), instantiate(&types.1, first)),
+        other => other.clone(),
+    }
+}
