@@ -352,7 +352,6 @@ static ph_node *create(ph_node *object, const char *manager, api_error *error) {
   }
   ph_node_remove(metadata, "deletionTimestamp");
   ph_node_remove(metadata, "deletionGracePeriodSeconds");
-  ph_node_remove(metadata, "generation");
   ph_node_set(metadata, "uid", new_uid());
   ph_node_set(metadata, "creationTimestamp", ph_node_string(now));
   if (kind.has_generation) ph_node_set(metadata, "generation", ph_node_number(1));

@@ -120,7 +120,7 @@ func (c *cluster) create(manifest map[string]any, manager string) (map[string]an
 		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %q already exists", kind.plural, of.key.Name))
 		return nil, &err
 	}
-	for _, field := range words("deletionTimestamp deletionGracePeriodSeconds generation") {
+	for _, field := range words("deletionTimestamp deletionGracePeriodSeconds") {
 		delete(metadata, field)
 	}
 	metadata["uid"], metadata["creationTimestamp"] = c.newUID(), now

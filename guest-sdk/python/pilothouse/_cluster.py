@@ -123,7 +123,7 @@ class Cluster:
         slot = slot_of(manifest)
         if slot in self._objects:
             raise _standin.Err(types.ApiError_AlreadyExists(f'{kind.plural} "{metadata["name"]}" already exists'))
-        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
             metadata.pop(field, None)
         metadata.update({"uid": f"uid-{self._version + 1}", "creationTimestamp": NOW})
         if kind.has_generation:

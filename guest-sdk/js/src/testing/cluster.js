@@ -108,7 +108,7 @@ export class Cluster {
   }
 
   create(manifest, manager) {
-    const { deletionTimestamp, deletionGracePeriodSeconds, generation, ...metadata } = manifest.metadata ?? {};
+    const { deletionTimestamp, deletionGracePeriodSeconds, ...metadata } = manifest.metadata ?? {};
     const created = { ...manifest, metadata };
     const kind = this.kind(created);
     if (metadata.resourceVersion) throw other(500, "", "resourceVersion should not be set on objects to be created");

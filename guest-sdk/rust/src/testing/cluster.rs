@@ -169,7 +169,7 @@ impl Cluster {
         }
         let uid = self.new_uid();
         let members = metadata_mut(&mut object);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
             members.remove(field);
         }
         members.insert("uid".into(), uid);

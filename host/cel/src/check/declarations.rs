@@ -1,6 +1,6 @@
 //! The functions that an expression can call, with their types.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::types::Type;
@@ -16,8 +16,8 @@ pub(super) struct Overload {
     pub(super) parameters: usize,
 }
 
-static DECLARATIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
-    let mut all: HashMap<_, Vec<_>> = HashMap::new();
+static DECLARATIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in include_str!("declarations.txt").lines().filter(|line| !line.starts_with('#')) {
         let (name, signature) = line.split_once(' ').expect("a name and a signature");
         all.entry(name).or_default().push(overload(signature).expect("a signature"));

@@ -3,7 +3,7 @@
 //! The parser does not keep the positions. They are found again by walking over the expression and the tokens of its text side by side: the
 //! parts of an expression that it was written with have the order of their tokens.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr, operators,
@@ -14,7 +14,7 @@ use crate::syntax::{is_name, subexpressions};
 
 /// The offsets in bytes of the parts of an expression, by their ids. As in cel-go, that of an operator or a call is that of the operator or
 /// the bracket.
-pub(super) struct Positions(HashMap<u64, usize>);
+pub(super) struct Positions(BTreeMap<u64, usize>);
 
 impl Positions {
     /// Finds the positions. Parts whose tokens are not found have none.
@@ -24,7 +24,7 @@ impl Positions {
         while let Some(Ok((start, _))) = tokens.next() {
             all.push((start, &text[start..tokens.end()]));
         }
-        let mut walk = Walk { tokens: &all, next: 0, found: HashMap::new() };
+        let mut walk = Walk { tokens: &all, next: 0, found: BTreeMap::new() };
         // The positions that were found before an unexpected token are right.
         let _ = walk.expression(root);
         Self(walk.found)
@@ -39,7 +39,7 @@ impl Positions {
 struct Walk<'t> {
     tokens: &'t [(usize, &'t str)],
     next: usize,
-    found: HashMap<u64, usize>,
+    found: BTreeMap<u64, usize>,
 }
 
 impl Walk<'_> {
@@ -185,7 +185,7 @@ impl Walk<'_> {
         written(name, &comprehension.loop_step)?.into_iter().try_for_each(|part| self.expression(part))?;
         let mut generated = subexpressions(&part.expr);
         while let Some(part) = generated.pop() {
-            if let std::collections::hash_map::Entry::Vacant(entry) = self.found.entry(part.id) {
+            if let std::collections::btree_map::Entry::Vacant(entry) = self.found.entry(part.id) {
                 entry.insert(offset);
                 generated.extend(subexpressions(&part.expr));
             }
