@@ -48,9 +48,9 @@ pub struct PreviousCrash(pub PathBuf);
 pub(crate) fn create(directory: &Path, digest: &str) -> Result<Option<CrashMarker>, PreviousCrash> {
     let path = directory.join(format!("loading-{digest}"));
     match try_create(directory, &path) {
-        Ok(Existing::Abandoned) => Err(PreviousCrash(path)),
-        Ok(Existing::Held) => Ok(None),
-        Ok(Existing::None(file)) => Ok(Some(CrashMarker { path, _file: file })),
+        Ok(Attempt::Abandoned) => Err(PreviousCrash(path)),
+        Ok(Attempt::Held) => Ok(None),
+        Ok(Attempt::Created(file)) => Ok(Some(CrashMarker { path, _file: file })),
         Err(error) => {
             tracing::debug!("cannot create the marker {}: {error}", path.display());
             Ok(None)
@@ -58,26 +58,26 @@ pub(crate) fn create(directory: &Path, digest: &str) -> Result<Option<CrashMarke
     }
 }
 
-/// The marker that a file had before.
-enum Existing {
-    /// A process that ended left it.
-    Abandoned,
-    /// A living process holds it, or several come and go.
+/// The result of an attempt to create a marker.
+enum Attempt {
+    /// There was no marker. The file is the new one, which is locked.
+    Created(File),
+    /// A living process holds a marker.
     Held,
-    /// There was none. Now there is this one, which is locked.
-    None(File),
+    /// A process that ended left a marker.
+    Abandoned,
 }
 
-fn try_create(directory: &Path, path: &Path) -> io::Result<Existing> {
+fn try_create(directory: &Path, path: &Path) -> io::Result<Attempt> {
     for _ in 0..MAX_ATTEMPTS {
         if let Some(file) = link_locked(directory, path)? {
-            return Ok(Existing::None(file));
+            return Ok(Attempt::Created(file));
         }
-        if let Some(existing) = inspect(path)? {
-            return Ok(existing);
+        if let Some(attempt) = inspect(path)? {
+            return Ok(attempt);
         }
     }
-    Ok(Existing::Held)
+    Ok(Attempt::Held)
 }
 
 /// Creates a locked file at the path. Returns `None` if there is one. The file has its lock before it has its name, so that no other process
@@ -96,7 +96,7 @@ fn link_locked(directory: &Path, path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Returns whose marker is at the path. Returns `None` if it has been removed meanwhile.
-fn inspect(path: &Path) -> io::Result<Option<Existing>> {
+fn inspect(path: &Path) -> io::Result<Option<Attempt>> {
     // Non-blocking, because opening a named pipe would wait for a writer.
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -106,11 +106,11 @@ fn inspect(path: &Path) -> io::Result<Option<Existing>> {
     };
     // A shared lock, so that processes that inspect the marker at the same time do not take each other for its holder.
     if file.try_lock_shared().is_err() {
-        return Ok(Some(Existing::Held));
+        return Ok(Some(Attempt::Held));
     }
     // A process that removes its marker unlocks it afterwards.
     let inode = file.metadata()?.ino();
-    Ok(symlink_metadata(path).is_ok_and(|found| found.ino() == inode).then_some(Existing::Abandoned))
+    Ok(symlink_metadata(path).is_ok_and(|found| found.ino() == inode).then_some(Attempt::Abandoned))
 }
 
 #[cfg(test)]
