@@ -40,7 +40,7 @@ pub(super) struct LoopDetector {
     /// Whether something other than an event has queued the key, or more than [`MAX_EVENTS`] events.
     has_other_cause: bool,
     /// What triggered the current or last reconcile.
-    cause: Cause,
+    triggers: Triggers,
     /// The object that the current reconcile wrote last.
     wrote: Option<ObjectKey>,
     /// The resource version of the last write of any reconcile, if it is a number.
@@ -71,6 +71,22 @@ struct QueueingEvent {
     object: Option<StateSnapshot>,
 }
 
+/// What triggered a reconcile.
+#[derive(Debug, Default)]
+struct Triggers {
+    /// Empty if anything other than events triggered it, too.
+    events: Vec<TriggeringEvent>,
+}
+
+#[derive(Debug)]
+struct TriggeringEvent {
+    version: Version,
+    /// The plugin that wrote the version, if that is known by now.
+    author: Option<Arc<str>>,
+    /// Whether an earlier reconcile has written after this version.
+    is_answered: bool,
+}
+
 /// A state of an object, which may be outdated by now.
 #[derive(Debug)]
 struct StateSnapshot {
@@ -78,7 +94,7 @@ struct StateSnapshot {
     _charge: HostMemoryCharge,
 }
 
-/// What triggered a reconcile.
+/// Whose writes triggered a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cause {
     /// Only writes of the plugin itself.
@@ -114,7 +130,7 @@ impl LoopDetector {
         Self {
             events: Vec::new(),
             has_other_cause: false,
-            cause: Cause::Other,
+            triggers: Triggers::default(),
             wrote: None,
             last_written: None,
             subject: None,
@@ -150,8 +166,8 @@ impl LoopDetector {
 
     /// Called when a worker has taken the key. Returns the remaining delay if the reconcile would be another round of a loop.
     ///
-    /// The authors of the versions are looked up only here, because an event may come before the response to its write. It never comes after
-    /// the end of the reconcile that waits for that response.
+    /// The authors of the versions are looked up here and at the end, because an event may come before the response to its write. It never
+    /// comes after the end of the reconcile that waits for that response.
     pub(super) fn begin(
         &mut self,
         plugin: &str,
@@ -160,8 +176,9 @@ impl LoopDetector {
         now: Instant,
     ) -> Option<Duration> {
         self.has_other_cause |= has_other_cause;
-        let cause = self.resolve_cause(plugin, authors);
-        if self.level > 0 && cause != Cause::Other {
+        let mut triggers = self.queued_triggers();
+        triggers.look_up_authors(authors);
+        if self.level > 0 && triggers.cause(plugin) != Cause::Other {
             let due = *self.due.get_or_insert(now + delay(self.level));
             if due > now {
                 return Some(due - now);
@@ -174,8 +191,24 @@ impl LoopDetector {
             self.states.push_back(object);
         }
         (self.has_other_cause, self.due, self.wrote) = (false, None, None);
-        self.cause = cause;
+        self.triggers = triggers;
         None
+    }
+
+    /// Returns what has queued the key since its last reconcile began.
+    fn queued_triggers(&self) -> Triggers {
+        if self.has_other_cause {
+            return Triggers::default();
+        }
+        let triggering = |event: &QueueingEvent| TriggeringEvent {
+            version: event.version,
+            author: None,
+            is_answered: event
+                .number
+                .zip(self.last_written)
+                .is_some_and(|(number, written)| number < written),
+        };
+        Triggers { events: self.events.iter().map(triggering).collect() }
     }
 
     /// Returns the remaining delay of the next round; 0 if nothing is delayed.
@@ -194,39 +227,19 @@ impl LoopDetector {
         Some(StateSnapshot { object: object.clone(), _charge: charge })
     }
 
-    fn resolve_cause(&self, plugin: &str, authors: &Authors) -> Cause {
-        if self.has_other_cause || self.events.is_empty() {
-            return Cause::Other;
-        }
-        let mut cause = Cause::Own;
-        for event in &self.events {
-            match authors.author_of(event.version) {
-                None => return Cause::Other,
-                Some(author) if *author == *plugin => {}
-                Some(author) if !self.has_answered(event) => cause = Cause::Plugin(author),
-                Some(author) if cause == Cause::Own => cause = Cause::Answered(author),
-                Some(_) => {}
-            }
-        }
-        cause
-    }
-
-    /// Whether the plugin has written after the version of the event.
-    fn has_answered(&self, event: &QueueingEvent) -> bool {
-        event.number.zip(self.last_written).is_some_and(|(number, written)| number < written)
-    }
-
     /// Called when the reconcile has ended. Returns the loop if the reconcile was a round of one.
-    pub(super) fn end(&mut self, now: Instant) -> Option<HotLoop> {
+    pub(super) fn end(&mut self, plugin: &str, authors: &Authors, now: Instant) -> Option<HotLoop> {
+        self.triggers.look_up_authors(authors);
+        let cause = std::mem::take(&mut self.triggers).cause(plugin);
         if self.is_expired(now) {
             self.reset();
         }
         let Some(wrote) = self.wrote.take() else {
-            match &self.cause {
+            match cause {
                 // Nothing to do now is not a sign of convergence. But the earlier reconcile, which counted as an own round, was a reaction to
                 // the rival.
                 Cause::Answered(rival) => {
-                    self.rival = Some(Arc::clone(rival));
+                    self.rival = Some(rival);
                     if self.rounds > 0 {
                         self.rounds -= 1;
                         self.rival_rounds += 1;
@@ -242,11 +255,11 @@ impl LoopDetector {
             self.reset();
             self.subject = Some(wrote.clone());
         }
-        match &self.cause {
+        match cause {
             Cause::Other => return None,
             Cause::Own | Cause::Answered(_) => self.rounds += 1,
             Cause::Plugin(rival) => {
-                self.rival = Some(Arc::clone(rival));
+                self.rival = Some(rival);
                 self.rival_rounds += 1;
             }
         }
@@ -289,6 +302,32 @@ impl LoopDetector {
     fn reset(&mut self) {
         (self.rounds, self.rival_rounds, self.level, self.rival) = (0, 0, 0, None);
         self.states.clear();
+    }
+}
+
+impl Triggers {
+    /// Looks up the authors that were not known the last time.
+    fn look_up_authors(&mut self, authors: &Authors) {
+        for event in self.events.iter_mut().filter(|event| event.author.is_none()) {
+            event.author = authors.author_of(event.version);
+        }
+    }
+
+    fn cause(&self, plugin: &str) -> Cause {
+        if self.events.is_empty() {
+            return Cause::Other;
+        }
+        let mut cause = Cause::Own;
+        for event in &self.events {
+            match &event.author {
+                None => return Cause::Other,
+                Some(author) if **author == *plugin => {}
+                Some(author) if !event.is_answered => cause = Cause::Plugin(Arc::clone(author)),
+                Some(author) if cause == Cause::Own => cause = Cause::Answered(Arc::clone(author)),
+                Some(_) => {}
+            }
+        }
+        cause
     }
 }
 

@@ -108,7 +108,7 @@ impl HotLoops {
         }
         let mut keys = self.keys.lock();
         let tracked = keys.get_mut(item)?;
-        let found = tracked.detector.end(Instant::now());
+        let found = tracked.detector.end(&self.plugin, &self.authors, Instant::now());
         match &found {
             Some(found) => tracked.status_text = Some(found.to_string()),
             None if !tracked.detector.is_in_loop() => tracked.status_text = None,

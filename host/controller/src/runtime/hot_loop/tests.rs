@@ -203,6 +203,32 @@ async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
     assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
 }
 
+/// The watch event of the rival's write can come before the rival has the response. Its author is not known yet when the reconcile begins.
+#[tokio::test(start_paused = true)]
+async fn two_plugins_are_reported_even_if_the_author_is_known_only_during_the_reconcile() {
+    let Scenario { plugin, authors, .. } = Scenario::new();
+    let event = |version: u32, mode: &str| {
+        let (old, new) = (map("a", version - 1, ""), map("a", version, mode));
+        plugin.record_event(&item(), &Notification::Updated { old, new });
+    };
+    let mut found = None;
+    for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
+        event(theirs, "theirs");
+        assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
+        authors.record_write(&"rival".into(), &WriteOutcome::Object(resource(), map("a", theirs, "theirs")));
+        plugin.record_write(Some(&item()), &WriteOutcome::Object(resource(), map("a", mine, "mine")));
+        found = plugin.end(&item());
+        if found.is_some() {
+            break;
+        }
+        event(mine, "mine");
+        assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
+        assert!(plugin.end(&item()).is_none(), "there is nothing to do");
+    }
+    let text = found.expect("a loop").to_string();
+    assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn keys_are_tracked_only_for_a_while_after_a_write_and_up_to_a_limit() {
     let mut scenario = Scenario::new();
