@@ -46,13 +46,9 @@ struct Variant<'a> {
 /// # Errors
 /// Errors if something does not build or run, or if a run differs.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
-    let plugin = match &arguments.plugin {
-        Some(plugin) => plugin.clone(),
-        None => {
-            let built = build_rust(root, &root.join("examples"), &[PLUGIN.to_owned()], &[])?;
-            built.into_iter().next().context("cargo built no plugin")?.wasm
-        }
-    };
+    let output = root.join("target/determinism");
+    fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
+    let plugin = arguments.plugin.clone().map_or_else(|| build_plugin(root, &output), Ok)?;
     let debug = arguments.debug_host.clone().map_or_else(|| host::build(root), Ok)?;
     let release = arguments.release_host.clone().map_or_else(|| build_host(root), Ok)?;
     let variants = [
@@ -61,7 +57,6 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
         Variant { name: "debug, 1 thread", host: &debug, threads: "1" },
         Variant { name: "debug, 2 threads", host: &debug, threads: "2" },
     ];
-    let output = root.join("target/determinism");
     let mut first: Option<(&str, String)> = None;
     let mut problems = Vec::new();
     for variant in variants {
@@ -93,11 +88,19 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Builds the default plugin. Returns its file, which is called as the plugin, and not as cargo calls the crate.
+fn build_plugin(root: &Path, output: &Path) -> Result<PathBuf> {
+    let built = build_rust(root, &root.join("examples"), &[PLUGIN.to_owned()], &[])?;
+    let wasm = built.into_iter().next().context("cargo built no plugin")?.wasm;
+    let plugin = output.join(PLUGIN).with_extension("wasm");
+    fs::copy(&wasm, &plugin).with_context(|| format!("copy {} to {}", wasm.display(), plugin.display()))?;
+    Ok(plugin)
+}
+
 impl Variant<'_> {
     /// Makes the search. Returns a line with hash and plan for each run.
     fn hashes(&self, plugin: &Path, arguments: &Arguments, output: &Path) -> Result<String> {
         let file = output.join("hashes");
-        fs::create_dir_all(output).with_context(|| format!("create {}", output.display()))?;
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
         };
