@@ -15,11 +15,11 @@ use crate::{
 pub struct Context<'a> {
     /// `None` outside of a reconcile.
     request: Option<&'a Request>,
-    /// Handles of the typed objects that were read, by UID: recording an Event requires the handle of its object.
+    /// Handles of the typed objects that were read or written, by UID: recording an Event requires the handle of its object.
     read: RefCell<Vec<(String, Object)>>,
 }
 
-/// The number of handles that a context retains. A reconcile that reads more typed objects one by one drops the oldest handles, so
+/// The number of handles that a context retains. A reconcile that reads or writes more typed objects one by one drops the oldest handles, so
 /// that a long loop stays below the host's limit.
 const MAX_RETAINED_HANDLES: usize = 64;
 
@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
     /// Sends requests to the API server.
     #[must_use]
     pub fn client(&self) -> Client<'_> {
-        Client::new()
+        Client::new(self)
     }
 
     /// The `config` of the plugin's sidecar, as `describe` received it. Each call parses it again.
@@ -75,7 +75,7 @@ impl<'a> Context<'a> {
         read.push((object.uid(), object));
     }
 
-    /// Returns the handle of a typed object: the one that it was read from, else the one of the object in the cache, else one from the
+    /// Returns the handle of a typed object: the one that it was read or written with, else the one of the object in the cache, else one from the
     /// server.
     pub(crate) fn handle_of<K: Resource>(&self, object: &K) -> Option<Object> {
         let uid = object.meta().uid.as_deref()?;

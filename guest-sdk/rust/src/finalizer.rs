@@ -94,7 +94,7 @@ fn merge_patch(meta: &ObjectMeta, finalizers: &[String]) -> Value {
 }
 
 fn patch<K: Resource>(object: &K, body: &Value) -> Result<K, ApiError> {
-    Client::new().patch(&ObjectKey::of(object), &Patch::Merge(body))
+    Client::without_context().patch(&ObjectKey::of(object), &Patch::Merge(body))
 }
 
 #[cfg(test)]

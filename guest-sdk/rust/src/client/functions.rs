@@ -9,7 +9,7 @@ use crate::{ApiError, ObjectKey, Resource};
 /// As [`Client::get`].
 #[deprecated(note = "use `ctx.client().get(key)`")]
 pub fn get<K: Resource>(key: &ObjectKey) -> Result<K, ApiError> {
-    Client::new().get(key)
+    Client::without_context().get(key)
 }
 
 /// See [`Client::create`].
@@ -18,7 +18,7 @@ pub fn get<K: Resource>(key: &ObjectKey) -> Result<K, ApiError> {
 /// As [`Client::create`].
 #[deprecated(note = "use `ctx.client().create(object)`")]
 pub fn create<K: Resource>(object: &K) -> Result<K, ApiError> {
-    Client::new().create(object)
+    Client::without_context().create(object)
 }
 
 /// See [`Client::update`].
@@ -27,7 +27,7 @@ pub fn create<K: Resource>(object: &K) -> Result<K, ApiError> {
 /// As [`Client::update`].
 #[deprecated(note = "use `ctx.client().update(object)`")]
 pub fn update<K: Resource>(object: &K) -> Result<K, ApiError> {
-    Client::new().update(object)
+    Client::without_context().update(object)
 }
 
 /// See [`Client::update_status`].
@@ -36,7 +36,7 @@ pub fn update<K: Resource>(object: &K) -> Result<K, ApiError> {
 /// As [`Client::update_status`].
 #[deprecated(note = "use `ctx.client().update_status(object)`")]
 pub fn update_status<K: Resource>(object: &K) -> Result<K, ApiError> {
-    Client::new().update_status(object)
+    Client::without_context().update_status(object)
 }
 
 /// See [`Client::patch`].
@@ -45,7 +45,7 @@ pub fn update_status<K: Resource>(object: &K) -> Result<K, ApiError> {
 /// As [`Client::patch`].
 #[deprecated(note = "use `ctx.client().patch(key, patch)`")]
 pub fn patch<K: Resource>(key: &ObjectKey, patch: &Patch<'_>) -> Result<K, ApiError> {
-    Client::new().patch(key, patch)
+    Client::without_context().patch(key, patch)
 }
 
 /// See [`Client::patch_status`].
@@ -54,7 +54,7 @@ pub fn patch<K: Resource>(key: &ObjectKey, patch: &Patch<'_>) -> Result<K, ApiEr
 /// As [`Client::patch_status`].
 #[deprecated(note = "use `ctx.client().patch_status(key, patch)`")]
 pub fn patch_status<K: Resource>(key: &ObjectKey, patch: &Patch<'_>) -> Result<K, ApiError> {
-    Client::new().patch_status(key, patch)
+    Client::without_context().patch_status(key, patch)
 }
 
 /// See [`Client::apply`].
@@ -63,7 +63,7 @@ pub fn patch_status<K: Resource>(key: &ObjectKey, patch: &Patch<'_>) -> Result<K
 /// As [`Client::apply`].
 #[deprecated(note = "use `ctx.client().apply(object, apply)`")]
 pub fn apply<K: Resource>(object: &K, apply: Apply) -> Result<K, ApiError> {
-    Client::new().apply(object, apply)
+    Client::without_context().apply(object, apply)
 }
 
 /// See [`Client::apply_status`].
@@ -72,7 +72,7 @@ pub fn apply<K: Resource>(object: &K, apply: Apply) -> Result<K, ApiError> {
 /// As [`Client::apply_status`].
 #[deprecated(note = "use `ctx.client().apply_status(object, apply)`")]
 pub fn apply_status<K: Resource>(object: &K, apply: Apply) -> Result<K, ApiError> {
-    Client::new().apply_status(object, apply)
+    Client::without_context().apply_status(object, apply)
 }
 
 /// See [`Client::delete`].
@@ -81,7 +81,7 @@ pub fn apply_status<K: Resource>(object: &K, apply: Apply) -> Result<K, ApiError
 /// As [`Client::delete`].
 #[deprecated(note = "use `ctx.client().delete::<K>(key, options)`")]
 pub fn delete<K: Resource>(key: &ObjectKey, options: &Delete) -> Result<(), ApiError> {
-    Client::new().delete::<K>(key, options)
+    Client::without_context().delete::<K>(key, options)
 }
 
 /// See [`Client::create_or_update`].
@@ -94,5 +94,5 @@ pub fn create_or_update<K: Resource>(
     absent: impl FnOnce() -> K,
     mutate: impl FnOnce(&mut K),
 ) -> Result<(K, Change), ApiError> {
-    Client::new().create_or_update(present, absent, mutate)
+    Client::without_context().create_or_update(present, absent, mutate)
 }

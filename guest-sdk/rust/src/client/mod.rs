@@ -5,7 +5,6 @@ mod retry;
 pub mod untyped;
 mod upsert;
 
-use std::marker::PhantomData;
 
 use serde_json::Value;
 
@@ -24,7 +23,8 @@ use crate::{ApiError, Context, Object, ObjectKey, ObjectType, Resource};
 /// host retries with backoff. What the plugin writes is visible in its cache reads immediately.
 #[derive(Clone, Copy)]
 pub struct Client<'c> {
-    context: PhantomData<&'c Context<'c>>,
+    /// Remembers the handles of answers; `None` for the free functions.
+    context: Option<&'c Context<'c>>,
 }
 
 /// The options of a server-side apply.
@@ -126,8 +126,13 @@ impl Delete {
 const STATUS: &str = "status";
 
 impl<'c> Client<'c> {
-    pub(crate) fn new() -> Self {
-        Self { context: PhantomData }
+    pub(crate) fn new(context: &'c Context<'c>) -> Self {
+        Self { context: Some(context) }
+    }
+
+    /// Returns a client for functions that have no context.
+    pub(crate) fn without_context() -> Self {
+        Self { context: None }
     }
 
     /// The same requests without Rust types: manifests are JSON, and answers are handles.
@@ -141,7 +146,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// [`ApiError::NotFound`], or any other [`ApiError`].
     pub fn get<K: Resource>(&self, key: &ObjectKey) -> Result<K, ApiError> {
-        parsed(&self.untyped().get(&ObjectType::of::<K>(), key, "")?)
+        self.answer(self.untyped().get(&ObjectType::of::<K>(), key, "")?)
     }
 
     /// Creates an object and returns it as stored.
@@ -149,7 +154,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// [`ApiError::AlreadyExists`], [`ApiError::Invalid`], or any other [`ApiError`].
     pub fn create<K: Resource>(&self, object: &K) -> Result<K, ApiError> {
-        parsed(&self.untyped().create(&manifest(object)?, "")?)
+        self.answer(self.untyped().create(&manifest(object)?, "")?)
     }
 
     /// Replaces an object with a changed copy of what was read, and returns it as stored. Its `resourceVersion` protects concurrent
@@ -158,7 +163,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// [`ApiError::Conflict`], [`ApiError::NotFound`], [`ApiError::Invalid`], or any other [`ApiError`].
     pub fn update<K: Resource>(&self, object: &K) -> Result<K, ApiError> {
-        parsed(&self.untyped().update(&manifest(object)?, "")?)
+        self.answer(self.untyped().update(&manifest(object)?, "")?)
     }
 
     /// Like [`update`](Self::update), but replaces only the status; the server ignores the rest of the object.
@@ -166,7 +171,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// As [`update`](Self::update).
     pub fn update_status<K: Resource>(&self, object: &K) -> Result<K, ApiError> {
-        parsed(&self.untyped().update(&manifest(object)?, STATUS)?)
+        self.answer(self.untyped().update(&manifest(object)?, STATUS)?)
     }
 
     /// Patches an object and returns it as stored.
@@ -174,7 +179,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// [`ApiError::NotFound`], [`ApiError::Conflict`], [`ApiError::Invalid`], or any other [`ApiError`].
     pub fn patch<K: Resource>(&self, key: &ObjectKey, patch: &Patch<'_>) -> Result<K, ApiError> {
-        parsed(&self.untyped().patch(&ObjectType::of::<K>(), key, patch, "")?)
+        self.answer(self.untyped().patch(&ObjectType::of::<K>(), key, patch, "")?)
     }
 
     /// Like [`patch`](Self::patch), but patches only the status.
@@ -182,7 +187,7 @@ impl<'c> Client<'c> {
     /// # Errors
     /// As [`patch`](Self::patch).
     pub fn patch_status<K: Resource>(&self, key: &ObjectKey, patch: &Patch<'_>) -> Result<K, ApiError> {
-        parsed(&self.untyped().patch(&ObjectType::of::<K>(), key, patch, STATUS)?)
+        self.answer(self.untyped().patch(&ObjectType::of::<K>(), key, patch, STATUS)?)
     }
 
     /// Applies an object server-side and returns it as stored: the plugin owns the fields that are set, and gives up those that it
@@ -210,6 +215,15 @@ impl<'c> Client<'c> {
         self.untyped().delete(&ObjectType::of::<K>(), key, options)
     }
 
+    /// Parses an object of an answer. The context remembers its handle, so that an Event about the object needs no request.
+    fn answer<K: Resource>(&self, object: Object) -> Result<K, ApiError> {
+        let parsed = object.parse()?;
+        if let Some(context) = self.context {
+            context.remember(object);
+        }
+        Ok(parsed)
+    }
+
     fn apply_to<K: Resource>(&self, object: &K, apply: Apply, subresource: &str) -> Result<K, ApiError> {
         let mut object = object.clone();
         // A version would be a precondition, and the server rejects managed fields in an apply.
@@ -218,16 +232,12 @@ impl<'c> Client<'c> {
         let key = ObjectKey::of(&object);
         let body = manifest(&object)?;
         let patch = Patch::Apply(&body, apply);
-        parsed(&self.untyped().patch(&ObjectType::of::<K>(), &key, &patch, subresource)?)
+        self.answer(self.untyped().patch(&ObjectType::of::<K>(), &key, &patch, subresource)?)
     }
 }
 
 fn manifest<K: Resource>(object: &K) -> Result<Value, ApiError> {
     serde_json::to_value(object).map_err(ApiError::Encode)
-}
-
-fn parsed<K: Resource>(object: &Object) -> Result<K, ApiError> {
-    Ok(object.parse()?)
 }
 
 impl Patch<'_> {

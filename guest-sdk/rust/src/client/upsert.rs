@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Client, manifest, parsed};
+use super::{Client, manifest};
 use crate::{ApiError, Resource};
 
 /// What [`Client::create_or_update`] did.
@@ -33,10 +33,10 @@ impl Client<'_> {
         match plan(present, absent, mutate)? {
             (object, Plan::Nothing) => Ok((object, Change::Unchanged)),
             (_, Plan::Create(manifest)) => {
-                Ok((parsed(&self.untyped().create(&manifest, "")?)?, Change::Created))
+                Ok((self.answer(self.untyped().create(&manifest, "")?)?, Change::Created))
             }
             (_, Plan::Update(manifest)) => {
-                Ok((parsed(&self.untyped().update(&manifest, "")?)?, Change::Updated))
+                Ok((self.answer(self.untyped().update(&manifest, "")?)?, Change::Updated))
             }
         }
     }

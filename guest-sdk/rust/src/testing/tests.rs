@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::finalizer::{self, Phase};
+use crate::client::Patch;
 use crate::{Object, Plugin, Watch, WatchRef, WriteRule};
 
 const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
@@ -114,6 +115,20 @@ fn an_observer_receives_the_changes_of_a_batch() {
         .unwrap_err();
     let expected = r#"added n/m false Some("1"), updated n/m true Some("2"), deleted n/m true None"#;
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn an_event_about_an_object_that_was_just_written_needs_no_request() {
+    let host = Host::<Finalized>::new();
+    host.put(&deployment());
+    host.with_context(|ctx| {
+        let body = json!({"metadata": {"labels": {"a": "b"}}});
+        let written: Deployment = ctx.client().patch(&key(), &Patch::Merge(&body)).unwrap();
+        host.fail(Failure::new(ApiError::NotFound("no get".into())).verb(Verb::Get));
+        ctx.events().normal(&written, "Labelled", "Label", "Labelled by the test");
+    });
+    let reasons: Vec<_> = host.events().into_iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, ["Labelled"]);
 }
 
 #[test]

@@ -310,7 +310,7 @@ impl PluginTask {
                     // The limit was raised for the version that failed to load. With a canary, it stays raised.
                     self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
-                let continues = if self.installed.is_some() { "; the running version continues" } else { "" };
+                let continues = if self.installed.is_some() { "; the running version stays" } else { "" };
                 let text = match self.guest.rollout.requested() {
                     Some(version) => format!("{version} cannot run again: {problem}"),
                     None => problem.to_string(),

@@ -249,13 +249,12 @@ impl StateMachine {
         let Some(newer_files) = &self.newer_files else { return own };
         let newer_files = with_next_try(&newer_files.text, newer_files.next_try, now);
         let generation = self.generation;
-        if own.is_empty() {
-            format!("{newer_files}; generation {generation} keeps running")
-        } else if newer_files.contains(&own) {
-            // An unreadable sidecar is the reason for both.
-            format!("{newer_files}; generation {generation} keeps running")
+        let meanwhile = if self.state == Waiting { "is suspended" } else { "keeps running" };
+        // An unreadable sidecar is the reason for both.
+        if own.is_empty() || newer_files.contains(&own) {
+            format!("{newer_files}; generation {generation} {meanwhile}")
         } else {
-            format!("{own}; {newer_files}; generation {generation} keeps running")
+            format!("{own}; {newer_files}; generation {generation} {meanwhile}")
         }
     }
 

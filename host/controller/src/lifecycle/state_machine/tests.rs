@@ -223,7 +223,7 @@ fn the_outcome_of_a_newer_file_is_reported_beside_the_running_version() {
     let both = with(&[FAULTY, REFUSED]);
     assert!(both.error(at(5)).starts_with("it traps; tried again at 1970-01-01T00:00:06Z; the changed file"));
     let held = with(&[Input::Suspended { why: "not wasm" }, REFUSED]);
-    assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 keeps running");
+    assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 is suspended");
     let next = with(&[FAULTY, REFUSED, INSTALLED]);
     assert_eq!((next.error(at(9)).as_str(), next.generation), ("", 2));
 }
