@@ -35,6 +35,8 @@ pub struct Run {
     pub draws: u64,
     /// The steps of actors that have a list of steps, in the order in which they were taken.
     pub steps: Vec<ActorStep>,
+    /// Why actors have not taken all their steps, one text for each such actor.
+    pub unfinished: Vec<String>,
     /// What the world does not simulate, although something in it depends on that.
     pub not_simulated: BTreeSet<&'static str>,
 }

@@ -278,6 +278,7 @@ impl RunBuilder {
             hashes,
             draws: 0,
             steps: self.steps,
+            unfinished: Vec::new(),
             not_simulated: BTreeSet::new(),
         }
     }

@@ -140,7 +140,7 @@ fn figures(results: &Results) -> Result<String> {
     controllers(&mut text, results)?;
     if let Some(scale) = &results.scale {
         text.push('\n');
-        at_scale(&mut text, &results.plugins, scale)?;
+        at_scale(&mut text, scale)?;
     }
     Ok(text)
 }
@@ -250,8 +250,8 @@ fn controllers(text: &mut String, results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a large cluster and many plugins cost.
-fn at_scale(text: &mut String, plugins: &Value, scale: &Value) -> Result<()> {
+/// Writes what a large cluster costs.
+fn at_scale(text: &mut String, scale: &Value) -> Result<()> {
     text.push_str("| at scale | |\n|---|---|\n");
     let mut line = |what: &str, figure: &str| {
         let _ = writeln!(text, "| {what} | {figure} |");
@@ -268,17 +268,6 @@ fn at_scale(text: &mut String, plugins: &Value, scale: &Value) -> Result<()> {
     );
     line("their first list", &format!("{} s", number(at(largest, "/run/listSeconds")?)));
     line("their changes, one informer", &format!("{} events/s", number(at(largest, "/eventsPerSecond")?)));
-    let growth = plugins["growth"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let most = growth.iter().max_by_key(|point| point["plugins"].as_u64());
-    let most =
-        most.context("bench/results/plugins.json has no growth; run `cargo xtask bench --only plugins`")?;
-    line(
-        &format!(
-            "CPU time of a change with {} plugins, all but one of which refuse it",
-            number(at(most, "/plugins")?)
-        ),
-        &duration(at(most, "/cpuMicrosPerEvent")? * 1e3),
-    );
     Ok(())
 }
 

@@ -67,6 +67,8 @@ pub struct Report {
     pub strategies: Vec<(Strategy, u64)>,
     /// Why the search ended.
     pub stopped: Stop,
+    /// Why actors did not take all their steps in the run without faults: an error of the scenario, or of the plugin for which they wait.
+    pub unfinished: Vec<String>,
     /// The situations.
     pub coverage: Coverage,
     /// The hash over the hashes of all runs in order: two searches with the same seed have the same.
@@ -131,6 +133,11 @@ fn left_out(plan: &Plan) -> String {
 }
 
 impl Report {
+    /// Returns the lines about what the scenario may not have meant.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.unfinished.iter().map(|text| format!("note: without faults, {text}"))
+    }
+
     /// Returns the last lines of the text output: the numbers and the situations.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
@@ -153,6 +160,7 @@ impl Report {
             self.hash,
             self.draws
         )];
+        lines.extend(self.notes());
         lines.extend(self.coverage.lines());
         lines
     }

@@ -29,6 +29,8 @@ pub(super) struct Actors {
 struct ActorState {
     actor: Box<dyn Actor>,
     is_done: bool,
+    /// Why it ended before its last step, if it did.
+    failure: Option<String>,
     /// The revision that the actor saw last; `None` if it is to be polled in any case.
     seen: Option<u64>,
     /// When it wants to be polled again.
@@ -39,9 +41,29 @@ struct ActorState {
 
 impl Actors {
     pub(super) fn new(actors: Vec<Box<dyn Actor>>, left_out: &[ActorStep]) -> Self {
-        let state = |actor| ActorState { actor, is_done: false, seen: None, until: None, counted_step: 0 };
+        let state = |actor| ActorState {
+            actor,
+            is_done: false,
+            failure: None,
+            seen: None,
+            until: None,
+            counted_step: 0,
+        };
         let left_out = left_out.iter().cloned().collect();
         Self { all: actors.into_iter().map(state).collect(), pending: None, left_out, taken: Vec::new() }
+    }
+
+    /// Returns a text for each actor that has not taken all its steps: why it ended, or for which step it waits.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let texts = self.all.iter().filter_map(|state| {
+            let name = state.actor.name();
+            match &state.failure {
+                Some(failure) => Some(format!("the actor {name} ended: {failure}")),
+                None if state.is_done => None,
+                None => state.actor.unfinished().map(|step| format!("the actor {name} waits at {step}")),
+            }
+        });
+        texts.collect()
     }
 
     /// Returns the steps that were taken.
@@ -84,7 +106,11 @@ impl Actors {
             match state.actor.poll(view, moment) {
                 ActorPoll::Write(write) => return Some((index, *write)),
                 ActorPoll::Wait { until, for_rest: _ } => state.until = until,
-                ActorPoll::Done | ActorPoll::Failed(_) => state.is_done = true,
+                ActorPoll::Done => state.is_done = true,
+                ActorPoll::Failed(failure) => {
+                    state.is_done = true;
+                    state.failure = Some(failure);
+                }
             }
         }
         None

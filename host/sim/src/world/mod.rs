@@ -402,6 +402,7 @@ fn finish(shared: &Shared, plan: &Plan, end: End, actors: Actors, controllers: &
     let draws = state.record_draws(shared.server().random_draws());
     Run {
         draws,
+        unfinished: actors.unfinished(),
         steps: actors.into_taken(),
         not_simulated: gaps::touched(&state.events, |name| controllers.contains(name)),
         plan: plan.clone(),

@@ -65,6 +65,7 @@ fn run(end: End, objects: Vec<Value>, events: Vec<EventKind>) -> Run {
         hashes: Vec::new(),
         draws: 0,
         steps: Vec::new(),
+        unfinished: Vec::new(),
         not_simulated: std::collections::BTreeSet::new(),
     }
 }

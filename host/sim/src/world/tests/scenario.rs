@@ -34,8 +34,12 @@ invariants:
 "#;
 
 fn run(deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
+    run_scenario(SCENARIO, deviations)
+}
+
+fn run_scenario(text: &str, deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
     let read = |_: &Path| Err("no such file".to_owned());
-    let scenario = Scenario::parse(Path::new("leases.yaml"), SCENARIO, &Kinds::built_in(), &read);
+    let scenario = Scenario::parse(Path::new("leases.yaml"), text, &Kinds::built_in(), &read);
     let scenario = Arc::new(scenario.expect("a scenario"));
     let options = WorldOptions::of_scenario(&scenario).expect("options");
     let mut world = World::new(plugins(super::stage::DESCRIPTOR), options).expect("a world");
@@ -55,4 +59,19 @@ fn a_scenario_runs_and_a_crash_after_a_generated_name_violates_its_invariant() {
     assert_eq!(crashed.end, End::AtRest);
     assert!(matches!(&verdicts[0], Verdict::Violated { .. }), "{verdicts:?}");
     assert_eq!(verdicts[1], Verdict::Holds);
+}
+
+#[test]
+fn a_run_says_why_an_actor_has_not_taken_all_its_steps() {
+    assert!(run(vec![]).0.unfinished.is_empty());
+    let waiting = SCENARIO.replace("size(objects('Lease')) > 0", "exists('Lease', 'nobody')");
+    let [text] = run_scenario(&waiting, vec![]).0.unfinished.try_into().expect("one actor");
+    assert!(text.starts_with("the actor user waits at step 2 (wait"), "{text}");
+    let labelled = "metadata: {name: a, namespace: default, labels: {of: 'not valid!'}}";
+    let refused = SCENARIO.replace("metadata: {name: a, namespace: default}", labelled);
+    let [text] = run_scenario(&refused, vec![]).0.unfinished.try_into().expect("one actor");
+    assert!(
+        text.starts_with("the actor user ended: step 1 (create") && text.contains("with 422: "),
+        "{text}"
+    );
 }

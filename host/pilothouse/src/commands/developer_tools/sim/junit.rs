@@ -89,6 +89,7 @@ mod tests {
             shrinking_runs: 0,
             strategies: Vec::new(),
             stopped: Stop::Exhausted,
+            unfinished: Vec::new(),
             coverage,
             hash: 0,
             draws: 0,

@@ -101,7 +101,7 @@ impl TestSearch {
             runs: report.runs,
             allowed_runs: seeds.filter(|seeds| has_used_time_up && report.runs < *seeds),
             findings: report.findings.len(),
-            situations: report.coverage.summary().to_vec(),
+            situations: report.notes().chain(report.coverage.summary()).collect(),
             stories,
         })
     }
