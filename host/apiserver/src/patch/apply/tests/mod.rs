@@ -2,6 +2,9 @@
 
 mod properties;
 mod scale;
+mod versions;
+
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -30,6 +33,26 @@ fn widgets() -> Schema {
     .expect("the schema is structural")
 }
 
+/// The versions of widgets. `v1alpha1` lacks some fields, and has a granular list that is atomic in the others.
+static WIDGET_VERSIONS: LazyLock<CustomVersions> = LazyLock::new(|| {
+    let old = Schema::from_crd(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer"},
+            "plain": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
+        }}
+    }}));
+    let (widgets, old) = (Arc::new(widgets()), Arc::new(old.expect("the schema is structural")));
+    CustomVersions {
+        kind: "Widget".into(),
+        schemas: vec![
+            ("example.com/v1".into(), Arc::clone(&widgets)),
+            ("example.com/v2".into(), widgets),
+            ("example.com/v1alpha1".into(), old),
+        ],
+        by_webhook: false,
+    }
+});
+
 fn writer(manager: &str) -> Writer<'_> {
     Writer {
         manager,
@@ -37,6 +60,7 @@ fn writer(manager: &str) -> Writer<'_> {
         subresource: "",
         has_status: true,
         kept_by_status: None,
+        versions: Versions::Custom(&WIDGET_VERSIONS),
         time: "2026-01-01T00:00:00Z",
     }
 }
