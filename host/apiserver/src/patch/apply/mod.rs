@@ -136,17 +136,20 @@ pub fn apply(
 /// Updates `managedFields` of `new` after a create, an update or a patch other than an apply: `writer` becomes the only
 /// owner of the fields that it changed. A write without changes leaves all entries and their times as they are.
 ///
-/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, and `[{}]` clears them. They are also cleared if the object cannot be
-/// converted to the API version in which a manager wrote.
+/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, unless a subresource is written. `[]` and `[{}]` clear them. An object without
+/// managed fields gets none until the next apply. They are also cleared if the object cannot be converted to the API version in which a manager wrote.
 pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
-    let reset = new.pointer("/metadata/managedFields") == Some(&serde_json::json!([{}]));
-    if reset {
-        Managers::default().write(new);
-        return;
-    }
-    let mut managers = Managers::read(new);
-    if managers.is_empty() {
+    let given = new.pointer("/metadata/managedFields").filter(|_| writer.subresource.is_empty());
+    let clears = given
+        .and_then(Value::as_array)
+        .is_some_and(|list| list.is_empty() || *list == [serde_json::json!({})]);
+    let mut managers = given.map(|_| Managers::read(new)).unwrap_or_default();
+    if managers.is_empty() && !clears {
         managers = old.map(Managers::read).unwrap_or_default();
+    }
+    if managers.is_empty() && old.is_some() {
+        managers.write(new);
+        return;
     }
     // As in Go, a new object of a built-in kind has an empty specification that no manager owns.
     let empty = if schema.is_built_in() { serde_json::json!({"spec": {}}) } else { serde_json::json!({}) };

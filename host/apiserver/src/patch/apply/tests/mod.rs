@@ -265,6 +265,28 @@ fn subresources_have_separate_managers() {
 }
 
 #[test]
+fn an_empty_list_clears_managed_fields_until_the_next_apply() {
+    let live = apply_as("a", None, json!({"size": 1})).expect("creates");
+    for cleared in [json!([]), json!([{}])] {
+        let mut new = live.clone();
+        new["metadata"]["managedFields"] = cleared.clone();
+        let mut status = new.clone();
+        track_update(&widgets(), Some(&live), &mut status, &Writer { subresource: "status", ..writer("b") });
+        assert_eq!(status, live, "a subresource does not replace them");
+        track_update(&widgets(), Some(&live), &mut new, &writer("b"));
+        assert_eq!(new["metadata"].get("managedFields"), None);
+        let mut later = new.clone();
+        later["spec"]["size"] = json!(2);
+        track_update(&widgets(), Some(&new), &mut later, &writer("b"));
+        assert_eq!(later["metadata"].get("managedFields"), None, "an update does not begin to track");
+        let mut created = widget(json!({"size": 1}));
+        created["metadata"]["managedFields"] = cleared;
+        track_update(&widgets(), None, &mut created, &writer("b"));
+        assert_eq!(owned(&created, "b"), json!({"f:spec": {".": {}, "f:size": {}}}));
+    }
+}
+
+#[test]
 fn object_without_managed_fields_belongs_to_before_first_apply() {
     let live = widget(json!({"size": 1}));
     let error = apply_as("a", Some(&live), json!({"size": 2})).expect_err("before-first-apply owns the size");
@@ -391,6 +413,7 @@ fn items_without_keys_duplicates_and_managed_fields_are_rejected() {
 #[test]
 fn update_managers_are_capped() {
     let mut live = widget(json!({"map": {}}));
+    track_update(&widgets(), None, &mut live, &Writer { time: "2025-12-31T00:00:00Z", ..writer("creator") });
     for number in 0..15 {
         let (name, time) = (format!("m{number}"), format!("2026-01-01T00:00:{number:02}Z"));
         let mut new = live.clone();
