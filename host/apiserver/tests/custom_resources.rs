@@ -471,3 +471,35 @@ async fn crd_of_a_protected_group_has_the_condition_of_its_approval() {
         (&json!("KubernetesAPIApprovalPolicyConformant"), &json!("False"), &json!("UnapprovedAnnotation"))
     );
 }
+
+#[tokio::test]
+async fn apply_fails_while_a_manager_has_a_version_without_a_field_of_the_object() {
+    let api = Api::new();
+    let mut definition = crd();
+    definition["spec"]["versions"] = json!([version("v1", true)]);
+    api.post(CRDS, &definition).await.ok();
+    let path =
+        |version: &str| format!("/apis/example.com/{version}/namespaces/default/foos/a?fieldManager=old");
+    let config = |version: &str| {
+        json!({
+            "apiVersion": format!("example.com/{version}"), "kind": "Foo", "metadata": {"name": "a"}, "spec": {"color": "red"}
+        })
+    };
+    api.apply(&path("v1"), &config("v1")).await.ok();
+    let mut newer = version("v2", true);
+    newer["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] =
+        json!({"type": "string", "default": "small"});
+    let mut older = version("v1", false);
+    older["served"] = json!(false);
+    let versions = json!({"spec": {"versions": [older, newer]}});
+    api.merge(&format!("{CRDS}/foos.example.com"), &versions).await.ok();
+    let refused = api.apply(&path("v2"), &config("v2")).await;
+    assert_eq!(
+        (refused.code, &refused.body["message"]),
+        (500, &json!(".spec.size: field not declared in schema"))
+    );
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    let updated = api.merge(&path("v2"), &labelled).await.ok();
+    assert_eq!(updated["metadata"].get("managedFields"), None, "nothing else can express the fields");
+    api.apply(&path("v2"), &config("v2")).await.ok();
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::conversion::ConversionWebhook;
 use crate::meta;
+use crate::patch::apply::CustomVersions;
 use crate::registry::{
     CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity,
 };
@@ -23,11 +24,31 @@ pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClie
     let storage_version = versions.iter().find(|version| version["storage"] == true);
     let stored =
         storage_version.map(|version| (Arc::new(schema(version)), schema_identity(open_api(version))));
-    let served = versions.into_iter().filter(|version| version["served"] == true);
-    served
+    let api_version =
+        |version: &Value| format!("{}/{}", resource.group, version["name"].as_str().unwrap_or_default());
+    let schemas: Vec<_> = versions
+        .iter()
         .map(|version| {
-            let mut endpoint = endpoint(version, Arc::clone(&resource), stored.clone());
+            let schema = match &stored {
+                Some((schema, identity)) if *identity == schema_identity(open_api(version)) => {
+                    Arc::clone(schema)
+                }
+                _ => Arc::new(schema(version)),
+            };
+            (api_version(version), schema)
+        })
+        .collect();
+    let all = Arc::new(CustomVersions {
+        kind: resource.names.kind.clone(),
+        schemas,
+        by_webhook: webhook.is_some(),
+    });
+    let served = versions.iter().zip(&all.schemas).filter(|(version, _)| version["served"] == true);
+    served
+        .map(|(version, (_, schema))| {
+            let mut endpoint = endpoint(version, Arc::clone(&resource), Arc::clone(schema), stored.clone());
             endpoint.webhook.clone_from(&webhook);
+            endpoint.versions = Some(Arc::clone(&all));
             endpoint
         })
         .collect()
@@ -82,16 +103,17 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
 }
 
 /// Returns the endpoint of a version. `stored` is the schema of the storage version, with its identity.
-fn endpoint(version: &Value, resource: Arc<Resource>, stored: Option<(Arc<Schema>, u64)>) -> Endpoint {
+fn endpoint(
+    version: &Value,
+    resource: Arc<Resource>,
+    schema: Arc<Schema>,
+    stored: Option<(Arc<Schema>, u64)>,
+) -> Endpoint {
     let name = version["name"].as_str().unwrap_or_default();
     let group = resource.group.clone();
     let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
     let mut endpoint = Endpoint::new(&group, name, resource);
     let served = schema_identity(open_api(version));
-    let schema = match &stored {
-        Some((schema, identity)) if *identity == served => Arc::clone(schema),
-        _ => Arc::new(schema(version)),
-    };
     endpoint.schema = Some(schema);
     endpoint.forms = stored.map(|stored| CustomForms { stored, served });
     endpoint.open_api = Some(open_api(version).clone());

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::conversion::{ConversionWebhook, autoscalers, core_events};
+use crate::patch::apply::CustomVersions;
 use crate::schema::{self, Schema};
 use crate::status::{ResourceRef, Status};
 use crate::storage::{StoredObject, UnstoredObject};
@@ -29,6 +30,8 @@ pub(crate) struct Endpoint {
     pub webhook: Option<Arc<ConversionWebhook>>,
     /// The schema of the objects; `None` if it is not known.
     pub schema: Option<Arc<Schema>>,
+    /// All versions of a custom resource, served or not; `None` for a built-in resource.
+    pub versions: Option<Arc<CustomVersions>>,
     /// The form in which a custom resource is stored, and that of this version; `None` for a built-in resource.
     pub forms: Option<CustomForms>,
     /// Whether the status subresource is served.
@@ -92,6 +95,7 @@ impl Endpoint {
             conversion: Conversion::None,
             webhook: None,
             schema: None,
+            versions: None,
             forms: None,
             has_status: false,
             scale: None,

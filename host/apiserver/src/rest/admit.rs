@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{daemon_sets, scale, strategy};
 use crate::meta;
-use crate::patch::apply::{Writer, track_update};
+use crate::patch::apply::{Versions, Writer, track_update};
 use crate::registry::Endpoint;
 use crate::request::body::Duplicates;
 use crate::request::member_order;
@@ -212,6 +212,7 @@ pub(crate) fn writer<'a>(
         subresource,
         has_status: endpoint.has_status,
         kept_by_status: strategy::metadata_kept_by_status(endpoint),
+        versions: endpoint.versions.as_deref().map_or(Versions::BuiltIn(endpoint.kind()), Versions::Custom),
         time,
     }
 }

@@ -232,6 +232,7 @@ fn apply_error(endpoint: &Endpoint, config: &Value, error: ApplyError) -> Status
     match error {
         ApplyError::Conflict { message, causes } => Status::apply_conflict(message, causes),
         ApplyError::Malformed(problem) => Status::bad_request(problem),
+        ApplyError::Unconvertible(problem) => Status::unclassified(problem),
         ApplyError::Untyped(problem) => Status::unclassified(format!(
             "failed to create typed patch object ({}/{}; {}, Kind={}): {problem}",
             meta::text(config, "namespace"),

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::Writer;
 use super::conflict::Conflict;
-use super::diff::Changes;
 use super::fieldset::FieldSet;
+use super::versions::VersionedChanges;
 
 /// The limit of update managers, that of kube-apiserver. The oldest ones beyond it share one entry.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -110,6 +110,22 @@ impl Managers {
         self.entries.iter().find(|entry| entry.manager == *manager).map(|entry| &entry.fields)
     }
 
+    /// Returns the API version in which `manager` wrote, which is not that of `manager` itself if it applied in another one before.
+    pub(super) fn api_version(&self, manager: &Manager) -> Option<&str> {
+        let entry = self.entries.iter().find(|entry| entry.manager == *manager)?;
+        Some(&entry.manager.api_version)
+    }
+
+    /// Returns all managers.
+    pub(super) fn managers(&self) -> impl Iterator<Item = &Manager> {
+        self.entries.iter().map(|entry| &entry.manager)
+    }
+
+    /// Forgets all managers but those for which `keeps` returns true.
+    pub(super) fn retain(&mut self, keeps: impl Fn(&Manager) -> bool) {
+        self.entries.retain(|entry| keeps(&entry.manager));
+    }
+
     /// Sets the fields that `manager` owns, and the time of its write.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.entries.iter_mut().find(|entry| entry.manager == manager) {
@@ -137,11 +153,11 @@ impl Managers {
     }
 
     /// Returns the fields of managers other than `writer` that a write changes.
-    pub(super) fn conflicts(&self, writer: &Manager, changes: &Changes) -> Vec<Conflict> {
-        let written = changes.written();
+    pub(super) fn conflicts(&self, writer: &Manager, changes: &VersionedChanges<'_>) -> Vec<Conflict> {
         let others = self.entries.iter().filter(|entry| entry.manager != *writer);
         others
             .filter_map(|entry| {
+                let written = changes.in_version(&entry.manager.api_version).written();
                 let fields = entry.fields.intersection(&written);
                 (!fields.is_empty()).then(|| Conflict {
                     manager: entry.manager.name.clone(),
@@ -155,9 +171,9 @@ impl Managers {
     }
 
     /// Removes the fields that a write changed or removed from all managers other than `writer`. Their times stay.
-    pub(super) fn remove_from_others(&mut self, writer: &Manager, changes: &Changes) {
-        let changed = changes.all();
+    pub(super) fn remove_from_others(&mut self, writer: &Manager, changes: &VersionedChanges<'_>) {
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *writer) {
+            let changed = changes.in_version(&entry.manager.api_version).all();
             entry.fields = entry.fields.difference(&changed);
         }
         self.entries.retain(|entry| !entry.fields.is_empty());

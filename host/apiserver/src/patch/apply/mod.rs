@@ -13,6 +13,7 @@ mod managed;
 mod merge;
 mod prune;
 mod typed;
+mod versions;
 mod zero_value;
 
 #[cfg(test)]
@@ -25,6 +26,8 @@ use managed::{Manager, Managers, Operation};
 use serde_json::Value;
 use thiserror::Error;
 pub use typed::check_config;
+use versions::VersionedChanges;
+pub use versions::{CustomVersions, Versions};
 
 use crate::schema::Schema;
 use crate::status::Cause;
@@ -42,6 +45,8 @@ pub struct Writer<'a> {
     pub has_status: bool,
     /// The fields of the metadata that a write to the status leaves as they are, and so owns none of. `None` for all, as for a custom resource.
     pub kept_by_status: Option<&'a [&'a str]>,
+    /// The versions of the kind, for managers that wrote in another one.
+    pub versions: Versions<'a>,
     /// The time of the write: RFC 3339 in whole seconds.
     pub time: &'a str,
 }
@@ -63,6 +68,9 @@ pub enum ApplyError {
     /// The applied configuration does not match the schema, for example a list item lacks its key: 500, as in Kubernetes.
     #[error("{0}")]
     Untyped(String),
+    /// The object cannot be converted to the API version in which a manager wrote: 500, as in Kubernetes.
+    #[error("{0}")]
+    Unconvertible(String),
 }
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -75,7 +83,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 ///
 /// # Errors
 /// [`ApplyError::Conflict`] if there are conflicts and `force` is false; [`ApplyError::Malformed`] or
-/// [`ApplyError::Untyped`] if [`check_config`] refuses `config`.
+/// [`ApplyError::Untyped`] if [`check_config`] refuses `config`; [`ApplyError::Unconvertible`] if a manager wrote in another API version, which
+/// does not have a field of the object.
 pub fn apply(
     schema: &Schema,
     live: Option<&Value>,
@@ -93,19 +102,22 @@ pub fn apply(
         let before_first_apply = Writer { manager: BEFORE_FIRST_APPLY, subresource: "", ..*writer };
         managers.set(Manager::new(&before_first_apply, Operation::Update), all_fields, writer.time);
     }
+    versions::reconcile(&mut managers, live, writer)?;
     let config = managed::without_ignored_parts(config, writer);
     let manager = Manager::new(writer, Operation::Apply);
+    let last_version = managers.api_version(&manager).map(str::to_owned);
     let last_applied = managers.fields(&manager).cloned().unwrap_or_default();
     let config_fields = diff::fields_of(schema.root(), &config);
     let applied = managed::ownable_fields(config_fields.clone(), writer);
     let mut merged = merge::merge(Some(schema.root()), live, &config);
     managers.set(manager.clone(), applied, writer.time);
+    versions::check_merged(&managers, &merged, writer, last_version.as_deref())?;
     // Fields that cannot be owned count as well: `metadata` must stay for its name when its labels are removed.
     let retained = managers.all_fields().union(&config_fields);
     prune::prune(schema.root(), &mut merged, &last_applied, &retained);
 
-    let changes = diff::compare(schema.root(), live, &merged);
-    if changes.all().is_empty() {
+    let changes = VersionedChanges::compare(schema, live, &merged, &managers, writer);
+    if changes.own().all().is_empty() {
         // As in kube-apiserver, only a write that changes something sets the time of a new manager.
         managers.keep_time(&manager, live);
     }
@@ -124,22 +136,35 @@ pub fn apply(
 /// Updates `managedFields` of `new` after a create, an update or a patch other than an apply: `writer` becomes the only
 /// owner of the fields that it changed. A write without changes leaves all entries and their times as they are.
 ///
-/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, and `[{}]` clears them.
+/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, unless a subresource is written. `[]` and `[{}]` clear them. An object without
+/// managed fields gets none until the next apply. They are also cleared if the object cannot be converted to the API version in which a manager wrote.
 pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
-    let reset = new.pointer("/metadata/managedFields") == Some(&serde_json::json!([{}]));
-    if reset {
-        Managers::default().write(new);
-        return;
-    }
-    let mut managers = Managers::read(new);
-    if managers.is_empty() {
+    let given = new.pointer("/metadata/managedFields").filter(|_| writer.subresource.is_empty());
+    let clears = given
+        .and_then(Value::as_array)
+        .is_some_and(|list| list.is_empty() || *list == [serde_json::json!({})]);
+    let mut managers = given.map(|_| Managers::read(new)).unwrap_or_default();
+    if managers.is_empty() && !clears {
         managers = old.map(Managers::read).unwrap_or_default();
+    }
+    if managers.is_empty() && old.is_some() {
+        managers.write(new);
+        return;
     }
     // As in Go, a new object of a built-in kind has an empty specification that no manager owns.
     let empty = if schema.is_built_in() { serde_json::json!({"spec": {}}) } else { serde_json::json!({}) };
-    let changes = diff::compare(schema.root(), old.unwrap_or(&empty), new);
+    let old = old.unwrap_or(&empty);
+    let is_convertible = versions::reconcile(&mut managers, old, writer).is_ok()
+        && versions::check_merged(&managers, new, writer, None).is_ok();
+    if !is_convertible {
+        // As in kube-apiserver, the write succeeds without managed fields.
+        Managers::default().write(new);
+        return;
+    }
+    let changes = VersionedChanges::compare(schema, old, new, &managers, writer);
     let manager = Manager::new(writer, Operation::Update);
     managers.remove_from_others(&manager, &changes);
+    let changes = changes.own();
     let before = managers.fields(&manager).cloned().unwrap_or_default();
     let changed = managed::ownable_fields(changes.written(), writer);
     if changed.is_empty() {

@@ -31,7 +31,19 @@ pub fn check_config(schema: &Schema, config: &Value) -> Result<(), ApplyError> {
 /// # Errors
 /// [`ApplyError::Untyped`].
 pub(super) fn check(schema: &Schema, object: &Value) -> Result<(), ApplyError> {
-    let mut check = Check { problems: Vec::new(), built_in: schema.is_built_in() };
+    check_object(schema, object, false)
+}
+
+/// Checks an object as [`check`] does. Its lists may have several items with the same identity.
+///
+/// # Errors
+/// [`ApplyError::Untyped`].
+pub(super) fn check_with_duplicates(schema: &Schema, object: &Value) -> Result<(), ApplyError> {
+    check_object(schema, object, true)
+}
+
+fn check_object(schema: &Schema, object: &Value, allows_duplicates: bool) -> Result<(), ApplyError> {
+    let mut check = Check { problems: Vec::new(), built_in: schema.is_built_in(), allows_duplicates };
     check.value(object, schema.root(), true, "");
     match check.problems.as_slice() {
         [] => Ok(()),
@@ -43,6 +55,7 @@ pub(super) fn check(schema: &Schema, object: &Value) -> Result<(), ApplyError> {
 struct Check {
     problems: Vec<String>,
     built_in: bool,
+    allows_duplicates: bool,
 }
 
 impl Check {
@@ -67,7 +80,7 @@ impl Check {
             let at = format!("{path}.{name}");
             if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
-                    let mut metadata = Self { problems: Vec::new(), built_in: true };
+                    let mut metadata = Self { problems: Vec::new(), built_in: true, ..*self };
                     metadata.value(child, object_meta(), false, &at);
                     self.problems.append(&mut metadata.problems);
                 }
@@ -107,7 +120,7 @@ impl Check {
                 MergeKind::Items(list_type) => {
                     let element = item_element(list_type, item_schema, item);
                     let text = fieldset::display(&element);
-                    if elements.contains(&element) {
+                    if !self.allows_duplicates && elements.contains(&element) {
                         self.problems.push(format!("{path}: duplicate entries for key {text}"));
                     }
                     elements.push(element);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pilothouse_cel::check::{self, Objects, Type as CelType};
 use pilothouse_model::hash::HashMap;
 
-use super::values::{escape, unescape};
+use super::values::{escape, is_keyword, unescape};
 use super::{Rule, RuleSource};
 use crate::go;
 use crate::schema::field;
@@ -242,7 +242,8 @@ impl Objects for SchemaObjects<'_> {
             }
         }
         let unescaped = unescape(name);
-        let property = node.properties.get(&unescaped).filter(|_| escape(&unescaped) == name)?;
+        let property = node.properties.get(&unescaped);
+        let property = property.filter(|_| escape(&unescaped) == name || is_keyword(name))?;
         let ty = self.type_of(property.node)?;
         Some(self.named(ty, child_name()))
     }

@@ -61,7 +61,11 @@ fn to_cel(value: &Value, schema: Option<SchemaRef<'_>>) -> CelValue {
             let mut entries = HashMap::with_capacity(object.len());
             for (name, child) in object {
                 let child_schema = schema.and_then(|schema| schema.field(name));
-                entries.insert(key(name, schema), to_cel(child, child_schema));
+                let child = to_cel(child, child_schema);
+                if is_keyword(name) && !is_map(schema) {
+                    entries.insert(Key::String(Arc::new(name.clone())), child.clone());
+                }
+                entries.insert(key(name, schema), child);
             }
             if schema.is_some_and(|schema| schema.node().embedded) {
                 let text_key = |name: &str| Key::String(Arc::new(name.to_owned()));
@@ -97,8 +101,17 @@ fn text_to_cel(text: &str, schema: Option<SchemaRef<'_>>) -> CelValue {
 
 /// Returns the key of a member. Names of fields are escaped so that expressions can contain them; the keys of maps are data.
 fn key(name: &str, schema: Option<SchemaRef<'_>>) -> Key {
-    let is_map = schema.is_some_and(|schema| schema.node().additional != AdditionalProperties::Forbidden);
-    Key::String(Arc::new(if is_map { name.to_owned() } else { escape(name) }))
+    Key::String(Arc::new(if is_map(schema) { name.to_owned() } else { escape(name) }))
+}
+
+/// Whether the members of an object are data rather than fields.
+fn is_map(schema: Option<SchemaRef<'_>>) -> bool {
+    schema.is_some_and(|schema| schema.node().additional != AdditionalProperties::Forbidden)
+}
+
+/// Whether the name is a keyword of CEL. Expressions can select such a field by its own name, too, except `true`, `false`, `null` and `in`.
+pub(super) fn is_keyword(name: &str) -> bool {
+    RESERVED.contains(&name)
 }
 
 const RESERVED: [&str; 21] = [
@@ -127,7 +140,7 @@ const RESERVED: [&str; 21] = [
 
 /// Escapes the name of a field as Kubernetes does.
 pub(super) fn escape(name: &str) -> String {
-    if RESERVED.contains(&name) {
+    if is_keyword(name) {
         return format!("__{name}__");
     }
     if !name.contains(['_', '.', '-', '/']) {
@@ -140,7 +153,7 @@ pub(super) fn escape(name: &str) -> String {
 /// Returns the name of a field that has this escaped name, if there is one.
 pub(super) fn unescape(escaped: &str) -> String {
     let reserved = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
-    if let Some(name) = reserved.filter(|name| RESERVED.contains(name)) {
+    if let Some(name) = reserved.filter(|name| is_keyword(name)) {
         return name.to_owned();
     }
     let name = escaped.replace("__dot__", ".").replace("__dash__", "-").replace("__slash__", "/");

@@ -276,6 +276,28 @@ fn functions_in_namespaces_and_field_names_with_underscores_work_in_rules() {
 }
 
 #[test]
+fn fields_named_like_keywords_can_be_selected_by_either_name() {
+    let rule = "self.items.all(i, !has(i.namespace) || i.namespace == i.__namespace__) && self.package == 'p' \
+                && !has(self.labels.package) && self.labels.namespace == 'n'";
+    let schema = json!({"type": "object", "properties": {"spec": {
+        "type": "object", "x-kubernetes-validations": [{"rule": rule}],
+        "properties": {
+            "package": {"type": "string"},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "items": {"type": "array", "items": {"type": "object", "properties": {"namespace": {"type": "string"}}}}
+        }
+    }}});
+    let schema = Schema::from_crd(&schema).expect("the checker knows the fields");
+    let spec = |package: &str| {
+        object(&json!({
+            "package": package, "items": [{"namespace": "a"}, {}], "labels": {"namespace": "n", "__package__": "x"}
+        }))
+    };
+    assert_eq!(errors(&schema, &spec("p"), None), Vec::<String>::new());
+    assert_eq!(errors(&schema, &spec("q"), None).len(), 1);
+}
+
+#[test]
 fn values_have_the_types_of_their_format() {
     let schema = crd(&json!({
         "at": {"type": "string", "format": "date-time", "x-kubernetes-validations": [{"rule": "self.getFullYear() == 2026"}]},

@@ -2,6 +2,9 @@
 
 mod properties;
 mod scale;
+mod versions;
+
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -30,6 +33,26 @@ fn widgets() -> Schema {
     .expect("the schema is structural")
 }
 
+/// The versions of widgets. `v1alpha1` lacks some fields, and has a granular list that is atomic in the others.
+static WIDGET_VERSIONS: LazyLock<CustomVersions> = LazyLock::new(|| {
+    let old = Schema::from_crd(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer"},
+            "plain": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
+        }}
+    }}));
+    let (widgets, old) = (Arc::new(widgets()), Arc::new(old.expect("the schema is structural")));
+    CustomVersions {
+        kind: "Widget".into(),
+        schemas: vec![
+            ("example.com/v1".into(), Arc::clone(&widgets)),
+            ("example.com/v2".into(), widgets),
+            ("example.com/v1alpha1".into(), old),
+        ],
+        by_webhook: false,
+    }
+});
+
 fn writer(manager: &str) -> Writer<'_> {
     Writer {
         manager,
@@ -37,6 +60,7 @@ fn writer(manager: &str) -> Writer<'_> {
         subresource: "",
         has_status: true,
         kept_by_status: None,
+        versions: Versions::Custom(&WIDGET_VERSIONS),
         time: "2026-01-01T00:00:00Z",
     }
 }
@@ -241,6 +265,28 @@ fn subresources_have_separate_managers() {
 }
 
 #[test]
+fn an_empty_list_clears_managed_fields_until_the_next_apply() {
+    let live = apply_as("a", None, json!({"size": 1})).expect("creates");
+    for cleared in [json!([]), json!([{}])] {
+        let mut new = live.clone();
+        new["metadata"]["managedFields"] = cleared.clone();
+        let mut status = new.clone();
+        track_update(&widgets(), Some(&live), &mut status, &Writer { subresource: "status", ..writer("b") });
+        assert_eq!(status, live, "a subresource does not replace them");
+        track_update(&widgets(), Some(&live), &mut new, &writer("b"));
+        assert_eq!(new["metadata"].get("managedFields"), None);
+        let mut later = new.clone();
+        later["spec"]["size"] = json!(2);
+        track_update(&widgets(), Some(&new), &mut later, &writer("b"));
+        assert_eq!(later["metadata"].get("managedFields"), None, "an update does not begin to track");
+        let mut created = widget(json!({"size": 1}));
+        created["metadata"]["managedFields"] = cleared;
+        track_update(&widgets(), None, &mut created, &writer("b"));
+        assert_eq!(owned(&created, "b"), json!({"f:spec": {".": {}, "f:size": {}}}));
+    }
+}
+
+#[test]
 fn object_without_managed_fields_belongs_to_before_first_apply() {
     let live = widget(json!({"size": 1}));
     let error = apply_as("a", Some(&live), json!({"size": 2})).expect_err("before-first-apply owns the size");
@@ -367,6 +413,7 @@ fn items_without_keys_duplicates_and_managed_fields_are_rejected() {
 #[test]
 fn update_managers_are_capped() {
     let mut live = widget(json!({"map": {}}));
+    track_update(&widgets(), None, &mut live, &Writer { time: "2025-12-31T00:00:00Z", ..writer("creator") });
     for number in 0..15 {
         let (name, time) = (format!("m{number}"), format!("2026-01-01T00:00:{number:02}Z"));
         let mut new = live.clone();
