@@ -329,8 +329,7 @@ mod tests {
                 row("realistic", KUBE_RS, 11_000.0, 720.0),
             ]}),
             end_to_end: json!({"foos": 10_000, "rows": [sample(OUR_SAMPLE, 8.0), sample(KUBE_RS_SAMPLE, 14.0)]}),
-            plugins: json!({"latencies": [latency(OUR_RECONCILE, 82_700.0), latency(KUBE_RS_RECONCILE, 1.1e8)],
-                            "growth": [{"plugins": 1000, "cpuMicrosPerEvent": 15.0}]}),
+            plugins: json!({"latencies": [latency(OUR_RECONCILE, 82_700.0), latency(KUBE_RS_RECONCILE, 1.1e8)]}),
             density: json!({"hosts": [{"language": "Rust", "plugins": 1000, "eachKib": 54}], "peers": {"privateKib": 1042}}),
             scale: None,
         }

@@ -310,7 +310,8 @@ impl PluginTask {
                     // The limit was raised for the version that failed to load. With a canary, it stays raised.
                     self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
-                let continues = if self.installed.is_some() { "; the running version stays" } else { "" };
+                let stays =
+                    if self.installed.is_some() { "; the running version stays installed" } else { "" };
                 let text = match self.guest.rollout.requested() {
                     Some(version) => format!("{version} cannot run again: {problem}"),
                     None => problem.to_string(),
@@ -318,12 +319,12 @@ impl PluginTask {
                 if problem.is_transient() {
                     let wait = pending.schedule_retry(files, self.guest.environment.randomness.fraction());
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
-                    let again = format_args!("tried again in {wait:.1?}{continues}");
+                    let again = format_args!("tried again in {wait:.1?}{stays}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
                     self.guest.rollout.give_up();
                     self.lifecycle.apply(&Input::Refused { problem: &text });
-                    log.state(LogLevel::Error, format_args!("not loaded{continues}: {text}"));
+                    log.state(LogLevel::Error, format_args!("not loaded{stays}: {text}"));
                 }
             }
         }

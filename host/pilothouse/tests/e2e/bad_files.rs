@@ -27,7 +27,8 @@ async fn assert_rejected(host: &Host, wasm: &[u8], reason: &str) {
         plugin["error"].as_str().unwrap_or_default().contains("generation 1 keeps running"),
         "{plugin:#}"
     );
-    let is_report = |line: &str| line.contains("the running version stays") && line.contains(reason);
+    let is_report =
+        |line: &str| line.contains("the running version stays installed") && line.contains(reason);
     host.wait("the line in the log", || async { host.log().lines().any(is_report).then_some(()) }).await;
 }
 

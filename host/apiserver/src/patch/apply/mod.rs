@@ -136,8 +136,8 @@ pub fn apply(
 /// Updates `managedFields` of `new` after a create, an update or a patch other than an apply: `writer` becomes the only
 /// owner of the fields that it changed. A write without changes leaves all entries and their times as they are.
 ///
-/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, unless a subresource is written. `[]` and `[{}]` clear them. An object without
-/// managed fields gets none until the next apply. They are also cleared if the object cannot be converted to the API version in which a manager wrote.
+/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, unless a subresource is written. `[]` and `[{}]` clear them, and so
+/// does an object that cannot be converted to the API version in which a manager wrote. An object without managed fields gets none before the next apply.
 pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let given = new.pointer("/metadata/managedFields").filter(|_| writer.subresource.is_empty());
     let clears = given

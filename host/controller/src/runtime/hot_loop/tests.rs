@@ -28,6 +28,12 @@ fn map(name: &str, version: u32, mode: &str) -> Object {
     .expect("an object")
 }
 
+/// The plugin receives the event of a write that gave the object this resource version.
+fn receive(plugin: &HotLoops, version: u32, mode: &str) {
+    let (old, new) = (map("a", version - 1, ""), map("a", version, mode));
+    plugin.record_event(&item(), &Notification::Updated { old, new });
+}
+
 /// One plugin, and the current resource version of the object that it writes.
 struct Scenario {
     plugin: HotLoops,
@@ -44,12 +50,11 @@ impl Scenario {
     /// Somebody writes the object, and the plugin receives the event.
     fn event(&mut self, author: Option<&str>, mode: &str) {
         self.version += 1;
-        let new = map("a", self.version, mode);
         if let Some(author) = author {
-            self.authors.record_write(&author.into(), &WriteOutcome::Object(resource(), new.clone()));
+            let new = map("a", self.version, mode);
+            self.authors.record_write(&author.into(), &WriteOutcome::Object(resource(), new));
         }
-        let old = map("a", self.version - 1, "");
-        self.plugin.record_event(&item(), &Notification::Updated { old, new });
+        receive(&self.plugin, self.version, mode);
     }
 
     /// A reconcile that writes this mode, or nothing. The event comes before the answer to the write, which can happen.
@@ -181,10 +186,7 @@ async fn two_plugins_that_react_to_each_other_are_both_reported() {
 #[tokio::test(start_paused = true)]
 async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
     let Scenario { plugin, authors, .. } = Scenario::new();
-    let event = |version: u32, mode: &str| {
-        let (old, new) = (map("a", version - 1, ""), map("a", version, mode));
-        plugin.record_event(&item(), &Notification::Updated { old, new });
-    };
+    let event = |version, mode| receive(&plugin, version, mode);
     let mut found = None;
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
         authors.record_write(&"rival".into(), &WriteOutcome::Object(resource(), map("a", theirs, "theirs")));
@@ -207,10 +209,7 @@ async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
 #[tokio::test(start_paused = true)]
 async fn two_plugins_are_reported_even_if_the_author_is_known_only_during_the_reconcile() {
     let Scenario { plugin, authors, .. } = Scenario::new();
-    let event = |version: u32, mode: &str| {
-        let (old, new) = (map("a", version - 1, ""), map("a", version, mode));
-        plugin.record_event(&item(), &Notification::Updated { old, new });
-    };
+    let event = |version, mode| receive(&plugin, version, mode);
     let mut found = None;
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
         event(theirs, "theirs");
