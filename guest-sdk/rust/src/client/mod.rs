@@ -5,7 +5,6 @@ mod retry;
 pub mod untyped;
 mod upsert;
 
-
 use serde_json::Value;
 
 pub use functions::*;

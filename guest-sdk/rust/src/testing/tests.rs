@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::*;
-use crate::finalizer::{self, Phase};
 use crate::client::Patch;
+use crate::finalizer::{self, Phase};
 use crate::{Object, Plugin, Watch, WatchRef, WriteRule};
 
 const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
