@@ -128,6 +128,12 @@ impl Status {
             .with_details(Details::default())
     }
 
+    /// 404: the path is served only with a flag.
+    pub(crate) fn not_enabled(path: &str, flag: &str) -> Self {
+        Self::new(404, "NotFound", format!("{path} is not served; start the server with {flag}"))
+            .with_details(Details::default())
+    }
+
     /// 405: the resource does not have the method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";

@@ -59,7 +59,8 @@ async fn request_counts_are_available_in_process_and_over_http() {
 #[tokio::test]
 async fn fault_injection_over_http_must_be_enabled() {
     let closed = Api::new();
-    closed.post("/debug/faults", &json!({"code": 500})).await.fails(404, "NotFound");
+    let refused = closed.post("/debug/faults", &json!({"code": 500})).await.fails(404, "NotFound");
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("--enable-faults")), "{refused}");
     let open = Api { server: ApiServer::builder().faults_over_http(true).build() };
     open.post(
         "/debug/faults",
@@ -73,6 +74,26 @@ async fn fault_injection_over_http_must_be_enabled() {
     open.post("/debug/faults", &json!({"resource": "pods", "cutWatches": true})).await.ok();
     assert_eq!(watch.next().await, None);
     open.post("/debug/faults", &json!({"verb": "sing"})).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn members_that_contradict_each_other_are_refused_and_have_no_effect() {
+    let api = with_faults();
+    for other in [
+        json!({"code": 500}),
+        json!({"hang": true}),
+        json!({"count": 3}),
+        json!({"verb": "watch"}),
+        json!({"name": "a"}),
+        json!({"namespace": "a"}),
+    ] {
+        let mut fault = json!({"resource": "pods", "freezeWatches": true});
+        let members = fault.as_object_mut().expect("an object");
+        members.extend(other.as_object().expect("an object").clone());
+        api.post("/debug/faults", &fault).await.fails(400, "BadRequest");
+    }
+    let state = api.get("/debug/faults").await.ok();
+    assert_eq!(state, json!({"faults": [], "frozenWatches": []}));
 }
 
 fn with_faults() -> Api {
@@ -92,6 +113,8 @@ async fn frozen_watches_send_nothing_until_they_continue_or_end() {
     api.post(&core("configmaps"), &json!({"metadata": {"name": "b"}})).await.ok();
     let mut late = api.watch(&core("configmaps")).await;
     assert!(late.next().now_or_never().is_none(), "a new watch is frozen, too");
+    let state = api.get("/debug/faults").await.ok();
+    assert_eq!(state["frozenWatches"], json!([{"group": "", "resource": "configmaps"}]));
     api.post("/debug/faults", &json!({"resource": "configmaps", "cutWatches": true})).await.ok();
     assert_eq!(watch.next().await, None);
     api.delete("/debug/faults", &json!(null)).await.ok();

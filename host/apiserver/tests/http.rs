@@ -4,6 +4,8 @@ mod api;
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use api::{Api, core};
@@ -11,6 +13,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use http::Request;
 use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -98,6 +102,36 @@ async fn http_2_without_tls_is_served() {
     let mut header = [0; 9];
     stream.read_exact(&mut header).await.expect("a frame");
     assert_eq!(header[3], 4, "{header:?}");
+}
+
+/// curl 7.88 reports a broken stream in place of a response if the server resets the stream of a request that it has not read.
+#[tokio::test]
+async fn the_body_of_a_request_that_is_refused_is_read_over_http_2() {
+    const CHUNKS: usize = 128;
+    let without_credentials = ApiServer::builder().plain_http(true).build();
+    for (server, expected) in [(plain().server, 413), (without_credentials, 401)] {
+        let RunningServer { address, .. } = listen(&server).await;
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.expect("HTTP/2");
+        tokio::spawn(connection);
+        let chunks_sent = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&chunks_sent);
+        let chunks = futures::stream::iter(0..CHUNKS).map(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; 64 << 10])))
+        });
+        let request = Request::post(format!("http://{address}/api/v1/namespaces/default/configmaps"))
+            .header("content-type", "application/json")
+            .body(StreamBody::new(chunks))
+            .expect("a request");
+        let answer = sender.send_request(request).await.expect("a response");
+        assert_eq!(answer.status(), expected);
+        let body = answer.into_body().collect().await.expect("a whole body").to_bytes();
+        let status: Value = serde_json::from_slice(&body).expect("a Status");
+        assert_eq!(status["code"], expected);
+        assert_eq!(chunks_sent.load(Ordering::Relaxed), CHUNKS);
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod commands;
 mod explanation;
 mod host_facts;
 mod http;
+mod input_file;
 mod logging;
 mod output;
 mod plugin_check;

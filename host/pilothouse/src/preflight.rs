@@ -124,8 +124,13 @@ pub(crate) fn streaming_lists(status: u16, message: &str) -> Finding {
     }
 }
 
-/// Judges the permissions that a plugin needs, from the report of `check`.
-pub(crate) fn rights(plugin: &str, problems: &[String], allowed: usize, needed: usize) -> Finding {
+/// Judges the permissions that a plugin needs, from the report of `check`. `file` is the plugin's path.
+pub(crate) fn rights(
+    plugin: &str,
+    file: &str,
+    problems: &[String],
+    (allowed, needed): (usize, usize),
+) -> Finding {
     const CHECK: &str = "rights";
     if problems.is_empty() {
         return Finding::passed(CHECK, format!("{plugin}: {allowed} of {needed} allowed"));
@@ -136,9 +141,31 @@ pub(crate) fn rights(plugin: &str, problems: &[String], allowed: usize, needed: 
         CHECK,
         format!("{plugin}: {}{more}", problems[0]),
         format!(
-            "apply what `pilothouse rbac {plugin}.wasm` prints; `pilothouse check {plugin}.wasm --kubeconfig FILE` lists all problems"
+            "apply what `pilothouse rbac {file}` prints; `pilothouse check {file} --kubeconfig FILE` lists all problems"
         ),
     )
+}
+
+/// Judges whether the kinds of a plugin's own CRDs will be served. `missing` are the watched ones that the server lacks, such as `Greeting`.
+pub(crate) fn crds(plugin: &str, file: &str, missing: &[String], may_apply: bool) -> Option<Finding> {
+    const CHECK: &str = "crds";
+    match missing {
+        [] => None,
+        _ if may_apply => Some(Finding::passed(
+            CHECK,
+            format!("{plugin}: the host applies those of {}", missing.join(", ")),
+        )),
+        _ => Some(Finding::failed(
+            CHECK,
+            format!(
+                "{plugin}: the API server does not serve {}, and the host may not apply the CRDs",
+                missing.join(", ")
+            ),
+            format!(
+                "install the CRDs of {file} with kubectl, or set `grants.crds: true` in the sidecar or `grantCrds: true` in the configuration"
+            ),
+        )),
+    }
 }
 
 /// Judges whether the system runs code from files in the cache directory.
@@ -236,8 +263,10 @@ mod tests {
             streaming_lists(200, ""),
             streaming_lists(403, ""),
             streaming_lists(422, "sendInitialEvents is forbidden"),
-            rights("a", &[], 3, 3),
-            rights("a", &["one".to_owned(), "two".to_owned()], 1, 3),
+            rights("a", "p/a.wasm", &[], (3, 3)),
+            rights("a", "p/a.wasm", &["one".to_owned(), "two".to_owned()], (1, 3)),
+            crds("a", "p/a.wasm", &["Greeting".to_owned()], true).expect("a finding"),
+            crds("a", "p/a.wasm", &["Greeting".to_owned()], false).expect("a finding"),
             cache("/c", None, false),
             cache("/c", None, true),
             cache("/c", Some("no permission"), false),
@@ -254,6 +283,7 @@ mod tests {
             assert_eq!(finding.line().lines().count(), 1, "{finding:?}");
             assert_eq!(finding.remedy.is_empty(), finding.outcome == Outcome::Passed, "{finding:?}");
         }
-        assert!(rights("a", &["one".to_owned(), "two".to_owned()], 1, 3).text.contains("and 1 more"));
+        let denied = rights("a", "p/a.wasm", &["one".to_owned(), "two".to_owned()], (1, 3));
+        assert!(denied.text.contains("and 1 more") && denied.remedy.contains("rbac p/a.wasm`"), "{denied:?}");
     }
 }

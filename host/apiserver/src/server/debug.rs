@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::inner::ServerInner;
 use super::{Matcher, snapshots};
@@ -75,10 +75,13 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
             server.log.reset();
             done()
         }
-        ("/debug/faults", _) if !server.faults_over_http => Err(Status::no_such_resource()),
-        ("/debug/faults", &Method::GET) => {
-            Ok(respond::json_value(StatusCode::OK, &json!({"faults": server.faults.to_value()})))
+        ("/debug/faults", _) if !server.faults_over_http => {
+            Err(Status::not_enabled("/debug/faults", "--enable-faults"))
         }
+        ("/debug/faults", &Method::GET) => Ok(respond::json_value(
+            StatusCode::OK,
+            &json!({"faults": server.faults.to_value(), "frozenWatches": frozen_watches(server)}),
+        )),
         ("/debug/faults", &Method::POST) => {
             inject(server, request)?;
             done()
@@ -93,6 +96,15 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
         ("/debug/requests" | "/debug/faults", _) => Err(Status::method_not_allowed()),
         _ => Err(Status::no_such_resource()),
     }
+}
+
+/// Returns the resources whose watches are frozen, in the order of their names.
+fn frozen_watches(server: &ServerInner) -> Vec<Value> {
+    let tables = server.state.storage.tables();
+    let mut names: Vec<_> =
+        tables.iter().filter(|table| table.has_frozen_watches()).map(|table| table.name()).collect();
+    names.sort_unstable();
+    names.iter().map(|(group, plural)| json!({"group": group, "resource": plural})).collect()
 }
 
 fn inject(server: &ServerInner, request: &Request) -> Result<(), Status> {
@@ -146,6 +158,18 @@ impl FaultRequest {
         }
         if changes_watches && self.resource.as_deref().is_none_or(str::is_empty) {
             return refuse("cutWatches, failWatches, freezeWatches and compact need a resource");
+        }
+        if changes_watches && effects > 0 {
+            return refuse(
+                "cutWatches, failWatches, freezeWatches and compact take effect at once, so they cannot be combined with code, delayMillis, \
+                 hang and staleLists; send two faults",
+            );
+        }
+        let selects = [&self.verb, &self.namespace, &self.name].into_iter().any(Option::is_some);
+        if changes_watches && (selects || self.count.is_some()) {
+            return refuse(
+                "cutWatches, failWatches, freezeWatches and compact change all watches of the resource; remove verb, namespace, name and count",
+            );
         }
         if self.cut_watches && self.fail_watches.is_some() {
             return refuse("only one of cutWatches and failWatches is allowed");

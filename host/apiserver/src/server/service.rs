@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
+use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_listen::{ClientCertificate, RequestGuard};
@@ -38,6 +39,11 @@ pub struct ApiService {
 
 /// How long a client on a socket may take to send a request body, as in kube-apiserver.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The maximum number of bytes of a refused request's body that are read before the response.
+const DISCARD_LIMIT: usize = 16 << 20;
+/// How long the client may take to send them.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ApiService {
     /// Returns a service for requests of `user` within the process, which is trusted.
@@ -92,21 +98,28 @@ impl ApiService {
     {
         let inner = Arc::clone(&self.inner);
         let is_head = request.method() == Method::HEAD;
-        let answer = match self.read(request).await {
+        let (parts, content) = request.into_parts();
+        let mut content = pin!(content);
+        let is_remote = self.guard.is_some();
+        let answer = match self.read(parts, content.as_mut()).await {
             Ok(request) => handle::handle(&inner, &request).await,
-            Err(status) => respond::failure(&status),
+            Err(status) => {
+                if is_remote {
+                    discard(content).await;
+                }
+                respond::failure(&status)
+            }
         };
         // A listener leaves it out, too; clients within the process have none.
         if is_head { answer.map(|_| ResponseBody::full("")) } else { answer }
     }
 
     /// Authenticates a request and reads it whole. The body is read only after authentication.
-    async fn read<B>(self, request: Request<B>) -> Result<crate::request::Request, Status>
+    async fn read<B>(self, parts: Parts, content: Pin<&mut B>) -> Result<crate::request::Request, Status>
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let (parts, content) = request.into_parts();
         let path = parts.uri.path();
         if let Some(guard) = &self.guard {
             guard.check(&parts).map_err(|refusal| forbidden(&refusal.to_string()))?;
@@ -133,9 +146,27 @@ impl ApiService {
     }
 }
 
-async fn collect<B>(content: B) -> Result<Bytes, Status>
+/// Reads what is left of the body of a request that is refused, within bounds. If a body is dropped before the response was sent, hyper resets
+/// its HTTP/2 stream, and the client sees a broken stream in place of the response.
+async fn discard<B>(mut content: Pin<&mut B>)
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes>,
+{
+    let read = async {
+        let mut left = DISCARD_LIMIT;
+        while let Some(Ok(frame)) = content.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(1, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, read).await;
+}
+
+async fn collect<B>(content: Pin<&mut B>) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
     let collected = Limited::new(content, body::LIMIT).collect().await.map_err(|error| {

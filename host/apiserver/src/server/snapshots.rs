@@ -98,7 +98,7 @@ impl Snapshot {
 /// Answers a request for `/debug/snapshot` or a path below it.
 pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
     if !server.snapshots_over_http {
-        return Err(Status::no_such_resource());
+        return Err(Status::not_enabled("/debug/snapshot", "--enable-snapshots or --enable-faults"));
     }
     let rest = path.strip_prefix("/debug/snapshot").unwrap_or_default();
     let parts: Vec<&str> = rest.split('/').skip(1).collect();

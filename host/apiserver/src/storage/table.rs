@@ -319,6 +319,11 @@ impl Table {
         self.frozen.send_replace(frozen);
     }
 
+    /// Whether [`Self::freeze_watches`] has stopped all watches.
+    pub(crate) fn has_frozen_watches(&self) -> bool {
+        *self.frozen.borrow()
+    }
+
     /// Returns a receiver of whether watches are frozen.
     pub(crate) fn subscribe_frozen(&self) -> watch::Receiver<bool> {
         self.frozen.subscribe()

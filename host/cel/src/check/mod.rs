@@ -61,10 +61,46 @@ const TYPE_NAMES: [(&str, Type); 17] = [
     ("uint", Type::Uint),
 ];
 
-/// The objects that an expression can refer to.
+/// The objects and functions of the caller that an expression can refer to.
 pub trait Objects {
     /// Returns the type of a member of the object type with this id; `None` if it has no member of this name.
     fn member(&self, id: usize, name: &str) -> Option<Type>;
+
+    /// Returns the type of the results of a function of the caller; `None` if it has no function of this name. Arguments are not checked.
+    fn function(&self, _name: &str) -> Option<Type> {
+        None
+    }
+}
+
+/// No objects, and functions of the caller with the types of their results.
+pub struct Functions<'a>(pub &'a [(&'a str, Type)]);
+
+impl Objects for Functions<'_> {
+    fn member(&self, _: usize, _: &str) -> Option<Type> {
+        None
+    }
+
+    fn function(&self, name: &str) -> Option<Type> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, ty)| ty.clone())
+    }
+}
+
+/// Checks that an expression can be a condition. `variables` have any type. An expression with a type error passes: it fails where it is
+/// evaluated, with a message of its own.
+///
+/// # Errors
+/// Errors with one line if each value of the expression is of another type than `bool`.
+pub fn check_condition(
+    expression: &Expression,
+    text: &str,
+    variables: &[&str],
+    functions: &[(&str, Type)],
+) -> Result<(), String> {
+    let variables: Vec<_> = variables.iter().map(|name| (*name, Type::Dyn)).collect();
+    match check(expression, text, &variables, &Functions(functions)) {
+        Err(_) | Ok(None | Some(Type::Bool | Type::Dyn | Type::Error)) => Ok(()),
+        Ok(Some(ty)) => Err(format!("it is of the type {ty}, not bool; compare it with what you expect")),
+    }
 }
 
 /// Returns the type of an expression, or the text of its type errors. The type is `None` if finding it takes too many steps.
@@ -217,6 +253,9 @@ impl<'e> Checker<'e, '_> {
             return self.logical_operator(call, &arguments);
         }
         let Some(target) = &call.target else {
+            if let Some(result) = self.objects.function(name) {
+                return Ok(result);
+            }
             return match overloads(name) {
                 Some(overloads) => self.resolve(part, name, overloads, &arguments, false),
                 None => Ok(self.undeclared(part, name)),

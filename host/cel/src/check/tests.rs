@@ -167,3 +167,31 @@ fn a_type_that_grows_with_each_step_stops_the_check() {
     let this = Type::Object { id: 0, name: "selfType".into() };
     assert_eq!(check_within(&expression, "self.name == 1", &[("self", this)], &Example, 3), Ok(None));
 }
+
+#[test]
+fn a_condition_is_bool_or_of_any_type() {
+    let functions = [("objects", Type::list(Type::Dyn)), ("object", Type::Dyn), ("exists", Type::Bool)];
+    let condition = |text: &str| {
+        let expression = Expression::compile(text).expect("an expression");
+        check_condition(&expression, text, &["after"], &functions)
+    };
+    for text in [
+        "objects('Pod').size() == 1",
+        "objects('Pod').exists(p, p.spec.n == 2) && exists('Pod', 'a')",
+        "after.spec.ready",
+        "object('Pod', 'a').spec.ready",
+        "after == null ? true : after.spec.ready",
+    ] {
+        assert_eq!(condition(text), Ok(()), "{text}");
+    }
+    for (text, ty) in [
+        ("objects('Pod').size()", "int"),
+        ("objects('Pod')", "list(dyn)"),
+        ("'a' + 'b'", "string"),
+        ("after == null ? 1 : 2", "int"),
+    ] {
+        let problem = condition(text).expect_err(text);
+        assert!(problem.contains(&format!("type {ty},")), "{text}: {problem}");
+    }
+    assert_eq!(condition("1 + 'a'"), Ok(()), "a type error is reported where the expression is evaluated");
+}

@@ -1,10 +1,12 @@
 //! The sidecar, `NAME.yaml` beside `NAME.wasm`: the operator's settings for a plugin.
 
+use std::ops::RangeInclusive;
 use std::path::{Component, Path};
 
 use pilothouse_model::names::is_dns_label;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::ServiceAccount;
 use crate::config::descriptor::Rule;
@@ -27,7 +29,7 @@ pub struct Sidecar {
     #[serde(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
     /// The number of keys that are reconciled at the same time; 1 by default, as in controller-runtime.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "workers")]
     pub workers: Option<u16>,
     /// Limits, which override those that the plugin requests.
     #[serde(default)]
@@ -99,14 +101,15 @@ pub struct WatchRule {
     pub namespaces: Vec<String>,
 }
 
-/// What the YAML parser says of a value of another type, and what its author understands.
-const PLAIN_TYPES: [(&str, &str); 5] = [
-    ("invalid u8", "expected a whole number from 0 to 255"),
-    ("invalid u16", "expected a whole number from 0 to 65535"),
-    ("invalid u64", "expected a whole number"),
-    ("invalid f64", "expected a number"),
-    ("invalid boolean", "expected true or false"),
-];
+/// The possible numbers of workers.
+const WORKERS: RangeInclusive<u16> = 1..=64;
+
+/// Reads a number of workers. One that does not fit into the type is refused with the same range as any other.
+fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    let Some(number) = Option::<i64>::deserialize(deserializer)? else { return Ok(None) };
+    let out_of_range = |_| D::Error::custom(format!("workers: {number} is not between 1 and 64"));
+    u16::try_from(number).map(Some).map_err(out_of_range)
+}
 
 /// Why a sidecar was refused.
 #[derive(Debug, thiserror::Error)]
@@ -233,25 +236,8 @@ impl Sidecar {
             return Ok(Self::default());
         }
         at_most("the whole", text.len(), MAX_SIDECAR, "bytes")?;
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! {
-                max_depth: 64,
-                max_nodes: 50_000,
-                max_aliases: 1000,
-                max_anchors: 1000,
-                max_documents: 1,
-                max_total_scalar_bytes: 4 << 20,
-            },
-        };
-        let sidecar: Self = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-            let text = error.to_string();
-            // The parser shows the place in the lines below the first. A log or a status can show only one
-            // line.
-            let line = text.lines().next().unwrap_or_default();
-            let mut line = printable(line.strip_prefix("error: ").unwrap_or(line)).to_string();
-            for (rust, plain) in PLAIN_TYPES {
-                line = line.replace(rust, plain);
-            }
+        let sidecar: Self = pilothouse_yaml::from_str(text).map_err(|problem| {
+            let mut line = printable(&problem).to_string();
             if !line.contains("expected one of") {
                 line.push_str(
                     "; the members are enabled, config, workers, limits, grants, serviceAccount, rollout, shadow",
@@ -271,7 +257,7 @@ impl Sidecar {
             return Err(SidecarError::Shadow(printable(&shadow.file).to_string()));
         }
         match sidecar.workers {
-            Some(workers) if !(1..=64).contains(&workers) => Err(SidecarError::Workers(workers)),
+            Some(workers) if !WORKERS.contains(&workers) => Err(SidecarError::Workers(workers)),
             _ => Ok(sidecar),
         }
     }
@@ -284,7 +270,9 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_described_without_types_of_rust() {
         for (text, expected) in [
-            ("workers: many", "line 1 column 10: expected a whole number from 0 to 65535; the members are"),
+            ("workers: many", "line 1 column 10: expected a whole number; the members are"),
+            ("workers: 70000", "line 1 column 10: workers: 70000 is not between 1 and 64; the members are"),
+            ("workers: 1\nworkers: 2", "line 2 column 1: the key `workers` occurs twice; remove one of them"),
             ("enabled: perhaps", "line 1 column 10: expected true or false; the members are"),
         ] {
             let error = Sidecar::parse(text).expect_err(text).to_string();

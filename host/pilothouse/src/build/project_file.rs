@@ -1,7 +1,5 @@
 //! `pilothouse.yaml` in a project: selects the project's language, or defines the command that builds it.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use pilothouse_toolchain::Language;
@@ -9,6 +7,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::pattern::Pattern;
+use crate::input_file;
 
 /// The name of the file in a project's folder.
 pub(crate) const PROJECT_FILE: &str = "pilothouse.yaml";
@@ -96,13 +95,8 @@ struct BuildMembers {
 /// # Errors
 /// Errors if the file cannot be read or is invalid. The text says in which line, and what the file may contain.
 pub(super) fn read(path: &Path) -> Result<Builder, String> {
-    let mut text = String::new();
-    // One byte more than allowed shows that the file is too large.
-    let result = File::open(path).and_then(|file| file.take(MAX_SIZE + 1).read_to_string(&mut text));
-    result.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    if text.len() as u64 > MAX_SIZE {
-        return Err(format!("{}: larger than {} KiB, the maximum", path.display(), MAX_SIZE >> 10));
-    }
+    let text = input_file::read_text(path, MAX_SIZE)
+        .map_err(|problem| format!("cannot read {}: {problem}", path.display()))?;
     parse(&text).map_err(|problem| {
         let languages = Language::ALL.map(Language::name).join(", ");
         format!(
@@ -114,21 +108,7 @@ pub(super) fn read(path: &Path) -> Result<Builder, String> {
 }
 
 fn parse(text: &str) -> Result<Builder, String> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 8,
-            max_nodes: 1000,
-            max_aliases: 0,
-            max_anchors: 0,
-            max_documents: 1,
-        },
-    };
-    let members: FileMembers = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        // The parser shows the place again in the lines below the first.
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        line.strip_prefix("error: ").unwrap_or(line).to_owned()
-    })?;
+    let members: FileMembers = pilothouse_yaml::from_str(text)?;
     match (members.language, members.build) {
         (Some(language), None) => checked(&language, |name| {
             Language::from_name(name).ok_or_else(|| format!("unknown language {name:?}"))
@@ -283,6 +263,6 @@ mod tests {
             read(&path)
         };
         assert_eq!(file_of(limit), Ok(Builder::Language(Language::Go)));
-        assert!(file_of(limit + 1).expect_err("too large").contains("larger than 64 KiB"));
+        assert!(file_of(limit + 1).expect_err("too large").contains("it is larger than 65536 bytes"));
     }
 }

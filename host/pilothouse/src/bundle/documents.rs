@@ -37,6 +37,7 @@ const CONFIG: Shown = Shown::Members(&[
     ("grantCrds", Shown::All),
     ("cache", Shown::All),
     ("lists", Shown::All),
+    ("tracing", Shown::All),
     ("pluginResource", Shown::All),
     ("plugins", Shown::Each(&PLUGIN)),
     (
@@ -60,24 +61,13 @@ const MIN_SECRET_DIGITS: usize = 6;
 /// Parses YAML into a tree of bounded size.
 ///
 /// # Errors
-/// Returns the first line of the parser's message.
+/// Returns the parser's message in one line.
 pub(super) fn parse_yaml(text: &str) -> Result<Value, String> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 64,
-            max_nodes: 50_000,
-            max_aliases: 1000,
-            max_anchors: 1000,
-            max_documents: 1,
-            max_total_scalar_bytes: 4 << 20,
-        },
-    };
     let only_comments = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
     if only_comments {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+    pilothouse_yaml::from_str(text)
 }
 
 /// Returns the file's text without secrets.

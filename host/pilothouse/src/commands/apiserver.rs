@@ -1,7 +1,5 @@
 //! `pilothouse apiserver`: runs only the embedded API server.
 
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -15,17 +13,19 @@ use crate::cli::AllowedHosts;
 use crate::cli::embedded_server::{
     Apiserver, Authorization, CertificateFiles, ControllerFlags, DataAndFaults, KubernetesVersion,
 };
-use crate::{CommandError, CommandResult, output, shutdown};
+use crate::{CommandError, CommandResult, input_file, output, shutdown};
 
 /// The largest PEM file in bytes.
-const MAX_PEM: usize = 1 << 20;
+const MAX_PEM: u64 = 1 << 20;
+/// The largest file with stages in bytes.
+const MAX_STAGES: u64 = 16 << 20;
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
-    let shutdown = shutdown::on_signal()?;
     for flag in &flags.ignored_flag {
         tracing::warn!(flag, "the flag has no effect on the embedded API server");
     }
     let controllers = controller_options(flags.controllers)?;
+    let shutdown = shutdown::on_signal()?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;
     let server = build(&ApiServerFlags {
@@ -115,7 +115,12 @@ fn with_certificates(
     let unusable = |flag: &str, path: &Path, problem: String| {
         CommandError::Usage(format!("{flag} {}: {problem}", path.display()))
     };
-    let read = |flag: &str, path: &Path| read_pem(path).map_err(|problem| unusable(flag, path, problem));
+    let read = |flag: &str, path: &Path| {
+        let text = input_file::read_text(path, MAX_PEM);
+        text.map_err(|problem| {
+            unusable(flag, path, format!("{problem}; name a file with certificates or a key in PEM"))
+        })
+    };
     if let (Some(certificate), Some(key)) = (&files.tls_cert_file, &files.tls_private_key_file) {
         let flag = "--tls-cert-file";
         let (chain, key) = (read(flag, certificate)?, read("--tls-private-key-file", key)?);
@@ -132,19 +137,6 @@ fn with_certificates(
     Ok(builder)
 }
 
-/// Reads a PEM file of limited size.
-fn read_pem(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(MAX_PEM as u64 + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() > MAX_PEM {
-        return Err(format!(
-            "the file is larger than {MAX_PEM} bytes; expected certificates or a key in PEM"
-        ));
-    }
-    Ok(text)
-}
-
 /// Returns the options of the built-in controllers.
 ///
 /// # Errors
@@ -153,7 +145,7 @@ pub(crate) fn controller_options(flags: ControllerFlags) -> Result<ControllerOpt
     let options = ControllerOptions::default().with_controllers(flags.controllers);
     let Some(file) = flags.stages else { return Ok(options) };
     let usage = |problem: String| CommandError::Usage(format!("--stages {}: {problem}", file.display()));
-    let text = std::fs::read_to_string(&file).map_err(|error| usage(error.to_string()))?;
+    let text = input_file::read_text_or_pipe(&file, MAX_STAGES).map_err(usage)?;
     let stages: Stages = text.parse().map_err(|error: StageError| usage(error.to_string()))?;
     Ok(options.with_stages(stages))
 }

@@ -1,6 +1,6 @@
 //! `pilothouse bundle`: collects what a bug report needs, without secrets. `crate::bundle` redacts and packs what this module collects.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,17 +8,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::remote;
-use super::run::{HostConfig, read_config};
+use super::run::{HostConfig, MAX_CONFIG, read_config};
 use crate::bundle::{
     BundleOptions, EnvironmentFacts, Form, MAX_BUNDLE, Material, assemble, environment_facts, stuck_keys,
 };
 use crate::cli::Bundle;
-use crate::{CommandError, CommandResult, cluster, host_facts, output, plugin_check};
+use crate::{CommandError, CommandResult, cluster, host_facts, input_file, output, plugin_check};
 
 /// The maximum size of one response or file in bytes.
 const MAX_FILE: usize = 16 << 20;
-/// The maximum size of a configuration file in bytes.
-const MAX_CONFIG: u64 = 1 << 20;
 /// The maximum number of plugins whose keys, sidecar and check are collected.
 const MAX_PLUGINS: usize = 1_000;
 /// As many keys as the host returns.
@@ -296,19 +294,8 @@ async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: &[PathBuf], ma
     }
 }
 
-/// Reads a text file of bounded size.
 fn read_text(path: &Path) -> Result<String, String> {
-    let problem = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    if !path.metadata().map_err(problem)?.is_file() {
-        return Err(format!("{} is not a regular file", path.display()));
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(problem)?;
-    file.take(MAX_CONFIG + 1).read_to_end(&mut bytes).map_err(problem)?;
-    if bytes.len() as u64 > MAX_CONFIG {
-        return Err(format!("{} is larger than {} MiB", path.display(), MAX_CONFIG >> 20));
-    }
-    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
+    input_file::read_text(path, MAX_CONFIG).map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
 fn file_name(path: &Path) -> String {

@@ -1,7 +1,6 @@
 //! `pilothouse check --config FILE --sidecars DIR`: checks the files of an operator without any plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pilothouse_controller::PluginName;
@@ -10,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
-use super::run::{HostConfig, read_config};
+use super::run::{HostConfig, MAX_CONFIG, read_config};
 use crate::cli::Check;
-use crate::{CommandError, CommandResult, output};
+use crate::{CommandError, CommandResult, input_file, output};
 
 /// The maximum size of a sidecar in bytes.
 const MAX_SIDECAR: u64 = 1 << 20;
@@ -105,7 +104,8 @@ fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProbl
     if let Err(error) = config.registries.check(&config.plugins) {
         return vec![problem(None, error.to_string())];
     }
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // Only a regular file can be read twice.
+    let text = input_file::read_text(path, MAX_CONFIG).unwrap_or_default();
     let lines: Entries = serde_saphyr::from_str(&text).unwrap_or_default();
     let mut found = Vec::new();
     for (number, entry) in config.plugins.iter().enumerate() {
@@ -166,7 +166,7 @@ fn sidecar_problem(path: &Path) -> Option<FileProblem> {
     if let Err(error) = PluginName::of_file(&path.with_extension("wasm")) {
         return without_line(format!("no plugin can have this sidecar: {error}"));
     }
-    let text = match read(path) {
+    let text = match input_file::read_text(path, MAX_SIDECAR) {
         Ok(text) => text,
         Err(problem) => return without_line(problem),
     };
@@ -176,20 +176,6 @@ fn sidecar_problem(path: &Path) -> Option<FileProblem> {
         None => Some(with_line(file, &problem)),
         Some(member) => Some(FileProblem { file, line: line_of(&text, &member), problem }),
     }
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let problem = |error: std::io::Error| format!("cannot read it: {error}");
-    if !path.metadata().map_err(problem)?.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(problem)?;
-    file.take(MAX_SIDECAR + 1).read_to_end(&mut bytes).map_err(problem)?;
-    if bytes.len() as u64 > MAX_SIDECAR {
-        return Err(format!("it is larger than {} MiB", MAX_SIDECAR >> 20));
-    }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
 /// The lines of a sidecar's members. Only for a text that has the structure of a sidecar.

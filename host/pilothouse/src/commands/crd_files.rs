@@ -1,12 +1,12 @@
 //! Reads CustomResourceDefinitions from files, for `check --crds`.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use pilothouse_yaml::describe;
 use serde_json::{Value, json};
 
-use crate::CommandError;
+use crate::{CommandError, input_file};
 
 /// The extensions of files with manifests, as for kubectl.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Value>, CommandError> {
     };
     let mut crds = Vec::new();
     for file in files(path).map_err(|problem| usage_error(path, &problem))? {
-        let text = read_text(&file).map_err(|problem| usage_error(&file, &problem))?;
+        let text = input_file::read_text(&file, MAX_FILE).map_err(|problem| usage_error(&file, &problem))?;
         crds.extend(parse(&text).map_err(|problem| usage_error(&file, &problem))?);
     }
     if crds.is_empty() {
@@ -56,23 +56,12 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-fn read_text(file: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let opened = File::open(file).map_err(|error| error.to_string())?;
-    opened.take(MAX_FILE + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    match text.len() as u64 {
-        length if length <= MAX_FILE => Ok(text),
-        _ => Err(format!("it is larger than {} MiB", MAX_FILE >> 20)),
-    }
-}
-
 /// Returns the CRDs among the documents of a file. A `List`, as `kubectl get` prints it, stands for its items.
 ///
 /// # Errors
 /// Errors with one line if the text is not YAML.
 fn parse(text: &str) -> Result<Vec<Value>, String> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| describe(&error))?;
     let mut crds = Vec::new();
     for mut document in documents {
         let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));

@@ -42,7 +42,7 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
             let (findings, is_reachable) = server(&client).await;
             report(findings);
             for path in plugins.iter().filter(|_| is_reachable) {
-                report(vec![rights(path, client.clone(), &config).await]);
+                report(of_plugin(path, client.clone(), &config).await);
             }
         }
         Err(error) => {
@@ -82,7 +82,11 @@ fn plugin_files(directory: &Path, has_other_sources: bool) -> (Vec<PathBuf>, Fin
             return (Vec::new(), Finding::failed(CHECK, format!("{shown}: {error}"), remedy));
         }
     };
-    let is_plugin = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wasm");
+    // The host ignores hidden files, too.
+    let is_plugin = |path: &PathBuf| {
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        !is_hidden && path.extension().is_some_and(|extension| extension == "wasm")
+    };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_plugin).collect();
     paths.sort();
     let finding = match paths.len() {
@@ -187,19 +191,25 @@ async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
     Ok(Response { status, date, arrived, body })
 }
 
-/// Reviews the permissions that a plugin needs.
-async fn rights(path: &Path, client: kube::Client, config: &HostConfig) -> Finding {
+/// Reviews the permissions that a plugin needs, and looks up the kinds of its CRDs.
+async fn of_plugin(path: &Path, client: kube::Client, config: &HostConfig) -> Vec<Finding> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    match plugin_check::check_in(path, Some(client), (config.grant_crds, config.grants)).await {
-        Ok(report) => {
-            let allowed =
-                report.permissions.iter().filter(|permission| permission.allowed == Verdict::Yes).count();
-            judge::rights(&name, &report.problems, allowed, report.permissions.len())
-        }
+    let file = path.display().to_string();
+    let report = match plugin_check::check_in(path, Some(client), (config.grant_crds, config.grants)).await {
+        Ok(report) => report,
         Err(error) => {
-            Finding::failed("rights", text_of(error), format!("`pilothouse check {name}.wasm` says more"))
+            let remedy = format!("`pilothouse check {file}` says more");
+            return vec![Finding::failed("rights", text_of(error), remedy)];
         }
-    }
+    };
+    let allowed = report.permissions.iter().filter(|permission| permission.allowed == Verdict::Yes).count();
+    let mut findings =
+        vec![judge::rights(&name, &file, &report.problems, (allowed, report.permissions.len()))];
+    let by_own_crd = report.watches.iter().filter(|watch| watch.served == Verdict::ByOwnCrd);
+    let missing: Vec<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
+    let may_apply = report.grants_crds.unwrap_or(config.grant_crds);
+    findings.extend(judge::crds(&name, &file, &missing, may_apply));
+    findings
 }
 
 fn text_of(error: CommandError) -> String {

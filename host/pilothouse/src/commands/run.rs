@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use super::host::{HostFlags, engine as host_engine, require_directory, run as run_host};
 use super::listen;
 use crate::cli::{AuthMode, CacheCompression, CompilerMode, Run};
-use crate::{CommandError, CommandResult, cluster, output, shutdown};
+use crate::{CommandError, CommandResult, cluster, input_file, output, shutdown};
 
 /// The host's configuration file (`--config`).
 #[derive(Debug, Default, Deserialize)]
@@ -84,13 +84,14 @@ pub(super) struct CacheConfig {
 }
 
 pub(crate) async fn run(flags: Run) -> CommandResult {
-    let shutdown = shutdown::on_signal()?;
     let config = read_config(flags.config.as_deref())?;
     let cache_compression = flags.cache.cache_compression.unwrap_or(config.cache.compression).options()?;
     #[cfg(feature = "traces")]
     let traces = crate::traces::TraceSettings::resolve(&flags.traces, &config.tracing)?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
+    // A file can be a pipe: until it was read, a signal ends the process at once.
+    let shutdown = shutdown::on_signal()?;
     require_directory(&flags.plugins)?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;
@@ -140,6 +141,9 @@ pub(crate) async fn run(flags: Run) -> CommandResult {
     run_host(host, clients, listener, shutdown).await
 }
 
+/// The maximum size of a configuration file in bytes.
+pub(super) const MAX_CONFIG: u64 = 4 << 20;
+
 /// Members of the configuration that need a Cargo feature, each with it, if this build does not have the feature.
 const LEFT_OUT: &[(&str, &str)] = &[
     #[cfg(not(feature = "registry"))]
@@ -165,16 +169,13 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     let config_error = |problem: String, remedy: &str| {
         CommandError::Usage(format!("--config {}: {problem}; {remedy}", path.display()))
     };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
+    let text = input_file::read_text_or_pipe(path, MAX_CONFIG)
+        .map_err(|problem| config_error(problem, "give the path of a readable YAML file"))?;
     if let Some(error) = left_out_member(path, &text, LEFT_OUT) {
         return Err(error);
     }
-    let config: HostConfig = serde_saphyr::from_str(&text).map_err(|error| {
-        let text = error.to_string();
-        let first_line = text.lines().next().unwrap_or_default();
-        let problem = first_line.strip_prefix("error: ").unwrap_or(first_line);
-        config_error(problem.to_owned(), "see \"pilothouse run\" in docs/cli.md for the supported fields")
+    let config: HostConfig = pilothouse_yaml::from_str(&text).map_err(|problem| {
+        config_error(problem, "see \"pilothouse run\" in docs/cli.md for the supported fields")
     })?;
     #[cfg(feature = "registry")]
     config

@@ -215,6 +215,12 @@ async fn page(client: &kube::Client, key: &ListKey, limit: usize, token: &str) -
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
     let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
+    if status == StatusCode::NOT_FOUND {
+        let what = key.resource_name();
+        return Err(CommandError::Failure(format!(
+            "cannot count {what}: the API server does not serve it; install its CRD, or leave out the plugin that watches it"
+        )));
+    }
     if status != StatusCode::OK {
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         return Err(failed(format!("{status}: {}", answer["message"].as_str().unwrap_or_default())));

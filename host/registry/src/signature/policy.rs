@@ -91,10 +91,8 @@ impl SignaturePolicy {
     /// See [`read`](Self::read).
     pub fn parse(text: &[u8], folder: &Path) -> Result<Self, RegistryError> {
         let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8", "save it as UTF-8"))?;
-        let document: PolicyDocument = serde_saphyr::from_str(text).map_err(|error| {
-            let first = error.to_string().lines().next().map(excerpt).unwrap_or_default();
-            invalid(&first, "see docs/registries.md")
-        })?;
+        let document: PolicyDocument = pilothouse_yaml::from_str(text)
+            .map_err(|problem| invalid(&excerpt(&problem), "see docs/registries.md"))?;
         if document.rules.is_empty() {
             return Err(invalid(
                 "it has no rules, so no plugin could be loaded",

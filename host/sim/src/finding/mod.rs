@@ -135,7 +135,12 @@ fn left_out(plan: &Plan) -> String {
 impl Report {
     /// Returns the lines about what the scenario may not have meant.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.unfinished.iter().map(|text| format!("note: without faults, {text}"))
+        let silent = (self.runs > 0 && self.coverage.writes.is_empty()).then(|| {
+            "note: no plugin wrote anything in any run; check that its selectors and predicates match the objects, and that a step \
+             changes something that it reacts to"
+                .to_owned()
+        });
+        self.unfinished.iter().map(|text| format!("note: without faults, {text}")).chain(silent)
     }
 
     /// Returns the last lines of the text output: the numbers and the situations.
@@ -163,5 +168,34 @@ impl Report {
         lines.extend(self.notes());
         lines.extend(self.coverage.lines());
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::coverage::WriteCoverage;
+    use super::*;
+
+    #[test]
+    fn notes_name_unfinished_actors_and_plugins_that_never_write() {
+        let mut report = Report {
+            seed: 1,
+            findings: Vec::new(),
+            runs: 3,
+            distinct_runs: 3,
+            shrinking_runs: 0,
+            strategies: Vec::new(),
+            stopped: Stop::Exhausted,
+            unfinished: vec!["the actor user has not taken its step 2 (line 9)".to_owned()],
+            coverage: Coverage::default(),
+            hash: 0,
+            draws: 0,
+        };
+        let notes: Vec<_> = report.notes().collect();
+        assert_eq!(notes[0], "note: without faults, the actor user has not taken its step 2 (line 9)");
+        assert!(notes[1].starts_with("note: no plugin wrote anything in any run"), "{notes:?}");
+        assert!(report.lines().iter().any(|line| *line == notes[1]), "the text output has them");
+        report.coverage.writes.insert("create configmaps".to_owned(), WriteCoverage::default());
+        assert_eq!(report.notes().count(), 1);
     }
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use super::text::{one_line, quoted, suggestion};
+use super::text::{quoted, suggestion};
 
 /// Limit in bytes for a scenario, and for each file that it names.
 pub const MAX_FILE_SIZE: usize = 1 << 20;
@@ -15,6 +15,8 @@ pub const MAX_FILE_SIZE: usize = 1 << 20;
 pub const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 /// The kind of a scenario of `pilothouse sim`.
 pub const KIND: &str = "Simulation";
+/// The kind of the scenario files of `pilothouse test`.
+const OTHER_KIND: &str = "Scenario";
 const MAX_NAME_CHARS: usize = 100;
 
 /// A scenario as it is written.
@@ -282,7 +284,7 @@ pub(super) fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and {MAX_FILE_SIZE} are allowed; split it", text.len()));
     }
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| describe(&error.to_string()))
+    pilothouse_yaml::from_str(text).map_err(with_suggestion)
 }
 
 /// Parses the YAML documents of a file within bounds.
@@ -293,43 +295,55 @@ pub(super) fn parse_yaml_documents<T: DeserializeOwned>(text: &str) -> Result<Ve
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and {MAX_FILE_SIZE} are allowed; split it", text.len()));
     }
-    serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| describe(&error.to_string()))
+    pilothouse_yaml::from_multiple(text).map_err(with_suggestion)
 }
 
-fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 64,
-            max_nodes: 50_000,
-            max_aliases: 1000,
-            max_anchors: 1000,
-            max_documents: 1000,
-            max_total_scalar_bytes: 4 << 20,
-        },
-    }
-}
-
-/// Returns the first line of a parser's error, which names the line of the text, with a suggestion.
-fn describe(error: &str) -> String {
-    let line = one_line(error);
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    let suggested = line.split_once("unknown field `").and_then(|(_, rest)| {
+/// Suggests a name for an unknown field.
+fn with_suggestion(problem: String) -> String {
+    let suggested = problem.split_once("unknown field `").and_then(|(_, rest)| {
         let (name, rest) = rest.split_once('`')?;
         let (_, known) = rest.split_once("expected ")?;
         let known = known.trim_start_matches("one of ").split([',', ' ']).map(|name| name.trim_matches('`'));
         suggestion(name, known.filter(|name| !name.is_empty()))
     });
     match suggested {
-        Some(close) => format!("{line}; did you mean {close}?"),
-        None => line.to_owned(),
+        Some(close) => format!("{problem}; did you mean {close}?"),
+        None => problem,
     }
+}
+
+/// Parses a scenario file and checks its header.
+///
+/// # Errors
+/// Errors with one line. For a scenario of `pilothouse test`, it names that command, whatever else the file has.
+pub(super) fn parse_document(text: &str) -> Result<Document, String> {
+    /// The only member that the files of both commands have in common and that differs.
+    #[derive(Deserialize)]
+    struct Header {
+        kind: String,
+    }
+    let document = parse_yaml(text).map_err(|problem| match parse_yaml::<Header>(text) {
+        Ok(Header { kind }) if kind == OTHER_KIND => other_command(),
+        _ => problem,
+    })?;
+    check_header(&document)?;
+    Ok(document)
+}
+
+fn other_command() -> String {
+    format!(
+        "it is a {OTHER_KIND}, which `pilothouse test` runs; name it with `pilothouse test --scenario`, or write kind: {KIND}"
+    )
 }
 
 /// Checks the header and the name.
 ///
 /// # Errors
 /// Errors with one line if the file has another kind.
-pub(super) fn check_header(document: &Document) -> Result<(), String> {
+fn check_header(document: &Document) -> Result<(), String> {
+    if document.kind == OTHER_KIND {
+        return Err(other_command());
+    }
     if document.api_version != API_VERSION || document.kind != KIND {
         return Err(format!(
             "apiVersion {} and kind {} are unknown; write apiVersion: {API_VERSION} and kind: {KIND}",
@@ -387,17 +401,23 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_of_the_other_command_names_that_command() {
+        for rest in ["", "steps: [{apply: {}}]\n"] {
+            let text = format!("apiVersion: {API_VERSION}\nkind: Scenario\n{rest}");
+            let problem = parse_document(&text).err().expect("another kind");
+            assert!(problem.contains("`pilothouse test --scenario`"), "{problem}");
+        }
+        let problem = parse_document("apiVersion: v1\nkind: Pod\n").err().expect("another kind");
+        assert!(
+            problem.contains("write apiVersion: pilothouse.dev/v1alpha1 and kind: Simulation"),
+            "{problem}"
+        );
+    }
+
+    #[test]
     fn yaml_has_bounds() {
         assert!(parse_yaml::<Value>(&"[".repeat(100)).is_err());
         let error = parse_yaml::<Value>(&"#".repeat(MAX_FILE_SIZE + 1)).expect_err("too long");
         assert!(error.contains("split it"), "{error}");
-        let bomb = "a: &a [x,x,x,x,x,x,x,x]\n".to_owned()
-            + &(b'b'..=b'm')
-                .map(|name| {
-                    let (name, before) = (char::from(name), char::from(name - 1));
-                    format!("{name}: &{name} [*{before},*{before},*{before},*{before},*{before},*{before}]\n")
-                })
-                .collect::<String>();
-        assert!(parse_yaml::<Value>(&bomb).is_err(), "aliases cannot multiply");
     }
 }

@@ -34,7 +34,7 @@ use crate::http::HttpServices;
 use crate::run::Run;
 use actor::{ActorDefinition, ActorState, actor_of};
 pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
-use document::{Document, PluginDocument, check_count, check_header, check_name, parse_yaml};
+use document::{Document, PluginDocument, check_count, check_name, parse_document};
 pub use faults::{DelayBounds, FaultBounds};
 use generate::{Generated, WatchedKind, generate};
 use http::{HttpDefinitions, HttpState};
@@ -100,8 +100,7 @@ impl Scenario {
     /// Errors with one line that names the file, the line in it and what to do.
     pub fn plugins_of(file: &Path, text: &str) -> Result<Vec<PluginFile>, String> {
         let located = in_file(file);
-        let document: Document = parse_yaml(text).map_err(&located)?;
-        check_header(&document).map_err(&located)?;
+        let document = parse_document(text).map_err(&located)?;
         plugins(&document, file).map_err(located)
     }
 
@@ -117,8 +116,7 @@ impl Scenario {
         read: &dyn Fn(&Path) -> Result<String, String>,
     ) -> Result<Self, String> {
         let located = in_file(file);
-        let document: Document = parse_yaml(text).map_err(&located)?;
-        check_header(&document).map_err(&located)?;
+        let document = parse_document(text).map_err(&located)?;
         Self::validate(document, file, known, read).map_err(located)
     }
 

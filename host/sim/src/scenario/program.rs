@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_cel::ast::{CallExpr, Expr, LiteralValue};
+use pilothouse_cel::check::{Type, check_condition};
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
 use pilothouse_cel::{
     Budget, EvaluationError, Expression, HostFunctions, Value, from_json, is_missing_from_library,
@@ -139,6 +140,18 @@ impl Program {
             variables.iter().filter(|name| expression.uses_variable(name)).map(|name| (*name).to_owned());
         let used = used.collect();
         Ok(Self { text: text.trim().to_owned(), expression, kinds: Arc::clone(kinds), reads, used })
+    }
+
+    /// Compiles a condition.
+    ///
+    /// # Errors
+    /// As [`Program::compile`], and if the expression can be nothing but a value of another type than `bool`.
+    pub fn compile_condition(text: &str, variables: &[&str], kinds: &Arc<Kinds>) -> Result<Self, String> {
+        let program = Self::compile(text, variables, kinds)?;
+        let functions = [("objects", Type::list(Type::Dyn)), ("object", Type::Dyn), ("exists", Type::Bool)];
+        check_condition(&program.expression, text, variables, &functions)
+            .map_err(|problem| format!("the condition {}: {problem}", quoted(&program.text)))?;
+        Ok(program)
     }
 
     /// Returns the text.

@@ -26,11 +26,6 @@ pub(super) fn quoted(text: &str) -> String {
     result
 }
 
-/// Returns a text of a parser in one line without characters that control a terminal.
-pub(super) fn one_line(text: &str) -> String {
-    printable(text.lines().next().unwrap_or_default())
-}
-
 /// Returns the text with a space in place of each line break and of each character that controls a terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
@@ -161,6 +156,5 @@ mod tests {
     fn messages_quote_texts_in_one_line() {
         assert_eq!(quoted("it's\n\u{1b}"), "\"it's\\n\\u{1b}\"");
         assert!(quoted(&"a".repeat(1000)).chars().count() < 110);
-        assert_eq!(one_line("a\tb\nc"), "a b");
     }
 }

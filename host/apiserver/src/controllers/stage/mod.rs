@@ -182,8 +182,7 @@ impl FromStr for Stages {
         if text.len() > MAX_LENGTH {
             return Err(StageError::TooLarge(format!("the stages are longer than {MAX_LENGTH} bytes")));
         }
-        let documents: Vec<Document> =
-            serde_saphyr::from_multiple(text).map_err(|error| StageError::Syntax(error.to_string()))?;
+        let documents: Vec<Document> = pilothouse_yaml::from_multiple(text).map_err(StageError::Syntax)?;
         if documents.len() > MAX_STAGES {
             return Err(StageError::TooLarge(format!("there are more than {MAX_STAGES} stages")));
         }

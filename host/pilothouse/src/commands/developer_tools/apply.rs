@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::CONTENT_TYPE;
+use pilothouse_yaml::describe;
 use serde_json::Value;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::CommandError;
 use crate::commands::remote::percent_encoded;
+use crate::{CommandError, input_file};
 
 /// The field manager of the applied objects.
 const FIELD_MANAGER: &str = "pilothouse-apply";
@@ -19,6 +20,8 @@ const FIELD_MANAGER: &str = "pilothouse-apply";
 const DEFAULT_NAMESPACE: &str = "default";
 /// The extensions of files with manifests, as for kubectl.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// The maximum size of a file in bytes.
+const MAX_FILE: u64 = 32 << 20;
 /// How often a kind that is not served yet is looked up.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -63,7 +66,8 @@ impl Manifests {
         }
         let mut manifests = Vec::new();
         for file in files {
-            let text = fs::read_to_string(&file).map_err(|error| usage_error(&file, &error))?;
+            let text = input_file::read_text_or_pipe(&file, MAX_FILE)
+                .map_err(|problem| usage_error(&file, &problem))?;
             manifests.extend(parse(&file, &text).map_err(|problem| usage_error(&file, &problem))?);
         }
         manifests.sort_by_key(Manifest::rank);
@@ -126,8 +130,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// # Errors
 /// Errors with one line if the text is not YAML, or a document is not a manifest.
 pub(crate) fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, String> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| describe(&error))?;
     let mut manifests = Vec::new();
     for document in documents {
         match document {

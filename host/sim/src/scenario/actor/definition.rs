@@ -172,15 +172,12 @@ fn for_each_of(
     effect: Effect,
     kinds: &Arc<Kinds>,
 ) -> Result<ForEach, String> {
-    let compiled = |text: Option<String>, variables: &[&str]| {
-        text.map(|text| Program::compile(&text, variables, kinds)).transpose()
-    };
     let variables = ["object", "name", "namespace", "uid", "now"];
     Ok(ForEach {
         resource: kinds.resolve(&document.kind)?.resource.clone(),
         namespace: document.namespace,
-        when: compiled(document.when, &variables)?,
-        count: compiled(document.count, &variables)?,
+        when: document.when.map(|text| Program::compile_condition(&text, &variables, kinds)).transpose()?,
+        count: document.count.map(|text| Program::compile(&text, &variables, kinds)).transpose()?,
         after,
         effect,
         kinds: Arc::clone(kinds),
@@ -289,8 +286,8 @@ fn steps_of(
         let (title, write) = delete_write(delete, kinds)?;
         one(title, StepAction::Write(Box::new(write)))
     } else if let Some(condition) = wait {
-        let program =
-            Program::compile(&condition, &["now"], kinds).map_err(|problem| format!("wait: {problem}"))?;
+        let program = Program::compile_condition(&condition, &["now"], kinds)
+            .map_err(|problem| format!("wait: {problem}"))?;
         one(format!("wait: {}", program.text()), StepAction::Wait(Box::new(program)))
     } else {
         let text = sleep.unwrap_or_default();

@@ -107,7 +107,7 @@ impl Route {
         Ok(Self {
             method,
             path: segments(&path).map(segment).collect(),
-            when: when.map(|text| Program::compile(&text, &VARIABLES, kinds)).transpose()?,
+            when: when.map(|text| Program::compile_condition(&text, &VARIABLES, kinds)).transpose()?,
             lag_ms: lag.as_deref().map_or(Ok(0), duration_ms).map_err(|problem| format!("lag: {problem}"))?,
             set: set.map(|patch| leaf_template(&Value::Object(patch), kinds)).transpose()?,
             status,

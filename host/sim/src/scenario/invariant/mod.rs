@@ -115,7 +115,7 @@ impl Invariant {
             }
             _ => return Err("it needs exactly one of always, atRest, and onWrite with expect; make the others invariants of their own".to_owned()),
         };
-        let condition = Program::compile(&text, &variables, kinds)?;
+        let condition = Program::compile_condition(&text, &variables, kinds)?;
         Ok(Self { name, line, form, condition })
     }
 }

@@ -183,6 +183,8 @@ fn malformed_invariants_are_refused() {
     for (text, expected) in [
         ("{name: a}", "exactly one of always"),
         ("{name: a, always: 'true', atRest: 'true'}", "exactly one of always"),
+        ("{name: a, always: \"objects('Pod').size()\"}", "it is of the type int, not bool"),
+        ("{name: a, atRest: '1'}", "it is of the type int, not bool"),
         ("{name: a, always: 'true', within: 1s}", "belong to atRest"),
         ("{name: a, onWrite: {}}", "belong together"),
         ("{name: a, onWrite: {verb: remove}, expect: 'true'}", "is none of create"),

@@ -1,7 +1,6 @@
 //! Reads the files of a simulation.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pilothouse_controller::PluginName;
@@ -12,9 +11,9 @@ use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::world::DescribedCode;
 use sha2::{Digest, Sha256};
 
-use crate::CommandError;
 use crate::cli::simulation::Sim;
 use crate::commands::compile::simulation_options;
+use crate::{CommandError, input_file};
 
 /// Limit in bytes for a plugin file, as for the host.
 const MAX_WASM: u64 = 256 << 20;
@@ -56,7 +55,7 @@ impl PluginFile {
     /// Returns a usage error that names the file, or that of its sidecar.
     pub(super) fn read(path: &Path, sidecar: Option<GivenSidecar<'_>>) -> Result<Self, CommandError> {
         let name = PluginName::of_file(path).map_err(|error| CommandError::Usage(error.to_string()))?;
-        let wasm = read_bytes(path, MAX_WASM).map_err(|problem| {
+        let wasm = input_file::read(path, MAX_WASM).map_err(|problem| {
             CommandError::Usage(format!("{}: {problem}; give a plugin's .wasm file", path.display()))
         })?;
         let sidecar = match sidecar {
@@ -156,22 +155,7 @@ pub(super) fn read_scenario_part(file: &Path) -> Result<String, String> {
 pub(super) fn read_text(path: &Path) -> Result<String, CommandError> {
     let usage_error =
         |problem: &str| CommandError::Usage(format!("{}: {problem}; give a text file", path.display()));
-    let bytes = read_bytes(path, MAX_TEXT).map_err(|problem| usage_error(&problem))?;
-    String::from_utf8(bytes).map_err(|_| usage_error("it is not UTF-8"))
-}
-
-fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
-    // Anything else, such as a pipe, may never end.
-    if !fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("it is larger than {} MiB", limit >> 20));
-    }
-    Ok(bytes)
+    input_file::read_text(path, MAX_TEXT).map_err(|problem| usage_error(&problem))
 }
 
 /// Returns the files with manifests in a folder, in the order of their names.
@@ -207,15 +191,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_up_to_their_limit() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("a.wasm");
-        fs::write(&file, b"abcd").expect("written");
-        assert_eq!(read_bytes(&file, 4), Ok(b"abcd".to_vec()));
-        assert!(read_bytes(&file, 3).is_err());
-        assert!(read_bytes(folder.path(), 3).is_err());
-        assert_eq!(input_of(&file, b"").digest.len(), 64);
-        assert_eq!(input_of(&file, b"").file, "a.wasm");
+    fn a_trace_names_a_file_by_its_last_part_and_its_digest() {
+        let input = input_of(Path::new("folder/a.wasm"), b"");
+        assert_eq!((input.file.as_str(), input.digest.len()), ("a.wasm", 64));
     }
 
     #[test]

@@ -116,7 +116,9 @@ impl Goal<'_> {
             },
             Self::Absent(object) => match cluster.get(object).await {
                 Ok(Lookup::Found(found)) => still_there(found),
-                Ok(Lookup::Absent | Lookup::NotServed) => Attempt::Reached,
+                Ok(Lookup::Absent) => Attempt::Reached,
+                // The kind may be misspelled, so its absence shows nothing.
+                Ok(Lookup::NotServed) => not_served(object),
                 Err(problem) => Attempt::Failed(Problem::new(problem)),
             },
             Self::Object(expectation) => match cluster.get(&expectation.object).await {

@@ -1,5 +1,6 @@
 //! Conditions on an object, written in CEL.
 
+use pilothouse_cel::check::check_condition;
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
 use pilothouse_cel::{Budget, Expression, Value, from_json, is_missing_from_library};
 
@@ -35,6 +36,8 @@ impl Condition {
                 ));
             }
         }
+        check_condition(&expression, text, &[OBJECT], &[])
+            .map_err(|problem| format!("the condition {text:?}: {problem}"))?;
         Ok(Self { text: text.to_owned(), expression })
     }
 

@@ -28,12 +28,12 @@ pub(super) async fn run(flags: Test) -> CommandResult {
     simulations::prepare();
     let stop = shutdown::on_signal()?;
     let folder = folder_of(&flags.plugin)?;
+    let simulations = simulations::find(&flags, folder)?;
     let files = match flags.scenario.as_slice() {
-        [] => scenario_files::find(folder)?,
+        [] => scenario_files::find(folder, simulations.is_empty())?,
         files => files.to_owned(),
     };
     let scenarios = files.iter().map(|file| scenario_files::read(file)).collect::<Result<Vec<_>, _>>()?;
-    let simulations = simulations::find(&flags, folder)?;
     let (scenarios, simulations) = selected(scenarios, simulations, flags.run.as_deref())?;
     simulations::check(&simulations)?;
     let engine = host_engine(flags.cache_dir.clone(), flags.compiler)?;

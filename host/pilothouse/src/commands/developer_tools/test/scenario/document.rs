@@ -13,6 +13,8 @@ use super::{Deletion, EventExpectation, Expectation, MAX_FILE_SIZE, Patch, Plugi
 
 const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 const KIND: &str = "Scenario";
+/// The kind of the scenario files of `pilothouse sim`.
+const OTHER_KIND: &str = "Simulation";
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_NAME_CHARS: usize = 100;
 
@@ -171,25 +173,28 @@ pub(super) fn parse_document(text: &str) -> Result<Document, String> {
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and a scenario may have {MAX_FILE_SIZE}", text.len()));
     }
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 64,
-            max_nodes: 50_000,
-            max_aliases: 1000,
-            max_anchors: 1000,
-            max_documents: 1,
-            max_total_scalar_bytes: 4 << 20,
-        },
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let text = error.to_string();
-        // The parser shows the place in the lines below the first, which also names the line.
-        let line = text.lines().next().unwrap_or_default();
-        printable(line.strip_prefix("error: ").unwrap_or(line)).to_string()
+    pilothouse_yaml::from_str(text).map_err(|problem| match pilothouse_yaml::from_str(text) {
+        Ok(Header { kind }) if kind == OTHER_KIND => other_command(),
+        _ => printable(&problem).to_string(),
     })
 }
 
+/// The member that tells the files of `sim` and `test` apart.
+#[derive(Deserialize)]
+struct Header {
+    kind: String,
+}
+
+fn other_command() -> String {
+    format!(
+        "it is a {OTHER_KIND}, which `pilothouse sim` runs; name it with `pilothouse sim --scenario`, or write kind: {KIND}"
+    )
+}
+
 pub(super) fn check_header(document: &Document) -> Result<(), String> {
+    if document.kind == OTHER_KIND {
+        return Err(other_command());
+    }
     if document.api_version != API_VERSION || document.kind != KIND {
         return Err(format!(
             "apiVersion {:?} and kind {:?} are unknown; write apiVersion: {API_VERSION} and kind: {KIND}",

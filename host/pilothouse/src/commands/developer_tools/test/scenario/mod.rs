@@ -334,7 +334,19 @@ mod tests {
             (HEADER.to_owned(), "it has no steps"),
             (
                 HEADER.replace("Scenario", "Simulation"),
+                "`pilothouse sim --scenario`, or write kind: Scenario",
+            ),
+            (
+                format!("{}actors: []\n", HEADER.replace("Scenario", "Simulation")),
+                "`pilothouse sim --scenario`, or write kind: Scenario",
+            ),
+            (
+                HEADER.replace("Scenario", "Test"),
                 "write apiVersion: pilothouse.dev/v1alpha1 and kind: Scenario",
+            ),
+            (
+                step("expect: {object: Foo/a, cel: object.items.size()}"),
+                "line 4: expect.cel: the condition \"object.items.size()\": it is of the type int, not bool",
             ),
             (format!("{HEADER}name: ''\nsteps: [{{expectLog: a}}]\n"), "the name \"\""),
             (String::new(), "scenarios/first.yaml: "),

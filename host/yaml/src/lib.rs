@@ -1,0 +1,7 @@
+//! Reads YAML that operators and plugin authors write: bounds what a text may contain, and describes its errors in one line.
+
+mod bounded;
+mod description;
+
+pub use bounded::{from_multiple, from_str};
+pub use description::describe;
