@@ -232,7 +232,7 @@ void ph_queue_add_after(const char *watch, ph_key key, uint32_t milliseconds);
 void ph_event_normal(const ph_object *regarding, const char *reason, const char *action, const char *format, ...) PH_PRINTF(4, 5);
 void ph_event_warning(const ph_object *regarding, const char *reason, const char *action, const char *format, ...) PH_PRINTF(4, 5);
 
-/* Write to the plugin's log; the host adds plugin, watch, key and attempt. */
+/* Write to the plugin's log; the host adds the plugin, and in a reconcile the watch and the key. */
 typedef enum { PH_DEBUG, PH_INFO, PH_WARN, PH_ERROR } ph_level;
 void ph_log(ph_level level, const char *message, ph_pairs fields);
 void ph_info(const char *format, ...) PH_PRINTF(1, 2);

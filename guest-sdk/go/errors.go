@@ -24,9 +24,9 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrDenied: rejected by the host; nothing was sent. See [DeniedError].
 	ErrDenied = errors.New("denied by the host")
-	// ErrTooManyRequests: 429, or the host's own rate limit. See [TooManyRequestsError].
+	// ErrTooManyRequests: 429. The host's own rate limit is no error: the request waits. See [TooManyRequestsError].
 	ErrTooManyRequests = errors.New("too many requests")
-	// ErrUnavailable: there was no usable answer (connection refused, timeout, 503 or 504). A write may have been applied nevertheless.
+	// ErrUnavailable: there was no usable answer (connection refused, timeout, 502, 503 or 504). A write may have been applied nevertheless.
 	ErrUnavailable = errors.New("unavailable")
 )
 

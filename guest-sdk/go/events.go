@@ -6,7 +6,7 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Events records Kubernetes Events: see [Context.Events]. The host aggregates similar Events; recording one never waits or fails.
+// Events records Kubernetes Events: see [Context.Events]. The host counts equal Events as one; recording one never waits or fails.
 //
 // reason and action are UpperCamelCase identifiers ("Created", "Scaling"); note is a sentence for people.
 type Events struct{}

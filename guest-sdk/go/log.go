@@ -7,8 +7,8 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// LogHandler returns a handler that writes to the host's log, which adds plugin, watch, key and attempt to every line. In a plugin it is the
-// default handler of slog and of the package log: slog.Info("scaling", "replicas", 3).
+// LogHandler returns a handler that writes to the host's log, which adds the plugin to every line, and in a reconcile the watch and the key. In a
+// plugin it is the default handler of slog and of the package log: slog.Info("scaling", "replicas", 3).
 func LogHandler() slog.Handler { return logHandler{} }
 
 type logHandler struct {

@@ -48,7 +48,7 @@ export class Queue {
 }
 
 /**
- * Records Kubernetes Events. The host aggregates similar Events; recording one never waits or fails.
+ * Records Kubernetes Events. The host counts equal Events as one; recording one never waits or fails.
  *
  * `reason` and `action` are UpperCamelCase identifiers (`Created`, `Scaling`); `note` is a sentence for people.
  */

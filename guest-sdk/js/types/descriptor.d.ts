@@ -8,6 +8,8 @@ export interface Descriptor {
   watches?: Watch[];
   /** The requests that the plugin sends. The host denies requests that are not listed, or not granted by the operator. */
   writes?: Rule[];
+  /** The hosts to which the plugin sends HTTP requests (`fetch`), such as `api.example.com`. The host denies requests that the operator's grant does not allow. */
+  http?: string[];
   /** CustomResourceDefinitions, which the host applies before it starts the watches, if the operator grants that. */
   crds?: object[];
   /** Runs all calls on a single instance with one worker, which is kept when idle. */

@@ -29,13 +29,13 @@ export class Denied extends ApiError {
   readonly rule: Required<Rule>;
 }
 
-/** 429, or the host's own rate limit. */
+/** 429. The host's own rate limit is no error: the request waits. */
 export class TooManyRequests extends ApiError {
   /** The time to wait, in milliseconds. */
   readonly retryAfter: number;
 }
 
-/** There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless. */
+/** There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless. */
 export class Unavailable extends ApiError {}
 
 /** Any other status. */

@@ -114,7 +114,7 @@ export const conditions: {
 
 type Write = (message: unknown, fields?: { [key: string]: unknown }) => void;
 
-/** The plugin's log. The host adds plugin, watch, key and attempt to every line. `console` goes there too. */
+/** The plugin's log. The host adds the plugin to every line, and in a reconcile the watch and the key. `console` goes there too. */
 export const log: { debug: Write; info: Write; warn: Write; error: Write };
 
 type Labels = { [key: string]: string | number | boolean };

@@ -89,7 +89,7 @@ class Denied(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429, or the host's own rate limit."""
+    """429. The host's own rate limit is no error: the request waits."""
 
     def __init__(self, retry_after: timedelta) -> None:
         super().__init__(f"too many requests: try again in {retry_after.total_seconds():g} s")
@@ -97,7 +97,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless."""
+    """There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless."""
 
 
 class OtherApiError(ApiError):

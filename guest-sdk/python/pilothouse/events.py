@@ -1,6 +1,6 @@
 """Recording Kubernetes Events, which `kubectl describe` shows.
 
-The host aggregates similar Events; recording one never waits or fails. `reason` and `action` are UpperCamelCase identifiers (`Created`,
+The host counts equal Events as one; recording one never waits or fails. `reason` and `action` are UpperCamelCase identifiers (`Created`,
 `Scaling`); `note` is a sentence for people.
 """
 

@@ -1,4 +1,4 @@
-"""The plugin's log. The host adds plugin, watch, key and attempt to every line.
+"""The plugin's log. The host adds the plugin to every line, and in a reconcile the watch and the key.
 
     log.info("scaled", deployment=name, replicas=3)
 

@@ -35,13 +35,13 @@ pub enum ApiError {
     /// Rejected by the host; nothing was sent. The descriptor or the operator's grant lacks this rule.
     #[error("denied by the host: the descriptor's `writes` and the grant need {}", describe_rule(.0))]
     Denied(Rule),
-    /// 429, or the host's own rate limit.
+    /// 429. The host's own rate limit is no error: the request waits.
     #[error("too many requests: try again in {retry_after_ms} ms")]
     TooManyRequests {
         /// The time to wait, in milliseconds.
         retry_after_ms: u32,
     },
-    /// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
+    /// There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless.
     #[error("unavailable: {0}")]
     Unavailable(String),
     /// Any other status.

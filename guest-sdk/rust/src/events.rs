@@ -3,7 +3,7 @@
 use crate::host::events::{self as wit, EventType};
 use crate::{Context, Object, Resource};
 
-/// Records Kubernetes Events: see [`Context::events`]. The host aggregates similar Events; recording one never waits or fails.
+/// Records Kubernetes Events: see [`Context::events`]. The host counts equal Events as one; recording one never waits or fails.
 ///
 /// `reason` and `action` are UpperCamelCase identifiers (`Created`, `Scaling`); `note` is a sentence for people.
 #[derive(Clone, Copy)]

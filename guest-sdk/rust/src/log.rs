@@ -1,4 +1,4 @@
-//! The plugin's log. The host adds plugin, watch, key and attempt to every line. As with `tracing`, the macros need no context.
+//! The plugin's log. The host adds the plugin to every line, and in a reconcile the watch and the key. As with `tracing`, the macros need no context.
 //!
 //! ```
 //! # let (name, replicas) = ("web", 3);

@@ -7,6 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use pilothouse_controller::Clients;
 
 use crate::CommandError;
+use crate::shutdown::while_reading;
 
 /// Returns a client for a kubeconfig file. Without one, uses the pod's service account, or else kubectl's default configuration.
 pub(crate) async fn client(
@@ -46,7 +47,7 @@ async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
     let mut config = match kubeconfig {
         Some(path) => {
             let subject = || format!("kubeconfig {}", path.display());
-            let file = Kubeconfig::read_from(path)
+            let file = while_reading(|| Kubeconfig::read_from(path))
                 .map_err(|error| usage_error(&subject(), &error, "give a file that kubectl can use"))?;
             Config::from_custom_kubeconfig(file, &options).await.map_err(|error| {
                 usage_error(&subject(), &error, "select one of its contexts with --context")

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crate::shutdown::while_reading;
+
 /// Returns the content of a regular file of at most `limit` bytes.
 ///
 /// # Errors
@@ -23,13 +25,13 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, String> {
     text(read(path, limit)?)
 }
 
-/// Returns the text in a file or a pipe, such as `<(command)` in a shell, of at most `limit` bytes. Blocks until a pipe has ended, so a command
-/// calls it before it handles signals.
+/// Returns the text in a file or a pipe, such as `<(command)` in a shell, of at most `limit` bytes. Blocks until a pipe has ended; a signal ends
+/// the process meanwhile.
 ///
 /// # Errors
 /// Errors with one line, without the path.
 pub(crate) fn read_text_or_pipe(path: &Path, limit: u64) -> Result<String, String> {
-    text(read_stream(path, limit)?)
+    text(while_reading(|| read_stream(path, limit))?)
 }
 
 fn read_stream(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
@@ -82,7 +84,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         std::io::Write::write_all(&mut writer, b"piped").expect("written");
         drop(writer);
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         assert_eq!(read_text_or_pipe(Path::new(&path), 5), Ok("piped".to_owned()));
     }
 }

@@ -181,14 +181,18 @@ fn wrong_path(path: &Path) -> Option<String> {
     }
 }
 
+/// Whether a host takes a file in its plugins directory for a plugin: its name ends in `.wasm`, and it is not hidden.
+pub(crate) fn is_plugin_file(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    !is_hidden && path.extension().is_some_and(|extension| extension == "wasm")
+}
+
 /// Returns the first .wasm files in a directory, in the order of their names.
 fn plugins_in(directory: &Path) -> Vec<String> {
     let Ok(entries) = directory.read_dir() else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut plugins: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
-        .map(|path| path.display().to_string())
-        .collect();
+    let mut plugins: Vec<_> =
+        paths.filter(|path| is_plugin_file(path)).map(|path| path.display().to_string()).collect();
     plugins.sort_unstable();
     plugins.truncate(MAX_SUGGESTED);
     plugins

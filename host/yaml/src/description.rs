@@ -17,8 +17,8 @@ const TYPES: [(&str, &str); 14] = [
     ("invalid i32", "expected a whole number from -2147483648 to 2147483647"),
     ("invalid i64", "expected a whole number"),
     ("invalid isize", "expected a whole number"),
-    ("invalid f32", "expected a number"),
-    ("invalid f64", "expected a number"),
+    ("invalid i128", "expected a whole number"),
+    ("invalid floating point", "expected a number"),
     ("invalid boolean (true or false expected)", "expected true or false"),
     ("invalid boolean", "expected true or false"),
 ];
@@ -26,7 +26,6 @@ const TYPES: [(&str, &str); 14] = [
 /// Returns what is wrong with a text, in one line: `line 2 column 5: ` and the problem. Control characters of the text are escaped.
 #[must_use]
 pub fn describe(error: &Error) -> String {
-    let error = error.without_snippet();
     let mut line = String::new();
     if let Some(place) = error.location() {
         let _ = write!(line, "line {} column {}: ", place.line(), place.column());
@@ -39,7 +38,10 @@ pub fn describe(error: &Error) -> String {
     line
 }
 
-fn problem(error: &Error) -> String {
+fn problem(mut error: &Error) -> String {
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
+        error = inner;
+    }
     match error {
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             return format!("the key `{key}` occurs twice; remove one of them");
@@ -48,12 +50,17 @@ fn problem(error: &Error) -> String {
         Error::MultipleDocuments { .. } | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
             return "it has more documents than are allowed; remove what follows another `---`".to_owned();
         }
+        Error::Budget {
+            breach:
+                BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } | BudgetBreach::ScalarBytes { .. },
+            ..
+        } => return "the text has too many values; split it".to_owned(),
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => {
-            return "the text is nested too deeply or too large; simplify it".to_owned();
+            return "the text is nested too deeply, or has too many aliases; simplify it".to_owned();
         }
         _ => {}
     }
@@ -78,6 +85,7 @@ mod tests {
         workers: Option<u16>,
         seconds: Option<u32>,
         enabled: Option<bool>,
+        ratio: Option<f64>,
         names: Option<BTreeMap<String, String>>,
     }
 
@@ -92,6 +100,7 @@ mod tests {
             ("workers: -1", "line 1 column 10: expected a whole number from 0 to 65535"),
             ("a: 1\n---\nb: 2", "line 1 column 1: unknown field `a`, expected one of workers, seconds"),
             ("seconds: soon", "line 1 column 10: expected a whole number from 0 to 4294967295"),
+            ("ratio: much", "line 1 column 8: expected a number"),
             ("enabled: perhaps", "line 1 column 10: expected true or false"),
             ("workers: 1\nworkers: 2", "line 2 column 1: the key `workers` occurs twice; remove one of them"),
             ("names: {a: b, a: c}", "the key `a` occurs twice; remove one of them"),

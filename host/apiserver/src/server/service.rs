@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_listen::{ClientCertificate, RequestGuard};
 use tokio_util::sync::CancellationToken;
@@ -100,11 +100,12 @@ impl ApiService {
         let is_head = request.method() == Method::HEAD;
         let (parts, content) = request.into_parts();
         let mut content = pin!(content);
-        let is_remote = self.guard.is_some();
+        // Over HTTP/1.1, hyper closes the connection after the response, and a client that expects 100 Continue must not get it.
+        let is_http_2 = parts.version == Version::HTTP_2 && self.guard.is_some();
         let answer = match self.read(parts, content.as_mut()).await {
             Ok(request) => handle::handle(&inner, &request).await,
             Err(status) => {
-                if is_remote {
+                if is_http_2 {
                     discard(content).await;
                 }
                 respond::failure(&status)

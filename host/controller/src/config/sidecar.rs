@@ -106,7 +106,7 @@ const WORKERS: RangeInclusive<u16> = 1..=64;
 
 /// Reads a number of workers. One that does not fit into the type is refused with the same range as any other.
 fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
-    let Some(number) = Option::<i64>::deserialize(deserializer)? else { return Ok(None) };
+    let Some(number) = Option::<i128>::deserialize(deserializer)? else { return Ok(None) };
     let out_of_range = |_| D::Error::custom(format!("workers: {number} is not between 1 and 64"));
     u16::try_from(number).map(Some).map_err(out_of_range)
 }
@@ -272,6 +272,7 @@ mod tests {
         for (text, expected) in [
             ("workers: many", "line 1 column 10: expected a whole number; the members are"),
             ("workers: 70000", "line 1 column 10: workers: 70000 is not between 1 and 64; the members are"),
+            ("workers: 99999999999999999999", "is not between 1 and 64"),
             ("workers: 1\nworkers: 2", "line 2 column 1: the key `workers` occurs twice; remove one of them"),
             ("enabled: perhaps", "line 1 column 10: expected true or false; the members are"),
         ] {

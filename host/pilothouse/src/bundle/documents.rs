@@ -37,7 +37,8 @@ const CONFIG: Shown = Shown::Members(&[
     ("grantCrds", Shown::All),
     ("cache", Shown::All),
     ("lists", Shown::All),
-    ("tracing", Shown::All),
+    // The endpoint may contain a credential.
+    ("tracing", Shown::Members(&[("sampleRatio", Shown::All), ("slow", Shown::All)])),
     ("pluginResource", Shown::All),
     ("plugins", Shown::Each(&PLUGIN)),
     (

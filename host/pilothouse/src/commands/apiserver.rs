@@ -21,11 +21,11 @@ const MAX_PEM: u64 = 1 << 20;
 const MAX_STAGES: u64 = 16 << 20;
 
 pub(crate) async fn run(flags: Apiserver) -> CommandResult {
+    let shutdown = shutdown::on_signal()?;
     for flag in &flags.ignored_flag {
         tracing::warn!(flag, "the flag has no effect on the embedded API server");
     }
     let controllers = controller_options(flags.controllers)?;
-    let shutdown = shutdown::on_signal()?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;
     let server = build(&ApiServerFlags {
@@ -116,7 +116,7 @@ fn with_certificates(
         CommandError::Usage(format!("{flag} {}: {problem}", path.display()))
     };
     let read = |flag: &str, path: &Path| {
-        let text = input_file::read_text(path, MAX_PEM);
+        let text = input_file::read_text_or_pipe(path, MAX_PEM);
         text.map_err(|problem| {
             unusable(flag, path, format!("{problem}; name a file with certificates or a key in PEM"))
         })

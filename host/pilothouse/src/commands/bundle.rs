@@ -255,7 +255,7 @@ fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
             Err(problem) => material.leave_out(file, problem),
         }
     }
-    with_extension("wasm").cloned().collect()
+    paths.iter().filter(|path| plugin_check::is_plugin_file(path)).take(MAX_PLUGINS).cloned().collect()
 }
 
 /// Adds the report of `check` on each plugin, and the rights that they need.

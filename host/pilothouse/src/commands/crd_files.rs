@@ -25,7 +25,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Value>, CommandError> {
     };
     let mut crds = Vec::new();
     for file in files(path).map_err(|problem| usage_error(path, &problem))? {
-        let text = input_file::read_text(&file, MAX_FILE).map_err(|problem| usage_error(&file, &problem))?;
+        let text =
+            input_file::read_text_or_pipe(&file, MAX_FILE).map_err(|problem| usage_error(&file, &problem))?;
         crds.extend(parse(&text).map_err(|problem| usage_error(&file, &problem))?);
     }
     if crds.is_empty() {

@@ -1,5 +1,6 @@
 //! `pilothouse preflight`: whether this machine and a cluster have what a host needs. `crate::preflight` judges what this module finds out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,12 +83,11 @@ fn plugin_files(directory: &Path, has_other_sources: bool) -> (Vec<PathBuf>, Fin
             return (Vec::new(), Finding::failed(CHECK, format!("{shown}: {error}"), remedy));
         }
     };
-    // The host ignores hidden files, too.
-    let is_plugin = |path: &PathBuf| {
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        !is_hidden && path.extension().is_some_and(|extension| extension == "wasm")
-    };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_plugin).collect();
+    let mut paths: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| plugin_check::is_plugin_file(path))
+        .collect();
     paths.sort();
     let finding = match paths.len() {
         0 if has_other_sources => Finding::passed(
@@ -206,9 +206,12 @@ async fn of_plugin(path: &Path, client: kube::Client, config: &HostConfig) -> Ve
     let mut findings =
         vec![judge::rights(&name, &file, &report.problems, (allowed, report.permissions.len()))];
     let by_own_crd = report.watches.iter().filter(|watch| watch.served == Verdict::ByOwnCrd);
-    let missing: Vec<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
-    let may_apply = report.grants_crds.unwrap_or(config.grant_crds);
-    findings.extend(judge::crds(&name, &file, &missing, may_apply));
+    let missing: BTreeSet<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
+    let missing: Vec<_> = missing.into_iter().collect();
+    if report.enabled {
+        let may_apply = report.grants_crds.unwrap_or(config.grant_crds);
+        findings.extend(judge::crds(&name, &file, &missing, may_apply));
+    }
     findings
 }
 

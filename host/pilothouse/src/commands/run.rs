@@ -84,14 +84,13 @@ pub(super) struct CacheConfig {
 }
 
 pub(crate) async fn run(flags: Run) -> CommandResult {
+    let shutdown = shutdown::on_signal()?;
     let config = read_config(flags.config.as_deref())?;
     let cache_compression = flags.cache.cache_compression.unwrap_or(config.cache.compression).options()?;
     #[cfg(feature = "traces")]
     let traces = crate::traces::TraceSettings::resolve(&flags.traces, &config.tracing)?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
-    // A file can be a pipe: until it was read, a signal ends the process at once.
-    let shutdown = shutdown::on_signal()?;
     require_directory(&flags.plugins)?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local_address(&listener)?;

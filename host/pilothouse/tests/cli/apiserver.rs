@@ -1,8 +1,12 @@
 //! The flags of `pilothouse apiserver`.
 
 use std::fs;
+use std::future::ready;
+use std::process::Command;
 
-use crate::binary::assert_fails;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::binary::{assert_fails, pilothouse, wait_for};
 
 #[test]
 fn unknown_controller_is_refused_with_the_known_ones() {
@@ -36,4 +40,18 @@ fn certificates_that_cannot_be_used_are_named() {
         2,
         &["--tls-private-key-file"],
     );
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_command_that_waits_for_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("stages");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let mut command = pilothouse(folder.path());
+    let mut server = command.args(["apiserver", "--stages", "stages"]).spawn().expect("it runs");
+    // Opening succeeds once the command has opened the pipe, too. It then waits for the end, which does not come.
+    let _writer = fs::File::options().write(true).open(&pipe).expect("a reader");
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("signalled");
+    let status = wait_for("the end", String::new, || ready(server.try_wait().expect("a process"))).await;
+    assert_eq!(status.code(), Some(1));
 }

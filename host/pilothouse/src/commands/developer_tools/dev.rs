@@ -16,6 +16,7 @@ use crate::startup::{StartupStep, StartupSteps};
 use crate::{CommandError, CommandResult, output, shutdown};
 
 pub(super) async fn run(flags: Dev) -> CommandResult {
+    let shutdown = shutdown::on_signal()?;
     let cache_compression = flags.cache.cache_compression.unwrap_or_default().options()?;
     // The default directory is created, so that `dev` works in an empty folder. Another one is probably misspelled.
     if flags.build.is_none() && flags.plugins != Path::new(DEFAULT_PLUGINS) {
@@ -36,8 +37,6 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         rebuilder => rebuilder,
     };
     let controllers = apiserver::controller_options(flags.controllers)?;
-    // A file can be a pipe: until it was read, a signal ends the process at once.
-    let shutdown = shutdown::on_signal()?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let server = apiserver::build(&apiserver::ApiServerFlags {
