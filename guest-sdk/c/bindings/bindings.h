@@ -187,9 +187,10 @@ typedef struct pilothouse_controller_types_api_error_t {
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_FORBIDDEN 4
 // Rejected by the host; no request was sent. The payload is the rule that the descriptor and the operator's grant must contain.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_DENIED 5
-// 429 TooManyRequests, or the host's own rate limit. The payload is the time to wait, in milliseconds.
+// 429 TooManyRequests. The payload is the time to wait, in milliseconds, from 1 to 60 seconds. The host's own limit returns no error:
+// the request waits.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_TOO_MANY_REQUESTS 6
-// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
+// There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_UNAVAILABLE 7
 // Any other status.
 #define PILOTHOUSE_CONTROLLER_TYPES_API_ERROR_OTHER 8
@@ -462,7 +463,8 @@ extern bool pilothouse_controller_objects_method_object_text(pilothouse_controll
 extern void pilothouse_controller_objects_method_object_fields(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
 // Like `fields`, with the values in the form that `text` returns. New in 0.1.1.
 extern void pilothouse_controller_objects_method_object_texts(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
-// Returns the whole object as JSON. Copies all of it into the plugin; to read a few values, prefer `field`.
+// Returns the whole object as JSON, without `metadata.managedFields`; of a watch with the projection `metadata`, only `apiVersion`, `kind`
+// and `metadata`. Copies all of it into the plugin; to read a few values, prefer `field`.
 extern void pilothouse_controller_objects_method_object_json(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
 
 // Imported Functions from `pilothouse:controller/changes@0.1.1`
@@ -534,16 +536,18 @@ extern void pilothouse_controller_queue_add(bindings_string_t *watch, pilothouse
 extern void pilothouse_controller_queue_add_after(bindings_string_t *watch, pilothouse_controller_queue_object_key_t *key, uint32_t milliseconds);
 
 // Imported Functions from `pilothouse:controller/events@0.1.1`
-// Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host aggregates similar
-// Events into one with a count, and limits the rate per object, so an Event may be dropped (a metric counts dropped Events).
+// Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host counts
+// equal Events (of the same object, type, reason, action and note) within 6 minutes as one. It limits the rate per plugin, so an Event
+// may be dropped (a metric counts dropped Events).
 // 
-// `reason` and `action` are UpperCamelCase identifiers of at most 128 characters ("Created", "Scaling"). `note` is a sentence for
-// people; the host truncates it at 1024 bytes.
+// `reason` and `action` are UpperCamelCase identifiers ("Created", "Scaling"); the host truncates them at 128 bytes. `note` is a sentence
+// for people; the host truncates it at 1024 bytes.
 extern void pilothouse_controller_events_publish(pilothouse_controller_events_borrow_object_t regarding, pilothouse_controller_events_event_type_t event_type, bindings_string_t *reason, bindings_string_t *action, bindings_string_t *note);
 
 // Imported Functions from `pilothouse:controller/log@0.1.1`
-// Writes one line; the host adds plugin, watch, key and attempt. Never fails or waits. Lines above the rate limit are dropped, and
-// their number is logged. A message or a field above 16 KiB is truncated; fields after the 64th are dropped.
+// Writes one line. The host adds the plugin, in a reconcile the watch and the key, in `observe` the watch, and in `index` the index. Never
+// fails or waits. Lines above the rate limit are dropped, and their number is logged. A message above `logLineSize` (16 KiB by default)
+// is truncated, and so are the fields of a line together; fields after the 64th are dropped.
 extern void pilothouse_controller_log_log(pilothouse_controller_log_level_t level, bindings_string_t *message, pilothouse_controller_log_list_pair_t *fields);
 
 // Imported Functions from `pilothouse:controller/metrics@0.1.1`

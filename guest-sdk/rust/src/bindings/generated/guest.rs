@@ -303,9 +303,10 @@ pub mod pilothouse {
         Forbidden(_rt::String),
         /// Rejected by the host; no request was sent. The payload is the rule that the descriptor and the operator's grant must contain.
         Denied(Rule),
-        /// 429 TooManyRequests, or the host's own rate limit. The payload is the time to wait, in milliseconds.
+        /// 429 TooManyRequests. The payload is the time to wait, in milliseconds, from 1 to 60 seconds. The host's own limit returns no error:
+        /// the request waits.
         TooManyRequests(u32),
-        /// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
+        /// There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless.
         Unavailable(_rt::String),
         /// Any other status.
         Other(HttpStatus),
@@ -1087,7 +1088,8 @@ pub mod pilothouse {
       }
       impl Object {
         #[allow(unused_unsafe, clippy::all)]
-        /// Returns the whole object as JSON. Copies all of it into the plugin; to read a few values, prefer `field`.
+        /// Returns the whole object as JSON, without `metadata.managedFields`; of a watch with the projection `metadata`, only `apiVersion`, `kind`
+        /// and `metadata`. Copies all of it into the plugin; to read a few values, prefer `field`.
         #[allow(async_fn_in_trait)]
         pub fn json(&self,) -> _rt::String{
           unsafe {
@@ -3754,11 +3756,12 @@ pub mod pilothouse {
       }
 
       #[allow(unused_unsafe, clippy::all)]
-      /// Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host aggregates similar
-      /// Events into one with a count, and limits the rate per object, so an Event may be dropped (a metric counts dropped Events).
+      /// Records an Event about an object. Never fails or waits: the host writes the Event in the background. The host counts
+      /// equal Events (of the same object, type, reason, action and note) within 6 minutes as one. It limits the rate per plugin, so an Event
+      /// may be dropped (a metric counts dropped Events).
       ///
-      /// `reason` and `action` are UpperCamelCase identifiers of at most 128 characters ("Created", "Scaling"). `note` is a sentence for
-      /// people; the host truncates it at 1024 bytes.
+      /// `reason` and `action` are UpperCamelCase identifiers ("Created", "Scaling"); the host truncates them at 128 bytes. `note` is a sentence
+      /// for people; the host truncates it at 1024 bytes.
       #[allow(async_fn_in_trait)]
       pub fn publish(regarding: &Object,event_type: EventType,reason: &str,action: &str,note: &str,) -> (){
         unsafe {
@@ -3843,8 +3846,9 @@ pub mod pilothouse {
       }
 
       #[allow(unused_unsafe, clippy::all)]
-      /// Writes one line; the host adds plugin, watch, key and attempt. Never fails or waits. Lines above the rate limit are dropped, and
-      /// their number is logged. A message or a field above 16 KiB is truncated; fields after the 64th are dropped.
+      /// Writes one line. The host adds the plugin, in a reconcile the watch and the key, in `observe` the watch, and in `index` the index. Never
+      /// fails or waits. Lines above the rate limit are dropped, and their number is logged. A message above `logLineSize` (16 KiB by default)
+      /// is truncated, and so are the fields of a line together; fields after the 64th are dropped.
       #[allow(async_fn_in_trait)]
       pub fn log(level: Level,message: &str,fields: &[Pair],) -> (){
         unsafe {
@@ -3888,8 +3892,9 @@ pub mod pilothouse {
 
     /// Records the plugin's own metrics. The host serves them at `/metrics` with the label `plugin`.
     ///
-    /// Names and label keys follow Prometheus: `[a-zA-Z_][a-zA-Z0-9_]*`. The first use of a metric fixes its type and its label keys. A use that
-    /// does not match them, an invalid name or value, or a series above the plugin's limit is dropped, with one warning.
+    /// Names and label keys follow Prometheus: `[a-zA-Z_][a-zA-Z0-9_]*`. The first use of a name, by any plugin, fixes its type. Samples with other
+    /// label keys are further series. A use with another type, an invalid name, label or value, a name of the host, or a series above the
+    /// plugin's limit is dropped, with one warning.
     /// No function fails or waits; each call costs one lookup.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod metrics {
@@ -4148,7 +4153,7 @@ pub mod exports {
         /// it has none; the import `config` returns the same text in every other call.
         ///
         /// The host calls this once per load, before any other export, on a separate instance. The call may use `log`, `config`, standard
-        /// output, clocks and randomness; every other import traps. It must end within 5 seconds. An error refuses the load, and its text is
+        /// output, clocks and randomness; every other import of this package traps, and HTTP requests are denied. It must end within 5 seconds. An error refuses the load, and its text is
         /// shown to the operator.
         #[allow(async_fn_in_trait)]
         fn describe(config: _rt::String,) -> ::core::result::Result<_rt::String,_rt::String>;

@@ -72,8 +72,8 @@ pub mod exports {
         /// Returns the values under which the object is listed in this index: empty for none; duplicates count once. The result must depend on
         /// nothing but the object, because the host calls this once per state of each object and keeps the result.
         ///
-        /// The call may use `objects`, `config`, `log`, standard output, clocks and randomness; every other import traps. After a trap the
-        /// object is missing from the index, with a warning in the log, until it changes.
+        /// The call may use `objects`, `config`, `log`, standard output, clocks and randomness; every other import of this package
+        /// traps, and HTTP requests are denied. After a trap the object is missing from the index, with a warning in the log, until it changes.
         #[allow(async_fn_in_trait)]
         fn values(index: _rt::String,object: Object,) -> _rt::Vec::<_rt::String>;
       }

@@ -147,8 +147,8 @@ pub mod exports {
         /// time, so the plugin may keep state in memory. Every new instance (after a trap, a reload or a period of idleness) first receives an
         /// `added` with `initial` for each existing object.
         ///
-        /// After an error or a trap the host delivers the batch again; a notification that keeps failing is set aside until its object
-        /// changes. The call must end within the limit `observeTimeout` (30 seconds by default).
+        /// After `retry` or a trap the host delivers the batch again, and after five failures one notification at a time. After `terminal` it does so
+        /// at once. A notification that keeps failing is set aside until its object changes; a deletion is delivered again later. The call must end within the limit `observeTimeout` (30 seconds by default).
         #[allow(async_fn_in_trait)]
         fn observe(notifications: _rt::Vec::<Notification>,batch: Batch,) -> ::core::result::Result<(),Failure>;
       }

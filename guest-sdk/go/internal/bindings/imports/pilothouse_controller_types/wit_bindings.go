@@ -192,9 +192,10 @@ ApiError_Invalid uint8 = 3
 ApiError_Forbidden uint8 = 4
 // Rejected by the host; no request was sent. The payload is the rule that the descriptor and the operator's grant must contain.
 ApiError_Denied uint8 = 5
-// 429 TooManyRequests, or the host's own rate limit. The payload is the time to wait, in milliseconds.
+// 429 TooManyRequests. The payload is the time to wait, in milliseconds, from 1 to 60 seconds. The host's own limit returns no error:
+// the request waits.
 ApiError_TooManyRequests uint8 = 6
-// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
+// There was no usable answer: connection refused, timeout, 502, 503 or 504. A write may have been applied nevertheless.
 ApiError_Unavailable uint8 = 7
 // Any other status.
 ApiError_Other uint8 = 8
