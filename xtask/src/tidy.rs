@@ -17,11 +17,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("informer", &["model"]),
     ("listen", &[]),
-    ("apiserver", &["cel", "listen", "model"]),
+    ("yaml", &[]),
+    ("apiserver", &["cel", "listen", "model", "yaml"]),
     ("plugin", &["model"]),
-    ("controller", &["cel", "model", "informer", "plugin"]),
-    ("sim", &["apiserver", "cel", "controller", "model", "plugin"]),
-    ("registry", &[]),
+    ("controller", &["cel", "model", "informer", "plugin", "yaml"]),
+    ("sim", &["apiserver", "cel", "controller", "model", "plugin", "yaml"]),
+    ("registry", &["yaml"]),
     ("otlp", &[]),
     ("toolchain", &[]),
     ("fuzz", &["model", "apiserver", "plugin", "controller"]),
@@ -39,6 +40,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "otlp",
             "sim",
             "toolchain",
+            "yaml",
         ],
     ),
 ];
@@ -51,6 +53,7 @@ const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("plugin", &["kube", "hyper", "axum", "rustls"]),
     ("registry", &["kube", "wasmtime", "axum", "reqwest"]),
     ("otlp", &["kube", "wasmtime", "axum", "reqwest"]),
+    ("yaml", &["tokio", "kube", "wasmtime"]),
     ("controller", &["wasmtime", "axum"]),
 ];
 
