@@ -489,3 +489,18 @@ async fn workloads_need_containers_and_cron_jobs_a_valid_schedule() {
         "CronJob.batch \"j\" is invalid: spec.schedule: Invalid value: \"bad\": expected exactly 5 fields, found 1: [bad]"
     );
 }
+
+#[tokio::test]
+async fn a_dry_run_of_a_deletion_that_removes_finalizers_answers_with_the_object() {
+    let api = Api::new();
+    let body = json!({"metadata": {"name": "a", "finalizers": ["foregroundDeletion"]}});
+    api.post(&core("configmaps"), &body).await.ok();
+    let options = json!({"propagationPolicy": "Background", "dryRun": ["All"]});
+    let shown = api.delete(&core("configmaps/a"), &options).await.ok();
+    assert_eq!((&shown["kind"], &shown["metadata"]["finalizers"]), (&json!("ConfigMap"), &Value::Null));
+    let kept = api.get(&core("configmaps/a")).await.ok();
+    assert_eq!(kept["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    let options = json!({"propagationPolicy": "Background"});
+    let status = api.delete(&core("configmaps/a"), &options).await.ok();
+    assert_eq!(status["kind"], "Status");
+}

@@ -176,6 +176,12 @@ pub(crate) async fn delete_admitted(
         let last = if is_pending || is_pod { new } else { old };
         let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
+            if !is_pending && !meta::finalizers(&draft.value).is_empty() {
+                // As in Kubernetes, the answer is the object without the finalizers that the deletion would remove first.
+                let mut draft = draft;
+                meta::set_finalizers(&mut draft.value, Vec::new());
+                return Ok(DeleteResult::Pending(Arc::new(StoredObject::unwritten(draft))));
+            }
             let result = Arc::new(StoredObject::unwritten(draft));
             return Ok(if is_pending {
                 DeleteResult::Pending(result)

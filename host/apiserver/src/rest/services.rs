@@ -49,13 +49,26 @@ fn with_others<T: Default>(
     index.read(&endpoint.resource.table, |addresses| query(&Others { addresses, except }))
 }
 
-/// Sets the cluster IP and the node ports of a Service unless the client did.
+/// Sets the cluster IP, its families and the node ports of a Service unless the client did.
 pub(super) fn allocate(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifiers) {
+    set_absent(endpoint, service, identifiers, Allocation::WithAddress);
+}
+
+/// Which fields of a Service are set if they are absent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allocation {
+    /// All.
+    WithAddress,
+    /// All but the cluster IP.
+    WithoutAddress,
+}
+
+fn set_absent(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifiers, allocation: Allocation) {
     let (namespace, name) =
         (meta::text(service, "namespace").to_owned(), meta::text(service, "name").to_owned());
     // Requests at the same time do not see each other's Services, so they must not start at the same address.
     let (spec, start) = (&mut service["spec"], identifiers.number());
-    with_others(endpoint, (&namespace, &name), |others| allocate_beside(others, spec, start));
+    with_others(endpoint, (&namespace, &name), |others| allocate_beside(others, spec, start, allocation));
 }
 
 /// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
@@ -68,12 +81,12 @@ pub(super) fn prepare_update(
 ) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
-    // As in Kubernetes, one that was created through its status stays without addresses.
     let (had_address, was_external) =
         (old["spec"]["clusterIP"].is_string(), old["spec"]["type"] == "ExternalName");
-    if had_address || was_external {
-        allocate(endpoint, service, identifiers);
-    }
+    // As in Kubernetes, one that was created through its status stays without addresses, and gets everything else.
+    let allocation =
+        if had_address || was_external { Allocation::WithAddress } else { Allocation::WithoutAddress };
+    set_absent(endpoint, service, identifiers, allocation);
     validate(endpoint, service, Some(old))
 }
 
@@ -123,11 +136,23 @@ pub(super) fn validate(endpoint: &Endpoint, service: &Value, old: Option<&Value>
 }
 
 /// Sets the fields that are absent. The search for a free address and free ports starts at the position `start`.
-fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32) {
+fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32, allocation: Allocation) {
     let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
     if kind == "ExternalName" {
         return;
     }
+    if allocation == Allocation::WithAddress {
+        set_cluster_ip(others, spec, start);
+    }
+    set_ip_families(spec);
+    if kind == "NodePort"
+        || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != Value::Bool(false))
+    {
+        set_node_ports(others, spec, start);
+    }
+}
+
+fn set_cluster_ip(others: &Others<'_>, spec: &mut Value, start: u32) {
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
         // The first address is that of the network and the last one is for broadcasts.
         let usable = IP_COUNT - 2;
@@ -141,6 +166,9 @@ fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32) {
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
         spec["clusterIPs"] = json!([spec["clusterIP"]]);
     }
+}
+
+fn set_ip_families(spec: &mut Value) {
     // As in Kubernetes, whoever manages the endpoints of a headless Service without a selector decides about their families.
     let is_open = spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
     let is_dual = is_open && spec["ipFamilyPolicy"].is_null();
@@ -156,23 +184,22 @@ fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32) {
         }
         _ => {}
     }
-    let has_node_ports = kind == "NodePort"
-        || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != Value::Bool(false));
-    if has_node_ports {
-        let given = spec["ports"].as_array().into_iter().flatten();
-        let mut taken: HashSet<u64> = given.filter_map(node_port).collect();
-        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-            if node_port(port).is_some() {
-                continue;
-            }
-            let protocol = protocol(port);
-            let is_free = |number: &u64| !taken.contains(number) && !others.has_port(*number, &protocol);
-            let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
-            let free = (0..count).map(|offset| first + (u64::from(start) + offset) % count).find(is_free);
-            if let Some(number) = free {
-                taken.insert(number);
-                port["nodePort"] = number.into();
-            }
+}
+
+fn set_node_ports(others: &Others<'_>, spec: &mut Value, start: u32) {
+    let given = spec["ports"].as_array().into_iter().flatten();
+    let mut taken: HashSet<u64> = given.filter_map(node_port).collect();
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if node_port(port).is_some() {
+            continue;
+        }
+        let protocol = protocol(port);
+        let is_free = |number: &u64| !taken.contains(number) && !others.has_port(*number, &protocol);
+        let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
+        let free = (0..count).map(|offset| first + (u64::from(start) + offset) % count).find(is_free);
+        if let Some(number) = free {
+            taken.insert(number);
+            port["nodePort"] = number.into();
         }
     }
 }
@@ -253,7 +280,7 @@ mod tests {
     }
 
     fn allocate_in(spec: &mut Value, start: u32) {
-        with_taken(|others| allocate_beside(others, spec, start));
+        with_taken(|others| allocate_beside(others, spec, start, Allocation::WithAddress));
     }
 
     fn problems(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -273,6 +300,15 @@ mod tests {
         allocate_in(&mut headless, 0);
         assert_eq!(headless["clusterIPs"], json!(["None"]));
         assert!(headless["ports"][0]["nodePort"].is_null());
+    }
+
+    #[test]
+    fn a_service_that_was_created_through_its_status_gets_families_and_ports_and_no_address() {
+        let mut spec = json!({"type": "NodePort", "ports": [{"port": 1}]});
+        with_taken(|others| allocate_beside(others, &mut spec, 0, Allocation::WithoutAddress));
+        assert_eq!((&spec["clusterIP"], &spec["clusterIPs"]), (&Value::Null, &Value::Null));
+        assert_eq!((&spec["ipFamilies"], &spec["ipFamilyPolicy"]), (&json!(["IPv4"]), &json!("SingleStack")));
+        assert!(spec["ports"][0]["nodePort"].is_number());
     }
 
     #[test]
