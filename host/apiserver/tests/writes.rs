@@ -491,16 +491,31 @@ async fn workloads_need_containers_and_cron_jobs_a_valid_schedule() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_a_deletion_that_removes_finalizers_answers_with_the_object() {
+async fn a_dry_run_of_a_deletion_that_removes_finalizers_answers_with_an_empty_object() {
     let api = Api::new();
     let body = json!({"metadata": {"name": "a", "finalizers": ["foregroundDeletion"]}});
     api.post(&core("configmaps"), &body).await.ok();
     let options = json!({"propagationPolicy": "Background", "dryRun": ["All"]});
     let shown = api.delete(&core("configmaps/a"), &options).await.ok();
-    assert_eq!((&shown["kind"], &shown["metadata"]["finalizers"]), (&json!("ConfigMap"), &Value::Null));
+    assert_eq!(shown, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}));
     let kept = api.get(&core("configmaps/a")).await.ok();
     assert_eq!(kept["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     let options = json!({"propagationPolicy": "Background"});
     let status = api.delete(&core("configmaps/a"), &options).await.ok();
     assert_eq!(status["kind"], "Status");
+}
+
+#[tokio::test]
+async fn nobody_manages_what_an_update_allocates_for_a_service() {
+    let api = Api::new();
+    let external = json!({
+        "metadata": {"name": "a"}, "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]},
+    });
+    api.post(&core("services"), &external).await.ok();
+    let patch = json!({"spec": {"type": "NodePort", "externalName": null}});
+    let service = api.merge(&core("services/a?fieldManager=two"), &patch).await.ok();
+    assert!(service["spec"]["clusterIP"].is_string() && service["spec"]["ports"][0]["nodePort"].is_number());
+    let managers = service["metadata"]["managedFields"].as_array().expect("managers");
+    let two = managers.iter().find(|entry| entry["manager"] == "two").expect("the second manager");
+    assert_eq!(two["fieldsV1"], json!({"f:spec": {"f:type": {}}}), "{two}");
 }

@@ -177,10 +177,7 @@ pub(crate) async fn delete_admitted(
         let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
             if !is_pending && !meta::finalizers(&draft.value).is_empty() {
-                // As in Kubernetes, the answer is the object without the finalizers that the deletion would remove first.
-                let mut draft = draft;
-                meta::set_finalizers(&mut draft.value, Vec::new());
-                return Ok(DeleteResult::Pending(Arc::new(StoredObject::unwritten(draft))));
+                return Ok(DeleteResult::Pending(empty_object(endpoint)));
             }
             let result = Arc::new(StoredObject::unwritten(draft));
             return Ok(if is_pending {
@@ -214,6 +211,13 @@ pub(crate) async fn delete_admitted(
         crd_sync::after_delete(state, endpoint);
         return Ok(DeleteResult::Deleted(object));
     }
+}
+
+/// Returns the object with which Kubernetes answers to a dry run of a deletion that would remove the last finalizers first: an empty one
+/// (`updateForGracefulDeletionAndFinalizers` of `k8s.io/apiserver/pkg/registry/generic/registry/store.go`).
+fn empty_object(endpoint: &Endpoint) -> Arc<StoredObject> {
+    let value = if endpoint.resource.custom.is_some() { json!({}) } else { json!({"metadata": {}}) };
+    Arc::new(StoredObject::unwritten(endpoint.resource.draft(value)))
 }
 
 /// Asks admission whether an object may be deleted. Mutating webhooks are asked, too, but have nothing to change.

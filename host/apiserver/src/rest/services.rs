@@ -71,23 +71,26 @@ fn set_absent(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifier
     with_others(endpoint, (&namespace, &name), |others| allocate_beside(others, spec, start, allocation));
 }
 
-/// Sets what an update of a Service leaves out: the allocated fields of the stored Service, or new allocations. Returns
-/// what is invalid.
-pub(super) fn prepare_update(
+/// Sets the allocated fields of the stored Service that an update leaves out. Returns what is invalid.
+pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
+    keep_addresses(&old["spec"], &mut service["spec"]);
+    keep_node_ports(&old["spec"], &mut service["spec"]);
+    validate(endpoint, service, Some(old))
+}
+
+/// Allocates what an updated Service does not have yet.
+pub(super) fn finish_update(
     endpoint: &Endpoint,
     old: &Value,
     service: &mut Value,
     identifiers: &Identifiers,
-) -> Vec<Cause> {
-    keep_addresses(&old["spec"], &mut service["spec"]);
-    keep_node_ports(&old["spec"], &mut service["spec"]);
+) {
     let (had_address, was_external) =
         (old["spec"]["clusterIP"].is_string(), old["spec"]["type"] == "ExternalName");
     // As in Kubernetes, one that was created through its status stays without addresses, and gets everything else.
     let allocation =
         if had_address || was_external { Allocation::WithAddress } else { Allocation::WithoutAddress };
     set_absent(endpoint, service, identifiers, allocation);
-    validate(endpoint, service, Some(old))
 }
 
 /// Copies the addresses and what belongs to them, or removes them from a Service that becomes an external name.

@@ -120,7 +120,7 @@ pub(crate) fn prepare_update(
             set_phase_transition_time(old, new, &state.now());
         }
         ("", "services") if target == UpdateTarget::Object => {
-            return services::prepare_update(endpoint, old, new, &state.identifiers);
+            return services::prepare_update(endpoint, old, new);
         }
         ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());
@@ -139,7 +139,16 @@ pub(crate) fn prepare_update(
 }
 
 /// Sets the fields that an update of a kind sets after the managed fields were recorded, because no client owns them.
-pub(crate) fn finish_update(endpoint: &Endpoint, old: &Value, new: &mut Value) {
+pub(crate) fn finish_update(
+    state: &State,
+    endpoint: &Endpoint,
+    target: UpdateTarget,
+    old: &Value,
+    new: &mut Value,
+) {
+    if endpoint.is_core("services") && target == UpdateTarget::Object {
+        services::finish_update(endpoint, old, new, &state.identifiers);
+    }
     if daemon_sets::is_daemon_set(endpoint) {
         daemon_sets::finish_update(old, new);
     }

@@ -160,7 +160,7 @@ pub(crate) async fn update_admitted(
         } else if !applied {
             track(state, &write, &old, &mut new, sent, options);
         }
-        strategy::finish_update(endpoint, &old, &mut new);
+        strategy::finish_update(state, endpoint, target, &old, &mut new);
         if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
             remove_times_of_scale(&mut new);
             finish_scale(&mut new, &paths.spec_replicas);

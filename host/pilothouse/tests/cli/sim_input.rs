@@ -146,7 +146,7 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
         ("oracle: {}\n", ["generated.yaml: line ", "oracle"]),
         ("oracles: {orphans: {off: Why.}}\n", ["orphans", "orphan"]),
         ("controllers: [jobz]\n", ["controllers", "jobz"]),
-        ("faults: {crash: many}\n", ["generated.yaml: line ", "invalid u32"]),
+        ("faults: {crash: many}\n", ["generated.yaml: line ", "expected a whole number"]),
     ] {
         fs::write(&scenario, right_scenario() + custom + invalid).expect("written");
         fs::write(folder.path().join("leases.wasm"), "no plugin").expect("written");
