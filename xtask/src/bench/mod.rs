@@ -135,7 +135,7 @@ fn run_quick(root: &Path, only: Option<Benchmark>) -> Result<()> {
     if only == Some(Benchmark::Transport) {
         return Ok(());
     }
-    let programs = Programs::build(root, true)?;
+    let programs = Programs::build(root, true, &only.map_or(BENCHMARKS.to_vec(), |part| vec![part]))?;
     if wants(Benchmark::EndToEnd) {
         end_to_end::measure(root, &programs, QUICK.foos)?;
     }
@@ -155,12 +155,12 @@ fn run_quick(root: &Path, only: Option<Benchmark>) -> Result<()> {
 fn measure(root: &Path, part: Benchmark) -> Result<(String, Value)> {
     Ok(match part {
         Benchmark::Ingest => {
-            let ingest = Ingest::measure(&Programs::build(root, false)?, FULL)?;
+            let ingest = Ingest::measure(&Programs::build(root, false, &[part])?, FULL)?;
             draw(root, report::plots(&ingest))?;
             (report::ingest(&ingest, FULL), results::ingest(&ingest, FULL))
         }
         Benchmark::EndToEnd => {
-            let runs = end_to_end::measure(root, &Programs::build(root, false)?, FULL.foos)?;
+            let runs = end_to_end::measure(root, &Programs::build(root, false, &[part])?, FULL.foos)?;
             (report::end_to_end(&runs, FULL), results::end_to_end(&runs, FULL))
         }
         Benchmark::Wasm => {
@@ -168,7 +168,7 @@ fn measure(root: &Path, part: Benchmark) -> Result<(String, Value)> {
             (report::wasm(&figures), json!({"figures": figures}))
         }
         Benchmark::Plugins => {
-            let plugins = Plugins::measure(root, &Programs::build(root, false)?, FULL)?;
+            let plugins = Plugins::measure(root, &Programs::build(root, false, &[part])?, FULL)?;
             draw(root, plugins::plots(&plugins))?;
             (plugins::section(&plugins), plugins::results(&plugins))
         }
@@ -181,7 +181,7 @@ fn measure(root: &Path, part: Benchmark) -> Result<(String, Value)> {
             (density::section(&density), density)
         }
         Benchmark::Scale => {
-            let scale = ScaleResults::measure(root, &Programs::build(root, false)?, FULL)?;
+            let scale = ScaleResults::measure(root, &Programs::build(root, false, &[part])?, FULL)?;
             draw(root, scale::plots(&scale))?;
             (scale::section(&scale), scale::results(&scale))
         }

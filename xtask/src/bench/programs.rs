@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::Benchmark::{self, EndToEnd, Ingest, Plugins, Scale};
 use crate::{cargo, host};
 
 /// Paths of the programs.
@@ -33,40 +34,54 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn build(root: &Path, quick: bool) -> Result<Self> {
+    /// Builds the programs that the benchmarks need. The path of any other one leads nowhere, so starting it fails with its name.
+    pub(super) fn build(root: &Path, quick: bool, parts: &[Benchmark]) -> Result<Self> {
         let folder = root.join("target/bench");
         let protobuf = folder.join("protobuf");
         fs::create_dir_all(&protobuf).with_context(|| format!("create {}", protobuf.display()))?;
-        let own = |name: &str, allocator: &str| {
+        let is_needed = |by: &[Benchmark]| by.iter().any(|part| parts.contains(part));
+        let own = |by: &[Benchmark], name: &str, allocator: &str| {
+            if !is_needed(by) {
+                return Ok(not_built(name));
+            }
             rust(root, &["--package", "pilothouse-bench"], name, allocator, &folder)
         };
         let peers = root.join("bench/peers");
-        let on_kube_rs =
-            |name: &str, allocator: &str| rust(&peers.join("kube-rs"), &[], name, allocator, &folder);
-        let peer = |allocator: &str| on_kube_rs("kube-rs", allocator);
-        let kube_rs = peer("")?;
-        let pilothouse = own("ingest_consumer", "")?;
+        let on_kube_rs = |by: &[Benchmark], name: &str, allocator: &str| {
+            if !is_needed(by) {
+                return Ok(not_built(name));
+            }
+            rust(&peers.join("kube-rs"), &[], name, allocator, &folder)
+        };
+        let in_go = |by: &[Benchmark], name: &str| {
+            if is_needed(by) { go(&peers.join(name), &folder.join(name)) } else { Ok(None) }
+        };
+        let (streams, ends) = ([Ingest, Plugins, Scale], [EndToEnd]);
         // A quick run compares only the default allocators.
         let [mimalloc, jemalloc, system] =
             if quick { ["", "", ""] } else { ["mimalloc", "jemalloc", "system-allocator"] };
         Ok(Self {
             protobuf,
-            fixture: own("fixture_server", "")?,
-            scale_server: own("scale_server", "")?,
-            informers: own("informers_consumer", "")?,
-            pilothouse_mimalloc: own("ingest_consumer", mimalloc)?,
-            pilothouse_system: own("ingest_consumer", system)?,
-            pilothouse,
-            kube_rs_mimalloc: peer(mimalloc)?,
-            kube_rs_jemalloc: peer(jemalloc)?,
-            kube_rs,
-            kube_rs_sample: on_kube_rs("sample-controller", "")?,
-            foo_driver: on_kube_rs("foo-driver", "")?,
-            host: host(root)?,
-            controller_runtime: go(&peers.join("controller-runtime"), &folder.join("controller-runtime"))?,
-            client_go: go(&peers.join("client-go"), &folder.join("client-go"))?,
+            kube_rs: on_kube_rs(&streams, "kube-rs", "")?,
+            pilothouse: own(&streams, "ingest_consumer", "")?,
+            fixture: own(&[Ingest, Plugins], "fixture_server", "")?,
+            scale_server: own(&[Scale], "scale_server", "")?,
+            informers: own(&[Scale], "informers_consumer", "")?,
+            pilothouse_mimalloc: own(&[Ingest], "ingest_consumer", mimalloc)?,
+            pilothouse_system: own(&[Ingest], "ingest_consumer", system)?,
+            kube_rs_mimalloc: on_kube_rs(&[Ingest], "kube-rs", mimalloc)?,
+            kube_rs_jemalloc: on_kube_rs(&[Ingest], "kube-rs", jemalloc)?,
+            kube_rs_sample: on_kube_rs(&ends, "sample-controller", "")?,
+            foo_driver: on_kube_rs(&ends, "foo-driver", "")?,
+            host: if is_needed(&[EndToEnd, Plugins, Scale]) { host(root)? } else { not_built("pilothouse") },
+            controller_runtime: in_go(&ends, "controller-runtime")?,
+            client_go: in_go(&streams, "client-go")?,
         })
     }
+}
+
+fn not_built(name: &str) -> PathBuf {
+    PathBuf::from(format!("{name} (not built for this benchmark)"))
 }
 
 /// Builds the `pilothouse` binary in release mode.
