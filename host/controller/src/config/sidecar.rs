@@ -272,7 +272,10 @@ mod tests {
         for (text, expected) in [
             ("workers: many", "line 1 column 10: expected a whole number; the members are"),
             ("workers: 70000", "line 1 column 10: workers: 70000 is not between 1 and 64; the members are"),
-            ("workers: 99999999999999999999", "line 1 column 10: workers: 99999999999999999999 is not between 1 and 64"),
+            (
+                "workers: 99999999999999999999",
+                "line 1 column 10: workers: 99999999999999999999 is not between 1 and 64",
+            ),
             ("workers: 1\nworkers: 2", "line 2 column 1: the key `workers` occurs twice; remove one of them"),
             ("enabled: perhaps", "line 1 column 10: expected true or false; the members are"),
         ] {
