@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::vocabulary::without_texts;
 
 /// The crates that run in a simulation.
-const SIMULATED: [&str; 7] = ["apiserver", "cel", "controller", "informer", "model", "plugin", "sim"];
+const SIMULATED: [&str; 8] = ["apiserver", "cel", "controller", "informer", "model", "plugin", "sim", "yaml"];
 
 /// The files that may use the standard library's maps and their hasher.
 const STANDARD_MAPS_ALLOWED: [&str; 7] = [

@@ -160,8 +160,9 @@ fn each_error_is_one_line_with_file_line_and_remedy() {
         (with("oracles: {orphan: off}"), "line 3"),
         (with("guarantees: some"), "neither on nor none"),
         (with("name: ''"), "the name \"\""),
+        (HEADER.replace("Simulation", "Scenario"), "or write kind: Simulation"),
         (
-            HEADER.replace("Simulation", "Scenario"),
+            HEADER.replace("Simulation", "Test"),
             "write apiVersion: pilothouse.dev/v1alpha1 and kind: Simulation",
         ),
         (String::new(), "simulations/zoo.yaml: "),
