@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
-use super::run::{HostConfig, MAX_CONFIG, read_config};
+use super::run::{HostConfig, read_config};
 use crate::cli::Check;
 use crate::{CommandError, CommandResult, input_file, output};
 
@@ -94,6 +94,8 @@ fn config_problems(path: &Path) -> Vec<FileProblem> {
 /// Returns what is wrong with the plugins from registries. A running host shows the same in the status of each.
 #[cfg(feature = "registry")]
 fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProblem> {
+    use super::run::MAX_CONFIG;
+
     /// The lines of the entries.
     #[derive(Default, Deserialize)]
     #[serde(default)]
