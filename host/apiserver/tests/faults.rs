@@ -92,6 +92,11 @@ async fn members_that_contradict_each_other_are_refused_and_have_no_effect() {
         members.extend(other.as_object().expect("an object").clone());
         api.post("/debug/faults", &fault).await.fails(400, "BadRequest");
     }
+    for body in
+        [json!(["update", "apps", "deployments", null, null, 5, 409]), json!([]), json!(null), json!(5)]
+    {
+        api.post("/debug/faults", &body).await.fails(400, "BadRequest");
+    }
     let state = api.get("/debug/faults").await.ok();
     assert_eq!(state, json!({"faults": [], "frozenWatches": []}));
 }

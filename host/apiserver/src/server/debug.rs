@@ -108,8 +108,13 @@ fn frozen_watches(server: &ServerInner) -> Vec<Value> {
 }
 
 fn inject(server: &ServerInner, request: &Request) -> Result<(), Status> {
-    let fault: FaultRequest = serde_json::from_slice(&request.body)
-        .map_err(|error| Status::bad_request(format!("the fault cannot be read: {error}")))?;
+    let unreadable = |error| Status::bad_request(format!("the fault cannot be read: {error}"));
+    let body: Value = serde_json::from_slice(&request.body).map_err(unreadable)?;
+    // An array would be read member by member.
+    if !body.is_object() {
+        return Err(Status::bad_request("the fault is not a JSON object".to_owned()));
+    }
+    let fault: FaultRequest = serde_json::from_value(body).map_err(unreadable)?;
     fault.validate()?;
     if server.faults.is_full() {
         let problem = "too many faults are active; remove them with DELETE /debug/faults";

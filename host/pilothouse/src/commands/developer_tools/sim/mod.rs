@@ -102,7 +102,13 @@ fn simulate(flags: &Sim, stop: &CancellationToken) -> CommandResult {
             break;
         }
     }
+    outcome(found, stop.is_cancelled())
+}
+
+/// Returns the result of a command with this number of findings. A search that was interrupted has shown nothing.
+fn outcome(found: usize, is_interrupted: bool) -> CommandResult {
     match found {
+        0 if is_interrupted => Err(CommandError::Failure("interrupted".to_owned())),
         0 => Ok(()),
         1 => Err(CommandError::Failure("1 finding".to_owned())),
         found => Err(CommandError::Failure(format!("{found} findings"))),
@@ -252,5 +258,14 @@ mod tests {
             assert_eq!(searches[0].derived.trace_prefix, "");
             assert_eq!(searches[0].scenario, flags(arguments).scenario);
         }
+    }
+
+    #[test]
+    fn a_search_that_was_interrupted_is_no_success() {
+        let text = |found, is_interrupted| match outcome(found, is_interrupted) {
+            Err(CommandError::Failure(text)) => text,
+            _ => String::new(),
+        };
+        assert_eq!([text(0, false), text(0, true), text(2, true)], ["", "interrupted", "2 findings"]);
     }
 }
