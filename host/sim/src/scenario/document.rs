@@ -317,7 +317,7 @@ fn with_suggestion(problem: String) -> String {
 /// # Errors
 /// Errors with one line. For a scenario of `pilothouse test`, it names that command, whatever else the file has.
 pub(super) fn parse_document(text: &str) -> Result<Document, String> {
-    /// The only member that the files of both commands have in common and that differs.
+    /// The member that tells the files of `sim` and `test` apart.
     #[derive(Deserialize)]
     struct Header {
         kind: String,

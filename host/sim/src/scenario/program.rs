@@ -145,7 +145,7 @@ impl Program {
     /// Compiles a condition.
     ///
     /// # Errors
-    /// As [`Program::compile`], and if the expression can be nothing but a value of another type than `bool`.
+    /// Errors like [`Program::compile`], and if each value of the expression is of another type than `bool`.
     pub fn compile_condition(text: &str, variables: &[&str], kinds: &Arc<Kinds>) -> Result<Self, String> {
         let program = Self::compile(text, variables, kinds)?;
         let functions = [("objects", Type::list(Type::Dyn)), ("object", Type::Dyn), ("exists", Type::Bool)];
