@@ -5,7 +5,9 @@ mod api;
 use std::time::Duration;
 
 use api::{Api, core};
+use bytes::Bytes;
 use futures::FutureExt;
+use http::Method;
 use pilothouse_apiserver::{ApiServer, Matcher, Verb};
 use serde_json::json;
 
@@ -97,6 +99,8 @@ async fn members_that_contradict_each_other_are_refused_and_have_no_effect() {
     {
         api.post("/debug/faults", &body).await.fails(400, "BadRequest");
     }
+    let twice = Bytes::from_static(br#"{"code": 500, "code": 409}"#);
+    api.send(Method::POST, "/debug/faults", "application/json", twice).await.fails(400, "BadRequest");
     let state = api.get("/debug/faults").await.ok();
     assert_eq!(state, json!({"faults": [], "frozenWatches": []}));
 }

@@ -73,7 +73,7 @@ pub trait Objects {
 }
 
 /// No objects, and functions of the caller with the types of their results.
-pub struct Functions<'a>(pub &'a [(&'a str, Type)]);
+struct Functions<'a>(&'a [(&'a str, Type)]);
 
 impl Objects for Functions<'_> {
     fn member(&self, _: usize, _: &str) -> Option<Type> {
