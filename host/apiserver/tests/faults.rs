@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::Method;
 use pilothouse_apiserver::{ApiServer, Matcher, Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn injected_failure_applies_to_the_given_number_of_requests() {
@@ -177,7 +177,8 @@ async fn faults_over_http_are_validated_and_listed() {
         (json!({}), "is required"),
         (json!({"code": 500, "hang": true}), "only one of"),
         (json!({"code": 200}), "from 400 to 599"),
-        (json!({"code": 500, "cuont": 2}), "unknown field `cuont`"),
+        (json!({"code": 500, "cuont": 2}), "; did you mean count?"),
+        (json!({"code": 70_000}), "expected a whole number from 0 to 65535"),
         (json!({"code": 500, "count": 0}), "count must be"),
         (json!({"delayMillis": 600_001}), "delayMillis must be"),
         (json!({"delayMillis": 1, "afterwards": true}), "afterwards needs"),
@@ -190,8 +191,29 @@ async fn faults_over_http_are_validated_and_listed() {
         let message = answer["message"].as_str().unwrap_or_default();
         assert!(message.contains(problem), "{fault}: {message}");
     }
-    api.post("/debug/faults", &json!({"verb": "get", "code": 503, "count": 7})).await.ok();
+    let fault = json!({"verb": "get", "resource": "pods", "code": 503, "count": 7, "retryAfterSeconds": 2});
+    let answer = api.post("/debug/faults", &fault).await.ok();
+    assert_eq!(answer, json!({"warnings": []}));
     let active = api.get("/debug/faults").await.ok();
     let fault = &active["faults"][0];
     assert_eq!((&fault["verb"], &fault["remaining"]), (&json!("get"), &json!(7)), "{active}");
+    assert_eq!(fault["effect"], json!({"code": 503, "afterwards": false, "retryAfterSeconds": 2}));
+}
+
+#[tokio::test]
+async fn a_fault_for_a_resource_that_is_not_served_yet_has_a_warning() {
+    let api = with_faults();
+    let warnings = async |fault: Value| {
+        api.post("/debug/faults", &fault).await.ok()["warnings"].as_array().cloned().unwrap_or_default()
+    };
+    let [warning] = &warnings(json!({"resource": "pod", "code": 500})).await[..] else {
+        panic!("one warning")
+    };
+    assert_eq!(
+        warning,
+        "no resource \"pod\" is served, so the fault applies to nothing yet; did you mean pods?"
+    );
+    assert_eq!(warnings(json!({"resource": "deployments", "group": "", "code": 500})).await.len(), 1);
+    assert!(warnings(json!({"resource": "deployments", "group": "apps", "code": 500})).await.is_empty());
+    assert!(warnings(json!({"resource": "deployments", "code": 500})).await.is_empty());
 }

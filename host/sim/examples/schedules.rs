@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("compiled in {:.1?}", started.elapsed());
     let scenario = parse(scenario, &crds)?;
     let world = |scenario: &Arc<Scenario>| -> Result<World, Box<dyn Error>> {
-        let mut options = WorldOptions::of_scenario(scenario)?;
+        let mut options = WorldOptions::of_scenario(scenario);
         options.crds.extend(crds.iter().cloned());
         Ok(World::new(compiled.clone(), options)?)
     };

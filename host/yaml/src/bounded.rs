@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::describe;
+use crate::description::describe_in;
 
 /// The maximum number of documents of a text.
 const MAX_DOCUMENTS: usize = 1000;
@@ -10,17 +10,18 @@ const MAX_DOCUMENTS: usize = 1000;
 /// Parses a text of one document. The caller bounds its length.
 ///
 /// # Errors
-/// Returns [`describe`] of what is wrong.
+/// Returns what is wrong in one line, as [`crate::describe`], with the key before a value of a wrong type.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_saphyr::from_str_with_options(text, options(1)).map_err(|error| describe(&error))
+    serde_saphyr::from_str_with_options(text, options(1)).map_err(|error| describe_in(text, &error))
 }
 
 /// Parses all documents of a text, at most 1000. The caller bounds its length.
 ///
 /// # Errors
-/// Returns [`describe`] of what is wrong.
+/// Returns what is wrong in one line, as [`crate::describe`], with the key before a value of a wrong type.
 pub fn from_multiple<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
-    serde_saphyr::from_multiple_with_options(text, options(MAX_DOCUMENTS)).map_err(|error| describe(&error))
+    serde_saphyr::from_multiple_with_options(text, options(MAX_DOCUMENTS))
+        .map_err(|error| describe_in(text, &error))
 }
 
 fn options(documents: usize) -> serde_saphyr::Options {

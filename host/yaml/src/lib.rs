@@ -2,6 +2,8 @@
 
 mod bounded;
 mod description;
+mod names;
 
 pub use bounded::{from_multiple, from_str};
-pub use description::describe;
+pub use description::{describe, describe_message};
+pub use names::suggestion;

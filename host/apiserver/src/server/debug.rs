@@ -83,8 +83,8 @@ pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) 
             &json!({"faults": server.faults.to_value(), "frozenWatches": frozen_watches(server)}),
         )),
         ("/debug/faults", &Method::POST) => {
-            inject(server, request)?;
-            done()
+            let warnings = inject(server, request)?;
+            Ok(respond::json_value(StatusCode::OK, &json!({"warnings": warnings})))
         }
         ("/debug/faults", &Method::DELETE) => {
             server.faults.clear();
@@ -107,8 +107,12 @@ fn frozen_watches(server: &ServerInner) -> Vec<Value> {
     names.iter().map(|(group, plural)| json!({"group": group, "resource": plural})).collect()
 }
 
-fn inject(server: &ServerInner, request: &Request) -> Result<(), Status> {
-    let unreadable = |error| Status::bad_request(format!("the fault cannot be read: {error}"));
+/// Injects the fault of a request. Returns what is probably a mistake in it.
+fn inject(server: &ServerInner, request: &Request) -> Result<Vec<String>, Status> {
+    let unreadable = |error: serde_json::Error| {
+        let problem = pilothouse_yaml::describe_message(&error.to_string());
+        Status::bad_request(format!("the fault cannot be read: {problem}"))
+    };
     let body: Value = serde_json::from_slice(&request.body).map_err(unreadable)?;
     // An array would be read member by member.
     if !body.is_object() {
@@ -138,7 +142,7 @@ fn inject(server: &ServerInner, request: &Request) -> Result<(), Status> {
     } else if fault.stale_lists {
         server.faults.list_at(matcher, count, server.state.storage.revision());
     }
-    Ok(())
+    Ok(fault.unserved(server).into_iter().collect())
 }
 
 impl FaultRequest {
@@ -199,6 +203,25 @@ impl FaultRequest {
             return refuse("staleLists applies to the verb list only");
         }
         Ok(())
+    }
+
+    /// Returns a warning if no request can match before another resource is served.
+    fn unserved(&self, server: &ServerInner) -> Option<String> {
+        let wanted = self.resource.as_deref()?;
+        let registry = server.state.registry();
+        let is_group = |group: &str| self.group.as_deref().is_none_or(|wanted| wanted == group);
+        let served: Vec<_> = registry
+            .endpoints()
+            .filter(|endpoint| is_group(&endpoint.group))
+            .map(|endpoint| endpoint.resource.names.plural.as_str())
+            .collect();
+        if served.contains(&wanted) {
+            return None;
+        }
+        let meant = pilothouse_yaml::suggestion(wanted, served)
+            .map_or_else(String::new, |close| format!("; did you mean {close}?"));
+        let group = self.group.as_ref().map_or_else(String::new, |group| format!(" in the group {group:?}"));
+        Some(format!("no resource {wanted:?} is served{group}, so the fault applies to nothing yet{meant}"))
     }
 
     fn matcher(&self) -> Result<Matcher, Status> {

@@ -195,8 +195,11 @@ impl Fault {
     fn to_value(&self) -> Value {
         let Matcher { verb, plural, group, namespace, name } = &self.matcher;
         let effect = match &self.effect {
-            Effect::Fail(status) => json!({"code": status.code, "afterwards": false}),
-            Effect::FailAfterwards(status) => json!({"code": status.code, "afterwards": true}),
+            Effect::Fail(status) | Effect::FailAfterwards(status) => json!({
+                "code": status.code,
+                "afterwards": matches!(self.effect, Effect::FailAfterwards(_)),
+                "retryAfterSeconds": status.retry_after().unwrap_or(0),
+            }),
             Effect::Delay(delay) => {
                 json!({"delayMillis": u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)})
             }

@@ -96,10 +96,41 @@ pub fn check_condition(
     variables: &[&str],
     functions: &[(&str, Type)],
 ) -> Result<(), String> {
+    check_type(expression, text, variables, functions, &Type::Bool)
+        .map_err(|ty| format!("it is of the type {ty}, not bool; compare it with what you expect"))
+}
+
+/// Checks that an expression can be a number of times, like [`check_condition`].
+///
+/// # Errors
+/// Errors with one line if each value of the expression is of another type than `int`.
+pub fn check_count(
+    expression: &Expression,
+    text: &str,
+    variables: &[&str],
+    functions: &[(&str, Type)],
+) -> Result<(), String> {
+    check_type(expression, text, variables, functions, &Type::Int).map_err(|ty| {
+        format!("it is of the type {ty}, not int; write a whole number, or convert it with int()")
+    })
+}
+
+/// Checks that an expression can have a value of the type.
+///
+/// # Errors
+/// Returns the type that each of its values has.
+fn check_type(
+    expression: &Expression,
+    text: &str,
+    variables: &[&str],
+    functions: &[(&str, Type)],
+    expected: &Type,
+) -> Result<(), Type> {
     let variables: Vec<_> = variables.iter().map(|name| (*name, Type::Dyn)).collect();
     match check(expression, text, &variables, &Functions(functions)) {
-        Err(_) | Ok(None | Some(Type::Bool | Type::Dyn | Type::Error)) => Ok(()),
-        Ok(Some(ty)) => Err(format!("it is of the type {ty}, not bool; compare it with what you expect")),
+        Err(_) | Ok(None | Some(Type::Dyn | Type::Error)) => Ok(()),
+        Ok(Some(ty)) if ty == *expected => Ok(()),
+        Ok(Some(ty)) => Err(ty),
     }
 }
 

@@ -161,7 +161,7 @@ pub(crate) struct Test {
     #[arg(long, env = "PILOTHOUSE_NO_SIM")]
     pub(crate) no_sim: bool,
     /// Number of runs of each simulation. By default 200, and at most 10 seconds.
-    #[arg(long, env = "PILOTHOUSE_SIM_SEEDS", value_name = "N", conflicts_with = "no_sim")]
+    #[arg(long, env = "PILOTHOUSE_SIM_SEEDS", value_name = "N", conflicts_with = "no_sim", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sim_seeds: Option<u64>,
     /// Format of the results.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORMAT")]

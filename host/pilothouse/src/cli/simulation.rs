@@ -29,7 +29,7 @@ pub(crate) struct Sim {
     pub(crate) objects: Option<PathBuf>,
     /// Number of runs for each scenario, without those for shrinking; a run that does not come to rest counts as ten. By default 2000, unless
     /// --time is given.
-    #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N")]
+    #[arg(long, env = "PILOTHOUSE_SEEDS", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
     /// Search for this long in each scenario, such as 30s or 10m. How many runs that are depends on the machine. With --seeds, the search
     /// ends with whichever is used up first.

@@ -144,9 +144,9 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
     let custom = "objects: [{apiVersion: example.com/v1, kind: Zoo, metadata: {name: a}}]\n";
     for (invalid, parts) in [
         ("oracle: {}\n", ["generated.yaml: line ", "oracle"]),
-        ("oracles: {orphans: {off: Why.}}\n", ["orphans", "orphan"]),
-        ("controllers: [jobz]\n", ["controllers", "jobz"]),
-        ("faults: {crash: many}\n", ["generated.yaml: line ", "expected a whole number"]),
+        ("oracles: {orphans: {off: Why.}}\n", ["generated.yaml: line ", "did you mean orphan?"]),
+        ("controllers: [jobz]\n", ["generated.yaml: line ", "jobz"]),
+        ("faults: {crash: many}\n", ["generated.yaml: line ", "crash: expected a whole number"]),
     ] {
         fs::write(&scenario, right_scenario() + custom + invalid).expect("written");
         fs::write(folder.path().join("leases.wasm"), "no plugin").expect("written");
@@ -155,6 +155,14 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
     fs::write(&scenario, right_scenario() + custom).expect("written");
     let arguments = ["sim", "leases.wasm", "--scenario", "generated.yaml"];
     assert_refused(folder.path(), &arguments, &["error: leases.wasm: "]);
+    let arguments = ["sim", "generated.yaml"];
+    assert_refused(
+        folder.path(),
+        &arguments,
+        &["error: generated.yaml: ", "name a scenario with --scenario"],
+    );
+    let arguments = ["sim", "leases.wasm", "--seeds", "0"];
+    assert_fails(folder.path(), &arguments, 2, &["--seeds"]);
 
     let invalid = right_scenario().replace("objects('Lease')", "objects('Lease'");
     write_project(folder.path(), &[("a.yaml", invalid.as_str())]);
@@ -164,4 +172,25 @@ fn a_scenario_is_checked_before_a_plugin_is_loaded_or_built() {
         &["leases/simulations/a.yaml: line ", "at most one lease"],
     );
     assert!(!folder.path().join("leases/out").exists(), "the project was built");
+}
+
+#[test]
+fn two_plugins_of_one_name_are_refused() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("other")).expect("created");
+    fs::copy(folder.path().join("leases.wasm"), folder.path().join("other/leases.wasm")).expect("copied");
+    for other in ["leases.wasm", "other/leases.wasm"] {
+        let parts = ["error: leases.wasm and ", other, " are two plugins of the name leases"];
+        assert_refused(folder.path(), &["sim", "leases.wasm", other], &parts);
+    }
+}
+
+#[test]
+fn an_invariant_on_the_writes_of_nobody_is_refused() {
+    let folder = folder();
+    let invariant = "- {name: nobody, onWrite: {by: lease}, expect: 'true'}\n";
+    let scenario = right_scenario().replace("invariants:\n", &format!("invariants:\n{invariant}"));
+    fs::write(folder.path().join("generated.yaml"), scenario).expect("written");
+    let parts = ["error: generated.yaml: line ", "unknown plugin or actor \"lease\"; did you mean leases?"];
+    assert_refused(folder.path(), &["sim", "leases.wasm", "--scenario", "generated.yaml"], &parts);
 }

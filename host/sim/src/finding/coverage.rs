@@ -57,6 +57,17 @@ pub struct OracleCoverage {
     /// Why it is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<String>,
+    /// In how many runs an evaluation of its condition failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u64,
+    /// Why, in one of these runs: the first text in alphabetical order, so that the order of the runs does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Coverage {
@@ -86,7 +97,10 @@ impl Coverage {
             coverage.add_late_writes(run.run, *index, &deviation.at, &deviation.fault);
         }
         for (name, judgement) in judgements {
-            coverage.oracles.entry(name.clone()).or_default().judged += u64::from(judgement.had_subject);
+            let oracle = coverage.oracles.entry(name.clone()).or_default();
+            oracle.judged += u64::from(judgement.had_subject);
+            oracle.failed += u64::from(judgement.problem.is_some());
+            oracle.problem.clone_from(&judgement.problem);
         }
         coverage
     }
@@ -144,6 +158,8 @@ impl Coverage {
             let own = self.oracles.entry(oracle).or_default();
             own.judged += coverage.judged;
             own.disabled = own.disabled.take().or(coverage.disabled);
+            own.failed += coverage.failed;
+            own.problem = own.problem.take().into_iter().chain(coverage.problem).min();
         }
         self.fresh_starts += other.fresh_starts;
         self.deviations += other.deviations;
@@ -178,6 +194,13 @@ impl Coverage {
         for (name, coverage) in &self.oracles {
             if let Some(reason) = &coverage.disabled {
                 lines.push(format!("  oracle {name} is off: {reason}"));
+            }
+            if let Some(problem) = &coverage.problem {
+                let runs = if coverage.failed == 1 { "run" } else { "runs" };
+                lines.push(format!(
+                    "  {name} could not be evaluated in {} {runs}: {problem}",
+                    coverage.failed
+                ));
             }
         }
         lines.extend(self.not_simulated.iter().map(|gap| format!("not simulated: {gap}")));
@@ -230,6 +253,26 @@ mod tests {
     use crate::testing::RunBuilder;
 
     #[test]
+    fn evaluations_that_fail_are_counted_in_any_order_of_the_runs() {
+        let of = |problem: &str| {
+            let judgement = Judgement { problem: Some(problem.to_owned()), ..Judgement::default() };
+            let run = RunBuilder::new().finish();
+            Coverage::of(&RunView::new(&run, &RandomPrefixes::default()), &[("ready".to_owned(), judgement)])
+        };
+        let [mut one, mut other] = [of("a"), of("b")];
+        one.merge(of("b"));
+        other.merge(of("a"));
+        assert_eq!(one, other);
+        let text = one.lines().join("\n");
+        assert!(text.contains("  ready could not be evaluated in 2 runs: a"), "{text}");
+        let judged = Coverage::of(
+            &RunView::new(&RunBuilder::new().finish(), &RandomPrefixes::default()),
+            &[("ready".to_owned(), Judgement::of(Vec::new()))],
+        );
+        assert!(!serde_json::to_string(&judged).expect("JSON").contains("failed"));
+    }
+
+    #[test]
     fn crashes_and_late_views_are_counted_by_write() {
         let mut run = RunBuilder::new();
         run.start("a/x");
@@ -257,7 +300,7 @@ mod tests {
         assert_eq!(json["notSimulated"], json!(["ResourceQuota: not enforced"]));
         assert!(text.contains("view of foos.example.com late or old over: create configmaps"), "{text}");
         let silent = ("orphan".to_owned(), OracleCoverage::default());
-        let disabled = OracleCoverage { judged: 0, disabled: Some("why".to_owned()) };
+        let disabled = OracleCoverage { disabled: Some("why".to_owned()), ..OracleCoverage::default() };
         coverage.oracles.extend([silent, ("summary".to_owned(), disabled)]);
         assert_eq!(
             coverage.summary(),

@@ -94,7 +94,7 @@ impl Oracle for HotLoop {
                 _ => {}
             }
         }
-        Judgement { had_subject, violations }
+        Judgement { had_subject, violations, problem: None }
     }
 }
 

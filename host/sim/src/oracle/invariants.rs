@@ -34,13 +34,14 @@ impl Oracle for InvariantOracle {
         let Some(judged) = judge(invariant, run.run).into_iter().next() else {
             return Judgement::without_subject();
         };
-        match judged.verdict {
-            Verdict::Holds => Judgement { had_subject: judged.evaluations > 0, violations: Vec::new() },
+        let judgement = match judged.verdict {
+            Verdict::Holds => Judgement { had_subject: judged.evaluations > 0, ..Judgement::default() },
             Verdict::NotJudged(_) => Judgement::without_subject(),
             Verdict::Violated { event, explanation } => {
                 Judgement::of(vec![Violation::of_key(self, "", Some(event), explanation)])
             }
-        }
+        };
+        Judgement { problem: judged.problem, ..judgement }
     }
 }
 
@@ -54,13 +55,31 @@ mod tests {
     use crate::scenario::Kinds;
     use crate::testing::RunBuilder;
 
+    fn oracles(invariant: &str) -> Vec<Box<dyn Oracle>> {
+        let text = format!(
+            "{{apiVersion: pilothouse.dev/v1alpha1, kind: Simulation, plugins: [x.wasm], invariants: [{invariant}]}}"
+        );
+        let scenario =
+            Scenario::parse(Path::new("s.yaml"), &text, &Kinds::built_in(), &|_| Err("no file".to_owned()));
+        invariants_of(&Arc::new(scenario.expect("a scenario")))
+    }
+
+    #[test]
+    fn an_evaluation_that_fails_is_reported_and_no_violation() {
+        let oracles =
+            oracles("{name: labelled, always: \"objects('ConfigMap')[0].metadata.labels.a == 'b'\"}");
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"}});
+        let mut run = RunBuilder::new();
+        run.write("create", "configmaps", "a/x", Some(map));
+        let judged = crate::testing::judge(&*oracles[0], &run.finish(), None);
+        assert_eq!((judged.had_subject, judged.violations.len()), (false, 0));
+        assert!(judged.problem.is_some_and(|problem| problem.contains("labels")));
+    }
+
     #[test]
     fn an_invariant_of_a_scenario_judges_runs() {
-        let text = "{apiVersion: pilothouse.dev/v1alpha1, kind: Simulation, plugins: [x.wasm], \
-                    invariants: [{name: at most one, always: \"objects('ConfigMap').size() <= 1\"}]}";
-        let scenario =
-            Scenario::parse(Path::new("s.yaml"), text, &Kinds::built_in(), &|_| Err("no file".to_owned()));
-        let oracles = invariants_of(&Arc::new(scenario.expect("a scenario")));
+        let oracles = oracles("{name: at most one, always: \"objects('ConfigMap').size() <= 1\"}");
         let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "a"}});
         let mut run = RunBuilder::new();
         run.write("create", "configmaps", "a/x", Some(map("x")));

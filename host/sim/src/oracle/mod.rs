@@ -45,6 +45,8 @@ pub struct Judgement {
     pub had_subject: bool,
     /// What is wrong, in the order of the events.
     pub violations: Vec<Violation>,
+    /// Why the oracle could not judge a point of the run; the first such problem. It is no violation.
+    pub problem: Option<String>,
 }
 
 impl Judgement {
@@ -57,7 +59,7 @@ impl Judgement {
     /// Returns a judgement with these violations.
     #[must_use]
     pub fn of(violations: Vec<Violation>) -> Self {
-        Self { had_subject: true, violations }
+        Self { had_subject: true, violations, problem: None }
     }
 }
 

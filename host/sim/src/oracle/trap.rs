@@ -53,7 +53,11 @@ impl Oracle for Trap {
             ));
         }
         violations.sort_by_key(|violation| violation.event);
-        Judgement { had_subject: !run.reconciles.is_empty() || !violations.is_empty(), violations }
+        Judgement {
+            had_subject: !run.reconciles.is_empty() || !violations.is_empty(),
+            violations,
+            problem: None,
+        }
     }
 }
 

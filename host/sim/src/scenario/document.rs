@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use super::text::{quoted, suggestion};
+use super::text::quoted;
 
 /// Limit in bytes for a scenario, and for each file that it names.
 pub const MAX_FILE_SIZE: usize = 1 << 20;
@@ -55,15 +55,18 @@ pub(super) struct Document {
     pub(super) invariants: Vec<Spanned<InvariantDocument>>,
     /// Built-in oracles that are switched off, by name.
     #[serde(default)]
-    pub(super) oracles: BTreeMap<String, OracleDocument>,
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, OracleDocument>"))]
+    pub(super) oracles: BTreeMap<String, Spanned<OracleDocument>>,
     /// HTTP services that the plugin can call.
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "Vec<HttpDocument>"))]
     pub(super) http: Vec<Spanned<HttpDocument>>,
     /// The built-in controllers that run, by name; by default those that a cluster without nodes needs.
-    pub(super) controllers: Option<Vec<String>>,
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    pub(super) controllers: Option<Spanned<Vec<String>>>,
     /// `on` (default), or `none` to switch the host's guarantees off that hide some bugs.
-    pub(super) guarantees: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(super) guarantees: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -284,7 +287,7 @@ pub(super) fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and {MAX_FILE_SIZE} are allowed; split it", text.len()));
     }
-    pilothouse_yaml::from_str(text).map_err(with_suggestion)
+    pilothouse_yaml::from_str(text)
 }
 
 /// Parses the YAML documents of a file within bounds.
@@ -295,21 +298,7 @@ pub(super) fn parse_yaml_documents<T: DeserializeOwned>(text: &str) -> Result<Ve
     if text.len() > MAX_FILE_SIZE {
         return Err(format!("it has {} bytes, and {MAX_FILE_SIZE} are allowed; split it", text.len()));
     }
-    pilothouse_yaml::from_multiple(text).map_err(with_suggestion)
-}
-
-/// Suggests a name for an unknown field.
-fn with_suggestion(problem: String) -> String {
-    let suggested = problem.split_once("unknown field `").and_then(|(_, rest)| {
-        let (name, rest) = rest.split_once('`')?;
-        let (_, known) = rest.split_once("expected ")?;
-        let known = known.trim_start_matches("one of ").split([',', ' ']).map(|name| name.trim_matches('`'));
-        suggestion(name, known.filter(|name| !name.is_empty()))
-    });
-    match suggested {
-        Some(close) => format!("{problem}; did you mean {close}?"),
-        None => problem,
-    }
+    pilothouse_yaml::from_multiple(text)
 }
 
 /// Parses a scenario file and checks its header.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use pilothouse_model::ResourceType;
+use pilothouse_yaml::suggestion;
 use serde_json::Value;
 
-use super::text::{quoted, suggestion};
+use super::text::quoted;
 
 /// The most CRDs of a scenario.
 pub const MAX_CRDS: usize = 100;

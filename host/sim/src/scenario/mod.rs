@@ -27,18 +27,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pilothouse_apiserver::Controllers;
+use pilothouse_yaml::suggestion;
 use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
 
 use crate::actor::Actor;
 use crate::http::HttpServices;
+use crate::oracle;
 use crate::run::Run;
 use actor::{ActorDefinition, ActorState, actor_of};
 pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
-use document::{Document, PluginDocument, check_count, check_name, parse_document};
+use document::{Document, OracleDocument, PluginDocument, check_count, check_name, parse_document};
 pub use faults::{DelayBounds, FaultBounds};
 use generate::{Generated, WatchedKind, generate};
 use http::{HttpDefinitions, HttpState};
-use invariant::{Invariant, Judgement, judge};
+use invariant::{By, Invariant, InvariantForm, Judgement, WriteSelector, judge};
 pub use kinds::{KindInfo, Kinds, MAX_CRDS, run_name};
 use manifest::FileReader;
 pub use manifest::Manifest;
@@ -46,7 +50,7 @@ pub use program::{ObjectValues, Program, Reads};
 pub use reference::{DEFAULT_NAMESPACE, ObjectReference};
 pub use template::Template;
 pub use text::DurationRange;
-use text::{quoted, suggestion};
+use text::quoted;
 
 const MAX_PLUGINS: usize = 10;
 const MAX_OBJECTS: usize = 1000;
@@ -77,8 +81,8 @@ pub struct Scenario {
     pub oracles_off: BTreeMap<String, String>,
     /// The HTTP services.
     pub http: Arc<HttpDefinitions>,
-    /// The names of the built-in controllers that run; `None` for the default.
-    pub controllers: Option<Vec<String>>,
+    /// The built-in controllers that run; `None` for the default.
+    pub controllers: Option<Controllers>,
     /// Whether the host's guarantees are in force.
     pub guarantees: bool,
 }
@@ -164,10 +168,6 @@ impl Scenario {
             }
             invariants.push(invariant);
         }
-        if let Some(controllers) = &document.controllers {
-            check_count("controllers", controllers.len(), MAX_CONTROLLERS)?;
-        }
-        let oracles_off = document.oracles.into_iter().map(|(name, oracle)| (name, oracle.off)).collect();
         let stem = || file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
             name: document.name.unwrap_or_else(stem),
@@ -178,10 +178,10 @@ impl Scenario {
             actors,
             faults: faults.transpose()?,
             invariants,
-            oracles_off: checked_reasons(oracles_off)?,
+            oracles_off: oracles_off(document.oracles)?,
             http: Arc::new(http),
-            controllers: document.controllers,
-            guarantees: guarantees(document.guarantees.as_deref())?,
+            controllers: document.controllers.as_ref().map(controllers).transpose()?,
+            guarantees: document.guarantees.as_ref().map_or(Ok(true), guarantees)?,
         })
     }
 
@@ -212,20 +212,29 @@ impl Scenario {
         (scenario, problems)
     }
 
-    /// Checks that the oracles that are switched off exist.
+    /// Checks that each invariant on writes of a named author names an actor, or one of these plugins.
     ///
     /// # Errors
-    /// Errors with one line that suggests a name.
-    pub fn check_oracles(&self, known: &[&str]) -> Result<(), String> {
-        check_names("oracles", "oracle", self.oracles_off.keys(), known)
-    }
-
-    /// Checks that the controllers exist.
-    ///
-    /// # Errors
-    /// Errors with one line that suggests a name.
-    pub fn check_controllers(&self, known: &[&str]) -> Result<(), String> {
-        check_names("controllers", "controller", self.controllers.iter().flatten(), known)
+    /// Errors with one line that names the line in the file and suggests a name.
+    pub fn check_authors(&self, plugins: &[&str]) -> Result<(), String> {
+        let known = || self.actors.iter().map(|actor| actor.name.as_str()).chain(plugins.iter().copied());
+        for invariant in &self.invariants {
+            let InvariantForm::OnWrite(WriteSelector { by: Some(By::Name(name)), .. }) = &invariant.form
+            else {
+                continue;
+            };
+            if !known().any(|other| other == name) {
+                let all = ["plugin", "actor", "controller"].into_iter().chain(known());
+                let problem = format!(
+                    "invariant {}: onWrite.by: unknown plugin or actor {}; {}",
+                    quoted(&invariant.name),
+                    quoted(name),
+                    did_you_mean(name, &all.collect::<Vec<_>>())
+                );
+                return Err(text::printable(&at(invariant.line, &problem)));
+            }
+        }
+        Ok(())
     }
 
     /// Creates the actors of one run.
@@ -254,7 +263,7 @@ impl Scenario {
 fn plugins(document: &Document, file: &Path) -> Result<Vec<PluginFile>, String> {
     check_count("plugins", document.plugins.len(), MAX_PLUGINS)?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let plugin = |entry: &serde_saphyr::Spanned<Value>| {
+    let plugin = |entry: &Spanned<Value>| {
         let document = match &entry.value {
             Value::String(file) => PluginDocument { file: file.clone(), sidecar: None },
             value => serde_json::from_value(value.clone()).map_err(|error| {
@@ -285,39 +294,50 @@ fn crds(
     Ok((crds, Arc::new(kinds)))
 }
 
-fn checked_reasons(oracles: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
-    match oracles.iter().find(|(_, reason)| reason.trim().is_empty()) {
-        Some((name, _)) => {
-            Err(format!("oracles.{name}.off has no text; write why the oracle does not apply"))
+/// Returns the reasons of the oracles that are switched off.
+fn oracles_off(
+    oracles: BTreeMap<String, Spanned<OracleDocument>>,
+) -> Result<BTreeMap<String, String>, String> {
+    let known: Vec<_> = oracle::BUILT_IN.iter().map(|oracle| oracle.name).collect();
+    let reason = |(name, entry): (String, Spanned<OracleDocument>)| {
+        let problem = if !known.contains(&name.as_str()) {
+            format!("oracles: unknown oracle {}; {}", quoted(&name), did_you_mean(&name, &known))
+        } else if entry.value.off.trim().is_empty() {
+            format!("oracles: {name}.off has no text; write why the oracle does not apply")
+        } else {
+            return Ok((name, entry.value.off));
+        };
+        Err(at(entry.referenced.line(), &problem))
+    };
+    oracles.into_iter().map(reason).collect()
+}
+
+fn controllers(entry: &Spanned<Vec<String>>) -> Result<Controllers, String> {
+    let names = &entry.value;
+    let parsed = check_count("controllers", names.len(), MAX_CONTROLLERS).and_then(|()| {
+        if names.is_empty() {
+            return Ok(Controllers::none());
         }
-        None => Ok(oracles),
+        names.join(",").parse().map_err(|error| format!("controllers: {error}"))
+    });
+    parsed.map_err(|problem| at(entry.referenced.line(), &problem))
+}
+
+fn guarantees(entry: &Spanned<String>) -> Result<bool, String> {
+    match entry.value.as_str() {
+        "on" => Ok(true),
+        "none" => Ok(false),
+        other => {
+            let problem = format!("guarantees: {} is neither on nor none", quoted(other));
+            Err(at(entry.referenced.line(), &problem))
+        }
     }
 }
 
-fn guarantees(text: Option<&str>) -> Result<bool, String> {
-    match text {
-        None | Some("on") => Ok(true),
-        Some("none") => Ok(false),
-        Some(other) => Err(format!("guarantees: {} is neither on nor none", quoted(other))),
-    }
-}
-
-fn check_names<'a>(
-    member: &str,
-    what: &str,
-    names: impl Iterator<Item = &'a String>,
-    known: &[&str],
-) -> Result<(), String> {
-    for name in names {
-        if !known.contains(&name.as_str()) {
-            let remedy = suggestion(name, known.iter().copied()).map_or_else(
-                || format!("known are {}", known.join(", ")),
-                |close| format!("did you mean {close}?"),
-            );
-            return Err(format!("{member}: unknown {what} {}; {remedy}", quoted(name)));
-        }
-    }
-    Ok(())
+/// Suggests one of the known names, or lists them.
+fn did_you_mean(name: &str, known: &[&str]) -> String {
+    suggestion(name, known.iter().copied())
+        .map_or_else(|| format!("known are {}", known.join(", ")), |close| format!("did you mean {close}?"))
 }
 
 /// Returns a function that prefixes a problem with the file. Names in the file may have line breaks, and messages quote them.

@@ -8,16 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_cel::ast::{CallExpr, Expr, LiteralValue};
-use pilothouse_cel::check::{Type, check_condition};
+use pilothouse_cel::check::{Type, check_condition, check_count};
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
 use pilothouse_cel::{
     Budget, EvaluationError, Expression, HostFunctions, Value, from_json, is_missing_from_library,
 };
 use pilothouse_model::ResourceType;
+use pilothouse_yaml::suggestion;
 
 use super::kinds::Kinds;
 use super::reference::DEFAULT_NAMESPACE;
-use super::text::{quoted, suggestion};
+use super::text::quoted;
 use crate::START_TIME;
 use crate::actor::ObjectView;
 
@@ -148,9 +149,19 @@ impl Program {
     /// Errors like [`Program::compile`], and if each value of the expression is of another type than `bool`.
     pub fn compile_condition(text: &str, variables: &[&str], kinds: &Arc<Kinds>) -> Result<Self, String> {
         let program = Self::compile(text, variables, kinds)?;
-        let functions = [("objects", Type::list(Type::Dyn)), ("object", Type::Dyn), ("exists", Type::Bool)];
-        check_condition(&program.expression, text, variables, &functions)
+        check_condition(&program.expression, text, variables, &function_types())
             .map_err(|problem| format!("the condition {}: {problem}", quoted(&program.text)))?;
+        Ok(program)
+    }
+
+    /// Compiles an expression for a number of times.
+    ///
+    /// # Errors
+    /// Errors like [`Program::compile`], and if each value of the expression is of another type than `int`.
+    pub fn compile_count(text: &str, variables: &[&str], kinds: &Arc<Kinds>) -> Result<Self, String> {
+        let program = Self::compile(text, variables, kinds)?;
+        check_count(&program.expression, text, variables, &function_types())
+            .map_err(|problem| format!("the expression {}: {problem}", quoted(&program.text)))?;
         Ok(program)
     }
 
@@ -197,6 +208,11 @@ impl Program {
             other => Err(format!("{} is of the type {}, not a boolean", self.text, other.type_of())),
         }
     }
+}
+
+/// Returns the types of the functions that read objects.
+fn function_types() -> [(&'static str, Type); 3] {
+    [("objects", Type::list(Type::Dyn)), ("object", Type::Dyn), ("exists", Type::Bool)]
 }
 
 /// Returns the resource of a call whose kind is a literal; `None` if the kind is computed.

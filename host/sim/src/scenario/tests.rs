@@ -64,7 +64,7 @@ http:
   host: cloud.example.com
   state: {machines: []}
   routes: [{method: GET, path: /machines, body: "${state.machines}"}]
-controllers: [garbage-collector]
+controllers: [garbage-collector-controller]
 guarantees: none
 "#;
 
@@ -86,9 +86,6 @@ fn a_full_scenario_is_parsed() {
     assert_eq!(scenario.invariants.len(), 2);
     assert!(scenario.http_services().is_some() && !scenario.guarantees);
     assert_eq!(scenario.http.hosts().collect::<Vec<_>>(), ["cloud.example.com"]);
-    assert_eq!(scenario.check_oracles(&["orphan"]), Ok(()));
-    assert!(scenario.check_oracles(&["orphans"]).expect_err("misspelt").contains("did you mean orphans?"));
-    assert!(scenario.check_controllers(&["jobs"]).expect_err("unknown").contains("known are jobs"));
 }
 
 #[test]
@@ -158,7 +155,22 @@ fn each_error_is_one_line_with_file_line_and_remedy() {
         (with("invariants: [{name: i, always: http.cloud.a}]"), "unknown variable \"http\""),
         (with("oracles: {orphan: {off: ''}}"), "write why"),
         (with("oracles: {orphan: off}"), "line 3"),
-        (with("guarantees: some"), "neither on nor none"),
+        (
+            with("oracles:\n  trap: {off: why}\n  orphans: {off: why}"),
+            "line 5: oracles: unknown oracle \"orphans\"; did you mean orphan?",
+        ),
+        (with("controllers: [job, garbagecollection]"), "line 3: controllers: "),
+        (with("guarantees: some"), "line 3: guarantees: \"some\" is neither on nor none"),
+        (
+            with("actors:\n- name: a\n  forEach: {kind: Pod, count: \"'500'\"}\n  delete: true"),
+            "line 4: actor \"a\": forEach.count: the expression \"'500'\": it is of the type string, not int",
+        ),
+        (
+            with(
+                "actors:\n- name: a\n  forEach: {kind: Pod, when: name}\n  delete: true\n- name: b\n  forEach: {kind: Pod, when: 'name.size()'}\n  delete: true",
+            ),
+            "line 7: actor \"b\": forEach.when: the condition \"name.size()\": it is of the type int, not bool",
+        ),
         (with("name: ''"), "the name \"\""),
         (HEADER.replace("Simulation", "Scenario"), "or write kind: Simulation"),
         (
@@ -188,6 +200,23 @@ fn a_scenario_is_generated_from_watched_kinds() {
     let (scenario, problems) = Scenario::generated(&watched, &[], kinds, 1);
     assert_eq!((scenario.actors(1).len(), scenario.objects.len(), problems.len()), (1, 1, 1));
     assert!(problems[0].contains("Event"), "{problems:?}");
+}
+
+#[test]
+fn an_invariant_on_the_writes_of_nobody_is_refused() {
+    let of = |name: &str| {
+        let invariant = format!("{{name: i, onWrite: {{by: {name}}}, expect: 'true'}}");
+        let text = format!("{HEADER}actors: [{{name: user, steps: []}}]\ninvariants:\n- {invariant}\n");
+        parse(&text).expect(name)
+    };
+    for known in ["user", "zoo", "plugin", "actor", "controller"] {
+        assert_eq!(of(known).check_authors(&["zoo"]), Ok(()), "{known}");
+    }
+    let problem = of("zoos").check_authors(&["zoo"]).expect_err("unknown");
+    assert_eq!(
+        problem,
+        "line 5: invariant \"i\": onWrite.by: unknown plugin or actor \"zoos\"; did you mean zoo?"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Texts of a scenario: durations, quotes in messages, and suggestions for misspelt names. Pure.
+//! Texts of a scenario: durations, and quotes in messages. Pure.
 
 use std::fmt::Write as _;
 
@@ -29,36 +29,6 @@ pub(super) fn quoted(text: &str) -> String {
 /// Returns the text with a space in place of each line break and of each character that controls a terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
-/// Returns the known name that is closest to a misspelt one, if one is close.
-pub(super) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).clamp(1, 3);
-    if name.len() > MAX_QUOTED {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    known
-        .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Returns how many characters have to be inserted, deleted or replaced to turn one text into the other.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, left) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, right) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != *right);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// Parses a number with the unit `ms`, `s`, `m` or `h` to milliseconds.
@@ -141,15 +111,6 @@ mod tests {
         assert_eq!(DurationRange::parse("1s").expect("one").select(u64::MAX), 1000);
         assert!(DurationRange::parse("30s..2s").expect_err("reversed").contains("shorter duration first"));
         assert!(DurationRange::parse("2s..").is_err());
-    }
-
-    #[test]
-    fn suggestions_are_close_names() {
-        let known = ["actors", "faults", "invariants"];
-        assert_eq!(suggestion("actor", known.into_iter()), Some("actors"));
-        assert_eq!(suggestion("Invarients", known.into_iter()), Some("invariants"));
-        assert_eq!(suggestion("plugins", known.into_iter()), None);
-        assert_eq!(suggestion(&"a".repeat(1000), known.into_iter()), None);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Oracle for Accusation {
             event: self.event,
             explanation: String::new(),
         };
-        Judgement { had_subject: true, violations: vec![violation] }
+        Judgement::of(vec![violation])
     }
 }
 

@@ -173,11 +173,13 @@ fn for_each_of(
     kinds: &Arc<Kinds>,
 ) -> Result<ForEach, String> {
     let variables = ["object", "name", "namespace", "uid", "now"];
+    let when = document.when.map(|text| Program::compile_condition(&text, &variables, kinds));
+    let count = document.count.map(|text| Program::compile_count(&text, &variables, kinds));
     Ok(ForEach {
         resource: kinds.resolve(&document.kind)?.resource.clone(),
         namespace: document.namespace,
-        when: document.when.map(|text| Program::compile_condition(&text, &variables, kinds)).transpose()?,
-        count: document.count.map(|text| Program::compile(&text, &variables, kinds)).transpose()?,
+        when: when.transpose().map_err(|problem| format!("forEach.when: {problem}"))?,
+        count: count.transpose().map_err(|problem| format!("forEach.count: {problem}"))?,
         after,
         effect,
         kinds: Arc::clone(kinds),

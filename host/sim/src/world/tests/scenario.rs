@@ -41,7 +41,7 @@ fn run_scenario(text: &str, deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
     let read = |_: &Path| Err("no such file".to_owned());
     let scenario = Scenario::parse(Path::new("leases.yaml"), text, &Kinds::built_in(), &read);
     let scenario = Arc::new(scenario.expect("a scenario"));
-    let options = WorldOptions::of_scenario(&scenario).expect("options");
+    let options = WorldOptions::of_scenario(&scenario);
     let mut world = World::new(plugins(super::stage::DESCRIPTOR), options).expect("a world");
     let run = world.run(&Plan::new(3, deviations)).expect("a run");
     let verdicts = scenario.judge(&run).into_iter().map(|judgement| judgement.verdict).collect();

@@ -54,6 +54,13 @@ impl PluginFile {
     /// # Errors
     /// Returns a usage error that names the file, or that of its sidecar.
     pub(super) fn read(path: &Path, sidecar: Option<GivenSidecar<'_>>) -> Result<Self, CommandError> {
+        if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            let problem = format!(
+                "{}: it is no .wasm file; give a plugin, and name a scenario with --scenario",
+                path.display()
+            );
+            return Err(CommandError::Usage(problem));
+        }
         let name = PluginName::of_file(path).map_err(|error| CommandError::Usage(error.to_string()))?;
         let wasm = input_file::read(path, MAX_WASM).map_err(|problem| {
             CommandError::Usage(format!("{}: {problem}; give a plugin's .wasm file", path.display()))

@@ -36,7 +36,10 @@ fn outcome_of(oracle: &str, report: &Report) -> Outcome {
     match coverage.disabled {
         _ if !failures.is_empty() => Outcome::Failed(failures),
         Some(reason) => Outcome::Skipped(reason),
-        None if coverage.judged == 0 => Outcome::Skipped("it had nothing to judge".to_owned()),
+        None if coverage.judged == 0 => Outcome::Skipped(match coverage.problem {
+            Some(problem) => format!("it could not be evaluated: {problem}"),
+            None => "it had nothing to judge".to_owned(),
+        }),
         None => Outcome::Passed,
     }
 }
@@ -57,6 +60,7 @@ mod tests {
         let oracle = |judged: u64, disabled: Option<&str>| OracleCoverage {
             judged,
             disabled: disabled.map(str::to_owned),
+            ..OracleCoverage::default()
         };
         coverage.oracles.insert("orphan".to_owned(), oracle(0, None));
         coverage.oracles.insert("same end".to_owned(), oracle(7, None));

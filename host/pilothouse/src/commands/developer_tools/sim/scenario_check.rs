@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_sim::scenario::{Kinds, Scenario};
-use pilothouse_sim::world::WorldOptions;
 
 use super::inputs::{read_scenario_part, read_text};
-use super::{subject, unusable};
+use super::subject;
 use crate::CommandError;
 
 /// Checks all that can be checked without the plugins. A kind that is not built in, and not defined by a CRD of the scenario, may be defined by a
@@ -19,8 +18,6 @@ pub(in crate::commands::developer_tools) fn check(file: &Path) -> Result<(), Com
     let text = read_text(file)?;
     let kinds = Kinds::built_in().assuming_others();
     let scenario = Scenario::parse(file, &text, &kinds, &read_scenario_part).map_err(CommandError::Usage)?;
-    let scenario = Arc::new(scenario);
-    subject::oracles_of(&scenario)?;
-    WorldOptions::of_scenario(&scenario).map_err(|error| unusable(&error))?;
+    subject::oracles_of(&Arc::new(scenario))?;
     Ok(())
 }

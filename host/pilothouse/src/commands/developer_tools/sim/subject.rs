@@ -72,6 +72,9 @@ impl Subject {
             Some(ScenarioFile { path, text, input }) => {
                 let scenario = Scenario::parse(&path, &text, &known, &read_scenario_part);
                 let scenario = scenario.map_err(CommandError::Usage)?;
+                let names: Vec<_> = inputs.iter().map(|input| input.file.name.as_str()).collect();
+                let unknown = |problem: String| CommandError::Usage(format!("{}: {problem}", path.display()));
+                scenario.check_authors(&names).map_err(unknown)?;
                 add_crds(&mut crds, &scenario.crds);
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
             }
@@ -94,9 +97,7 @@ impl Subject {
 
     fn options(&self) -> Result<WorldOptions, CommandError> {
         let mut options = match &self.surroundings {
-            Surroundings::Scenario { scenario, .. } => {
-                WorldOptions::of_scenario(scenario).map_err(|error| super::unusable(&error))?
-            }
+            Surroundings::Scenario { scenario, .. } => WorldOptions::of_scenario(scenario),
             Surroundings::Generated(generated) => of_generated(generated),
         };
         options.crds.clone_from(&self.crds);

@@ -59,6 +59,7 @@ impl SubjectFiles {
             .into_iter()
             .map(|(file, sidecar)| PluginFile::read(&file, given(sidecar)))
             .collect::<Result<Vec<_>, _>>()?;
+        check_names(&plugins)?;
         // The new version has the sidecar of the plugin that it replaces.
         let sidecar = plugins.first().map(|plugin| plugin.sidecar.clone());
         let read_upgrade = |file: &PathBuf| {
@@ -74,6 +75,24 @@ impl SubjectFiles {
         let plugins = self.plugins.iter().chain(&self.upgrade).map(|plugin| &plugin.input);
         plugins.chain(self.scenario.as_ref().map(|scenario| &scenario.input)).collect()
     }
+}
+
+/// Checks that no two plugins have the same name, as in the directory of a host.
+///
+/// # Errors
+/// Returns a usage error that names both files.
+fn check_names(plugins: &[PluginFile]) -> Result<(), CommandError> {
+    for (index, plugin) in plugins.iter().enumerate() {
+        if let Some(other) = plugins[..index].iter().find(|other| other.name == plugin.name) {
+            return Err(CommandError::Usage(format!(
+                "{} and {} are two plugins of the name {}; rename one of the files, or leave it out",
+                other.path.display(),
+                plugin.path.display(),
+                plugin.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl ScenarioFile {

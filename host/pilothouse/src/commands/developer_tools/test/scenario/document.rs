@@ -140,6 +140,13 @@ impl ExpectationDocument {
 
 impl EventDocument {
     pub(super) fn validate(self) -> Result<EventExpectation, String> {
+        let members = [&self.object, &self.severity, &self.reason, &self.note];
+        if members.into_iter().all(Option::is_none) {
+            return Err(
+                "expectEvent: any Event would do; give at least one of object, type, reason and note"
+                    .to_owned(),
+            );
+        }
         if let Some(severity) = self.severity.as_deref().filter(|text| !matches!(*text, "Normal" | "Warning"))
         {
             return Err(format!("expectEvent.type: {severity:?} is neither Normal nor Warning"));
