@@ -140,7 +140,7 @@ fn figures(results: &Results) -> Result<String> {
     controllers(&mut text, results)?;
     if let Some(scale) = &results.scale {
         text.push('\n');
-        at_scale(&mut text, scale)?;
+        at_scale(&mut text, scale, &results.plugins)?;
     }
     Ok(text)
 }
@@ -250,8 +250,8 @@ fn controllers(text: &mut String, results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a large cluster costs.
-fn at_scale(text: &mut String, scale: &Value) -> Result<()> {
+/// Writes what a large cluster and many plugins cost.
+fn at_scale(text: &mut String, scale: &Value, plugins: &Value) -> Result<()> {
     text.push_str("| at scale | |\n|---|---|\n");
     let mut line = |what: &str, figure: &str| {
         let _ = writeln!(text, "| {what} | {figure} |");
@@ -268,6 +268,15 @@ fn at_scale(text: &mut String, scale: &Value) -> Result<()> {
     );
     line("their first list", &format!("{} s", number(at(largest, "/run/listSeconds")?)));
     line("their changes, one informer", &format!("{} events/s", number(at(largest, "/eventsPerSecond")?)));
+    let points = plugins["growth"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let most = points.iter().max_by_key(|point| point["plugins"].as_u64());
+    let most =
+        most.context("bench/results/plugins.json has no growth; run `cargo xtask bench --only plugins`")?;
+    line(
+        &format!("changes that {} plugins watch and all but one refuse", number(at(most, "/plugins")?)),
+        &format!("{} events/s", number(at(most, "/eventsPerSecond")?)),
+    );
+    line("CPU time of each of these changes", &format!("{} µs", number(at(most, "/cpuMicrosPerEvent")?)));
     Ok(())
 }
 
@@ -329,7 +338,13 @@ mod tests {
                 row("realistic", KUBE_RS, 11_000.0, 720.0),
             ]}),
             end_to_end: json!({"foos": 10_000, "rows": [sample(OUR_SAMPLE, 8.0), sample(KUBE_RS_SAMPLE, 14.0)]}),
-            plugins: json!({"latencies": [latency(OUR_RECONCILE, 82_700.0), latency(KUBE_RS_RECONCILE, 1.1e8)]}),
+            plugins: json!({
+                "latencies": [latency(OUR_RECONCILE, 82_700.0), latency(KUBE_RS_RECONCILE, 1.1e8)],
+                "growth": [
+                    {"plugins": 1000, "eventsPerSecond": 226_000.0, "cpuMicrosPerEvent": 6.5},
+                    {"plugins": 1, "eventsPerSecond": 280_000.0, "cpuMicrosPerEvent": 5.0},
+                ],
+            }),
             density: json!({"hosts": [{"language": "Rust", "plugins": 1000, "eachKib": 54}], "peers": {"privateKib": 1042}}),
             scale: None,
         }
@@ -350,6 +365,23 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("at scale"), "{text}");
+    }
+
+    #[test]
+    fn what_large_clusters_and_many_plugins_cost_has_a_table() {
+        let point = |objects: u64, mib: f64| {
+            json!({"consumer": super::super::scale::OURS_COMPRESSED, "objects": objects, "eventsPerSecond": 90_000.0,
+                   "run": {"listSeconds": 40.0, "listed": {"residentMib": mib}}})
+        };
+        let scale = json!({"objects": [point(1000, 5.0), point(1_000_000, 1024.0)]});
+        let text = figures(&Results { scale: Some(scale), ..results() }).expect("complete results");
+        for line in [
+            "| memory of 1,000,000 Pods in a compressed cache | 1 GiB |",
+            "| changes that 1,000 plugins watch and all but one refuse | 226,000 events/s |",
+            "| CPU time of each of these changes | 6.5 µs |",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
     }
 
     #[test]

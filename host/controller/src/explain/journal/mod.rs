@@ -1,24 +1,27 @@
 //! A bounded journal of what happened to a plugin's keys: per key the last events, reconciles and writes.
 //!
-//! The dispatcher and the workers write it for every event, so it takes no lock, and allocates only for a key that it does not have yet. A
+//! The dispatcher and the workers write it for every event, so it takes no lock, and allocates only for the first records of a key. A
 //! record consists of three atomic words, the last of which is the exclusive or of the others and of the key's stamp. A reader therefore
 //! recognises a record that is being overwritten, and one of another key, and skips it. Nothing else needs a record to be consistent.
 //!
 //! The journal is a table of fixed size, whose slots are allocated one by one. Each stamp, a hash of the key with a random seed, has
 //! [`WAYS`] slots; a new key replaces the one of them that was used least recently. Key names are not stored.
+//!
+//! Most keys are reconciled once, when the plugin starts, and then rest. So a slot has room for one record, and gets a ring of records of a
+//! kind when the key has a second record.
 
 mod record;
 #[cfg(test)]
 mod tests;
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use pilothouse_model::hash::HashState;
 use pilothouse_model::{Notification, ObjectKey};
-use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, Reason};
+use pilothouse_plugin::{HostMemory, HostMemoryKind, Reason};
 use tokio::time::Instant;
 
 use crate::environment::WallClock;
@@ -44,6 +47,8 @@ struct Table {
     pages: [OnceLock<Box<Page>>; PAGES],
     hasher: HashState,
     memory: HostMemory,
+    /// The bytes that are charged to `memory`.
+    charged: AtomicUsize,
     /// The time to which the times of records are relative.
     began: Instant,
     began_at: Timestamp,
@@ -51,25 +56,39 @@ struct Table {
     batch_time: AtomicU64,
 }
 
-struct Page {
-    slots: [OnceLock<Box<Slot>>; PAGE_SLOTS],
-    _charge: HostMemoryCharge,
+struct Page([OnceLock<Box<Slot>>; PAGE_SLOTS]);
+
+impl Default for Page {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| OnceLock::new()))
+    }
 }
 
 /// The records of one key at a time.
+#[derive(Default)]
 struct Slot {
     stamp: AtomicU64,
     /// The time of the last record, in milliseconds.
     used: AtomicU64,
-    rings: [Ring; KINDS],
-    _charge: HostMemoryCharge,
+    /// The stamp of the key whose first record `first` is, or is about to be.
+    first_stamp: AtomicU64,
+    first: StoredRecord,
+    rings: [OnceLock<Box<Ring>>; KINDS],
 }
 
+/// The latest records of one kind.
 #[derive(Default)]
 struct Ring {
     next: AtomicU32,
-    records: [[AtomicU64; 3]; RECORDS],
+    records: [StoredRecord; RECORDS],
 }
+
+/// The payload of a record, its time and detail, and the exclusive or of both, of the stamp, and of where it is stored.
+#[derive(Default)]
+struct StoredRecord([AtomicU64; 3]);
+
+/// What distinguishes the stored words of a key's first record, by its kind, from those of a record in a ring.
+const FIRST: [u64; KINDS] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
 /// A record with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +104,7 @@ impl Journal {
             pages: std::array::from_fn(|_| OnceLock::new()),
             hasher: HashState::default(),
             memory: memory.clone(),
+            charged: AtomicUsize::new(0),
             began: Instant::now(),
             began_at: clock.now(),
             batch_time: AtomicU64::new(0),
@@ -145,7 +165,7 @@ impl Journal {
         let stamp = self.stamp(watch, key);
         let (page, first) = place(stamp);
         let Some(page) = self.0.pages[page].get() else { return Vec::new() };
-        let slots = page.slots[first..first + WAYS].iter().filter_map(OnceLock::get);
+        let slots = page.0[first..first + WAYS].iter().filter_map(OnceLock::get);
         let mut records: Vec<(u64, Record)> = slots.flat_map(|slot| slot.records(stamp)).collect();
         // Stable: the records of a ring stay in their order.
         records.sort_by_key(|(milliseconds, _)| *milliseconds);
@@ -161,25 +181,20 @@ impl Journal {
         let stamp = self.stamp(watch, key);
         if let Some(slot) = self.slot(stamp) {
             slot.used.store(milliseconds, Ordering::Relaxed);
-            slot.rings[record.kind()].push(stamp, milliseconds, record);
+            slot.push(&self.0, stamp, milliseconds, record);
         }
     }
 
     /// Returns the slot of a key, which may be that of another key until now. `None` if the key is new and the account has no room.
     fn slot(&self, stamp: u64) -> Option<&Slot> {
         let (page, first) = place(stamp);
-        let page = self.page(page)?;
+        let page = self.0.get_or_allocate(&self.0.pages[page])?;
         let mut oldest: Option<&Slot> = None;
-        for slot in &page.slots[first..first + WAYS] {
-            let slot: &Slot = match slot.get() {
-                Some(slot) => slot,
-                None => match self.new_slot(stamp) {
-                    // Another thread may set it first, for the same key or for another one.
-                    Some(new) => slot.get_or_init(|| new),
-                    None => break,
-                },
-            };
-            if slot.stamp.load(Ordering::Relaxed) == stamp {
+        for slot in &page.0[first..first + WAYS] {
+            // Another thread may allocate it first, for the same key or for another one.
+            let Some(slot) = self.0.get_or_allocate(slot) else { break };
+            let taken = slot.stamp.compare_exchange(0, stamp, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() || taken == Err(stamp) {
                 return Some(slot);
             }
             let used = |slot: &Slot| slot.used.load(Ordering::Relaxed);
@@ -189,32 +204,6 @@ impl Journal {
         }
         // The records of the previous key have another stamp, so they need not be removed.
         oldest.inspect(|slot| slot.stamp.store(stamp, Ordering::Relaxed))
-    }
-
-    fn page(&self, page: usize) -> Option<&Page> {
-        let page = &self.0.pages[page];
-        if page.get().is_some() {
-            return page.get().map(Box::as_ref);
-        }
-        let charge = self.charge(size_of::<Page>())?;
-        let new = Box::new(Page { slots: std::array::from_fn(|_| OnceLock::new()), _charge: charge });
-        let page: &Page = page.get_or_init(|| new);
-        Some(page)
-    }
-
-    fn new_slot(&self, stamp: u64) -> Option<Box<Slot>> {
-        let charge = self.charge(size_of::<Slot>())?;
-        let (stamp, used) = (AtomicU64::new(stamp), AtomicU64::new(0));
-        Some(Box::new(Slot { stamp, used, rings: Default::default(), _charge: charge }))
-    }
-
-    /// Charges bytes to the plugin's account, half of which is reserved for the plugin's work.
-    fn charge(&self, bytes: usize) -> Option<HostMemoryCharge> {
-        let memory = &self.0.memory;
-        if memory.used().saturating_add(bytes) > memory.limit() / 2 {
-            return None;
-        }
-        memory.try_charge(HostMemoryKind::Journal, bytes).ok()
     }
 
     /// Returns the stamp of a key, which is never 0: unused records have the stamp 0.
@@ -235,34 +224,79 @@ fn place(stamp: u64) -> (usize, usize) {
     (page, set * WAYS)
 }
 
+impl Table {
+    /// Returns what is in the cell. If it is empty, allocates it and charges the plugin's account, half of which is reserved for the
+    /// plugin's work; `None` if that has no room.
+    fn get_or_allocate<'a, T: Default>(&self, cell: &'a OnceLock<Box<T>>) -> Option<&'a T> {
+        let bytes = size_of::<T>();
+        if cell.get().is_none() && self.memory.used().saturating_add(bytes) > self.memory.limit() / 2 {
+            return None;
+        }
+        Some(cell.get_or_init(|| {
+            self.memory.add(HostMemoryKind::Journal, bytes);
+            self.charged.fetch_add(bytes, Ordering::Relaxed);
+            Box::default()
+        }))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.memory.release(HostMemoryKind::Journal, *self.charged.get_mut());
+    }
+}
+
 impl Slot {
+    fn push(&self, table: &Table, stamp: u64, milliseconds: u64, record: Record) {
+        let kind = record.kind();
+        let is_first = self.first_stamp.swap(stamp, Ordering::Relaxed) != stamp;
+        match if is_first { None } else { table.get_or_allocate(&self.rings[kind]) } {
+            Some(ring) => ring.push(stamp, milliseconds, record),
+            // Without room for a ring, the latest record is kept.
+            None => self.first.store(stamp ^ FIRST[kind], milliseconds, record),
+        }
+    }
+
     fn records(&self, stamp: u64) -> Vec<(u64, Record)> {
-        let rings = self.rings.iter().enumerate();
-        rings.flat_map(|(kind, ring)| ring.records(stamp, kind)).collect()
+        let of_kind = |(kind, ring): (usize, &OnceLock<Box<Ring>>)| {
+            let mut records = ring.get().map(|ring| ring.records(stamp, kind)).unwrap_or_default();
+            if records.len() < RECORDS {
+                records.splice(0..0, self.first.load(stamp ^ FIRST[kind], kind));
+            }
+            records
+        };
+        self.rings.iter().enumerate().flat_map(of_kind).collect()
     }
 }
 
 impl Ring {
     fn push(&self, stamp: u64, milliseconds: u64, record: Record) {
         let position = self.next.fetch_add(1, Ordering::Relaxed) as usize % RECORDS;
-        let (payload, detail) = record.pack();
-        let head = (milliseconds << DETAIL_BITS) | u64::from(detail);
-        let words = [payload, head, payload ^ head ^ stamp];
-        for (stored, word) in self.records[position].iter().zip(words) {
-            stored.store(word, Ordering::Relaxed);
-        }
+        self.records[position].store(stamp, milliseconds, record);
     }
 
     /// Returns the records with this stamp, the oldest first, with their times.
     fn records(&self, stamp: u64, kind: usize) -> Vec<(u64, Record)> {
         let next = self.next.load(Ordering::Relaxed) as usize;
-        let read = |position: usize| {
-            let words = &self.records[(next + position) % RECORDS];
-            let [payload, head, check] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-            let detail = u32::try_from(head & ((1 << DETAIL_BITS) - 1)).ok()?;
-            let record = Record::unpack(kind, payload, detail)?;
-            (payload ^ head ^ check == stamp).then_some((head >> DETAIL_BITS, record))
-        };
+        let read = |position: usize| self.records[(next + position) % RECORDS].load(stamp, kind);
         (0..RECORDS).filter_map(read).collect()
+    }
+}
+
+impl StoredRecord {
+    fn store(&self, stamp: u64, milliseconds: u64, record: Record) {
+        let (payload, detail) = record.pack();
+        let head = (milliseconds << DETAIL_BITS) | u64::from(detail);
+        for (stored, word) in self.0.iter().zip([payload, head, payload ^ head ^ stamp]) {
+            stored.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the record with its time, if it has this stamp.
+    fn load(&self, stamp: u64, kind: usize) -> Option<(u64, Record)> {
+        let [payload, head, check] = self.0.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let detail = u32::try_from(head & ((1 << DETAIL_BITS) - 1)).ok()?;
+        let record = Record::unpack(kind, payload, detail)?;
+        (payload ^ head ^ check == stamp).then_some((head >> DETAIL_BITS, record))
     }
 }
