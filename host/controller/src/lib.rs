@@ -35,8 +35,8 @@ pub use access::{AccountError, ServiceAccount};
 pub use check::{
     CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
 };
-pub use client::RequestOrigin;
 pub use client::clients::Clients;
+pub use client::{FIELD_MANAGER as CRD_FIELD_MANAGER, RequestOrigin};
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
 pub use environment::{Environment, Randomness, WallClock};

@@ -112,7 +112,7 @@ pub enum Fault {
     },
     /// The plugin is reloaded from the same file, or from the file of `--upgrade` (H2).
     Reload,
-    /// The next step of this actor is taken now instead of at its default moment (A1).
+    /// The next step of this actor is taken now instead of at its default moment (A1): at a request, before the request reaches the server.
     TakeStep {
         /// The actor's name.
         actor: String,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{APPLY_PATCH, ApiClient, Payload, RequestError, query};
 
 /// The field manager of every CRD that the host applies.
-pub(crate) const FIELD_MANAGER: &str = "pilothouse-crds";
+pub const FIELD_MANAGER: &str = "pilothouse-crds";
 
 /// Why a CRD could not be applied.
 #[derive(Debug, thiserror::Error)]

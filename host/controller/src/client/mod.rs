@@ -28,7 +28,8 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 pub(crate) use caller::Caller;
-pub(crate) use crds::{CrdError, FIELD_MANAGER, apply_crds, missing_crd, unestablished_crd};
+pub use crds::FIELD_MANAGER;
+pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};

@@ -18,6 +18,7 @@ fn violation(event: Option<usize>) -> Violation {
         object: String::new(),
         event,
         explanation: "it is wrong".to_owned(),
+        is_unevaluated: false,
     }
 }
 

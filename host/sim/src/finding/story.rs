@@ -388,6 +388,7 @@ mod tests {
             object: "web-*".to_owned(),
             event: Some(run.events.len() - 2),
             explanation: "there are two".to_owned(),
+            is_unevaluated: false,
         };
         let lines = align(&tell(&view, &violation));
         assert_eq!(
@@ -420,6 +421,7 @@ mod tests {
             object: String::new(),
             event: run.events.iter().position(state),
             explanation: "there is one".to_owned(),
+            is_unevaluated: false,
         };
         let view = RunView::new(&run, &RandomPrefixes::default());
         let texts: Vec<_> = tell(&view, &violation).into_iter().map(|step| step.text).collect();
@@ -483,6 +485,7 @@ mod tests {
             object: String::new(),
             event: None,
             explanation: "there is none".to_owned(),
+            is_unevaluated: false,
         };
         assert_eq!(
             align(&tell(&view, &violation)),

@@ -190,6 +190,7 @@ mod tests {
             object: "a".to_owned(),
             event: Some(2),
             explanation: "it trapped".to_owned(),
+            is_unevaluated: false,
         };
         let finding = Finding {
             number: 1,

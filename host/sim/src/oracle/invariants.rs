@@ -37,8 +37,9 @@ impl Oracle for InvariantOracle {
         let judgement = match judged.verdict {
             Verdict::Holds => Judgement { had_subject: judged.evaluations > 0, ..Judgement::default() },
             Verdict::NotJudged(_) => Judgement::without_subject(),
-            Verdict::Violated { event, explanation } => {
-                Judgement::of(vec![Violation::of_key(self, "", Some(event), explanation)])
+            Verdict::Violated { event, explanation, is_unevaluated } => {
+                let violation = Violation::of_key(self, "", Some(event), explanation);
+                Judgement::of(vec![Violation { is_unevaluated, ..violation }])
             }
         };
         Judgement { problem: judged.problem, ..judgement }
@@ -75,6 +76,25 @@ mod tests {
         let judged = crate::testing::judge(&*oracles[0], &run.finish(), None);
         assert_eq!((judged.had_subject, judged.violations.len()), (false, 0));
         assert!(judged.problem.is_some_and(|problem| problem.contains("labels")));
+    }
+
+    #[test]
+    fn a_condition_that_is_false_is_another_error_than_one_that_cannot_be_evaluated() {
+        let oracles = oracles("{name: ready, atRest: \"objects('ConfigMap')[0].metadata.name == 'y'\"}");
+        let judged = |name: &str| {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "a"}});
+            let mut run = RunBuilder::new();
+            if !name.is_empty() {
+                run.write("create", "configmaps", &format!("a/{name}"), Some(map));
+            }
+            run.rest();
+            let mut judged = crate::testing::judge(&*oracles[0], &run.finish(), None);
+            judged.violations.pop()
+        };
+        let (is_false, without) = (judged("x").expect("false"), judged("").expect("nothing to read"));
+        assert_eq!((is_false.is_unevaluated, without.is_unevaluated), (false, true));
+        assert!(!without.is_same_error(&is_false) && is_false.is_same_error(&is_false));
+        assert_eq!(judged("y"), None);
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub struct Violation {
     pub event: Option<usize>,
     /// One or two sentences.
     pub explanation: String,
+    /// Whether the condition of an invariant could not be evaluated, which is another error than that it is false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unevaluated: bool,
 }
 
 impl Violation {
@@ -86,6 +89,7 @@ impl Violation {
             object: id.key(),
             event,
             explanation,
+            is_unevaluated: false,
         }
     }
 
@@ -96,13 +100,17 @@ impl Violation {
             object: key.to_owned(),
             event,
             explanation,
+            is_unevaluated: false,
         }
     }
 
-    /// Whether the other violation is the same error: of the same oracle on the same resource.
+    /// Whether the other violation is the same error: of the same oracle on the same resource, and also shown by a value of a condition, or by
+    /// none.
     #[must_use]
     pub fn is_same_error(&self, other: &Self) -> bool {
-        self.oracle == other.oracle && self.resource == other.resource
+        self.oracle == other.oracle
+            && self.resource == other.resource
+            && self.is_unevaluated == other.is_unevaluated
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) const DESCRIPTION: Description = Description {
     premise: "A controller is level-triggered: its end follows from the wanted state, not from the path. UIDs, versions, times and generated \
               names do not count, nor does anything that differs between two runs without faults and with different seeds. Not judged: runs \
               that do not come to rest or in which a key still fails that succeeds in the reference, runs in which a timer of 30 s or more made the plugin write because the faults took so long, and tasks for which no run without faults is known. If the plugin never reconciled a state between two \
-              steps, an object that it made for that state may be missing.",
+              steps, an object that it made for that state may be missing. A plugin that gives something scarce to the key that asks first ends differently by right: switch the oracle off in its scenario.",
 };
 
 /// The oracle.

@@ -3,6 +3,7 @@
 use super::document::{DelayDocument, FaultsDocument};
 use super::text::duration_ms;
 use crate::plan::{Deviation, Fault};
+use crate::search::MAX_REQUEST_DELAY;
 
 /// The largest number that a bound may have.
 const MAX_COUNT: u32 = 1000;
@@ -64,6 +65,14 @@ impl FaultBounds {
                 duration_ms(&document.max).map_err(|problem| format!("faults.{name}.max: {problem}"))?;
             Ok(DelayBounds { count: count(name, document.count.or(Some(1)))?, max_ms })
         };
+        let delay = delays("delay", document.delay)?;
+        if delay.max_ms > MAX_REQUEST_DELAY {
+            return Err(format!(
+                "faults.delay.max is {} s; write at most {} s, after which an API server gives a request up",
+                delay.max_ms / 1000,
+                MAX_REQUEST_DELAY / 1000
+            ));
+        }
         let (errors, codes) = match document.errors {
             None => (0, Vec::new()),
             Some(errors) => {
@@ -91,7 +100,7 @@ impl FaultBounds {
             unknown: count("unknown", document.unknown)?,
             reload: count("reload", document.reload)?,
             stale: delays("stale", document.stale)?,
-            delay: delays("delay", document.delay)?,
+            delay,
             controllers: delays("controllers", document.controllers)?,
             errors,
             codes,

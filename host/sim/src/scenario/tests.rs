@@ -144,6 +144,7 @@ fn each_error_is_one_line_with_file_line_and_remedy() {
             "list its CRD under crds",
         ),
         (with("faults:\n  crash: 5000"), "line 4: faults.crash is 5000"),
+        (with("faults:\n  delay: {max: 2m}"), "line 4: faults.delay.max is 120 s; write at most 60 s"),
         (
             with("invariants:\n- {name: i, always: 'objects(\"Pod\").sze() > 0'}"),
             "line 4: invariant \"i\": the expression",

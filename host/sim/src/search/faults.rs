@@ -104,6 +104,9 @@ pub struct FaultSelection {
 /// The longest delay unless a scenario says otherwise: longer than the five minutes after which many controllers forget what
 /// they expected.
 const DEFAULT_MAX_DELAY: u64 = 6 * 60 * 1000;
+/// The longest delay of a request: `RequestTimeout`, after which an API server gives up, and after which the host settles a write without an
+/// answer (rule W4).
+pub(crate) const MAX_REQUEST_DELAY: u64 = 60_000;
 /// The statuses of refused requests unless a scenario says otherwise.
 const DEFAULT_STATUSES: [u16; 4] = [500, 429, 503, 504];
 /// Delays in virtual milliseconds: longer than a retry, longer than a step, longer than five minutes.
@@ -146,7 +149,12 @@ impl FaultSelection {
     /// Returns the longest delay of a fault of this form, in virtual milliseconds.
     #[must_use]
     pub fn max_delay(&self, fault: &Fault) -> u64 {
-        let Some(bounds) = &self.bounds else { return DEFAULT_MAX_DELAY };
+        let Some(bounds) = &self.bounds else {
+            return match fault {
+                Fault::DelayRequest(_) => MAX_REQUEST_DELAY,
+                _ => DEFAULT_MAX_DELAY,
+            };
+        };
         match fault {
             Fault::HoldWatch(_) => bounds.stale.max_ms,
             Fault::DropWatch(_) => bounds.stale.max_ms.max(1000),
@@ -194,6 +202,14 @@ mod tests {
 
     fn deviation(fault: Fault) -> Deviation {
         Deviation { at: Moment::Time(0), fault }
+    }
+
+    #[test]
+    fn a_request_is_not_later_than_a_server_allows() {
+        let all = FaultSelection::default();
+        assert_eq!(all.delays(Fault::DelayRequest), [2_000, MAX_REQUEST_DELAY]);
+        assert_eq!(all.delays(Fault::HoldWatch), DELAYS);
+        assert!(!all.allows(&[deviation(Fault::DelayRequest(MAX_REQUEST_DELAY + 1))]));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use budget::Budget;
 pub use driver::{Observer, SearchOptions, Searched, search};
 pub use executor::Executor;
+pub(crate) use faults::MAX_REQUEST_DELAY;
 pub use faults::{FaultClass, FaultSelection};
 pub use stages::all_plans;
 

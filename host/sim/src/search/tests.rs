@@ -163,6 +163,7 @@ impl Oracle for Accusation {
             object: String::new(),
             event: self.event,
             explanation: String::new(),
+            is_unevaluated: false,
         };
         Judgement::of(vec![violation])
     }
@@ -200,6 +201,7 @@ impl Oracle for Ready {
             object: String::new(),
             event: None,
             explanation: String::new(),
+            is_unevaluated: false,
         };
         Judgement::of(vec![violation])
     }

@@ -25,6 +25,8 @@ use crate::run::{End, EventKind};
 
 /// How long the driver sleeps while something is under way that will end by itself.
 const BUSY_PAUSE: u64 = 500;
+/// How often the world waits for retries at most while there are faults that may never come.
+const MAX_WAITS: u32 = 4;
 
 /// What a host is made of.
 pub(super) struct Setup<'a> {
@@ -69,7 +71,9 @@ pub(super) async fn run(
         controllers: None,
         controllers_resume_at: None,
         rested_at: None,
-        has_announced_end: false,
+        retries_until: None,
+        waits: 0,
+        faults_over_at: None,
     };
     driver.start_controllers();
     driver.run().await
@@ -150,7 +154,12 @@ struct Driver<'a> {
     controllers_resume_at: Option<u64>,
     /// The time of the last activity before the last rest.
     rested_at: Option<u64>,
-    has_announced_end: bool,
+    /// Until when the world waits for the first retries after the faults, although it is quiet.
+    retries_until: Option<u64>,
+    /// How often it has waited for them.
+    waits: u32,
+    /// When the steps and the faults were over.
+    faults_over_at: Option<u64>,
 }
 
 impl Driver<'_> {
@@ -172,6 +181,7 @@ impl Driver<'_> {
             if self.take_step(false).await {
                 continue;
             }
+            self.shared.release_requests();
             let now = self.shared.clock().now_ms();
             let (rest_at, is_busy) = self.rest_at();
             if now >= rest_at && !is_busy {
@@ -247,13 +257,13 @@ impl Driver<'_> {
     /// Records that the steps and the faults are over, once they are.
     fn announce_end(&mut self) {
         let mut state = self.shared.lock();
-        let is_over = !self.has_announced_end
+        let is_over = self.faults_over_at.is_none()
             && state.schedule.is_over()
             && self.actors.are_finished()
             && !state.is_held()
             && self.controllers_resume_at.is_none();
         if is_over {
-            self.has_announced_end = true;
+            self.faults_over_at = Some(state.now());
             state.record(EventKind::FaultsOver);
         }
     }
@@ -286,7 +296,8 @@ impl Driver<'_> {
         let state = self.shared.lock();
         let is_busy = state.in_flight > 0 || state.is_held() || self.controllers_resume_at.is_some();
         let quiet_since = state.quiet_since();
-        let has_rested = self.rested_at == Some(quiet_since);
+        let has_waited = self.retries_until.is_some_and(|until| until <= state.now());
+        let has_rested = self.rested_at == Some(quiet_since) && !has_waited;
         let rest_at = if has_rested { u64::MAX } else { quiet_since + self.setup.limits.rest_ms };
         (rest_at, is_busy)
     }
@@ -299,6 +310,7 @@ impl Driver<'_> {
             self.shared.lock().schedule.next_time(),
             self.actors.next_time(),
             self.controllers_resume_at,
+            self.retries_until,
             is_busy.then_some(now + BUSY_PAUSE),
         ];
         let next = timers.into_iter().flatten().filter(|time| *time > now).min();
@@ -311,6 +323,20 @@ impl Driver<'_> {
         {
             let mut state = self.shared.lock();
             self.rested_at = Some(state.quiet_since());
+            // A key that failed during the faults is tried once more, however long the host waits, before the run is judged. Faults whose
+            // moment may never come are not waited for.
+            let over = match self.faults_over_at {
+                None if self.actors.are_finished() && self.waits < MAX_WAITS => Some(state.now()),
+                over => over,
+            };
+            self.retries_until = over
+                .filter(|_| problem.is_none())
+                .and_then(|over| state.retry_of_failures_until(over))
+                .filter(|until| state.now() < *until);
+            if self.retries_until.is_some() {
+                self.waits += 1;
+                return Ok(None);
+            }
             if let Some(Problem::NotLoaded(text)) = &problem
                 && state.host == 1
                 && self.actors.are_finished()
@@ -335,7 +361,7 @@ impl Driver<'_> {
         if has_timer {
             return Ok(None);
         }
-        if !self.has_announced_end {
+        if self.faults_over_at.is_none() {
             self.shared.lock().record(EventKind::FaultsOver);
         }
         Ok(Some(Outcome::Ended(End::AtRest)))

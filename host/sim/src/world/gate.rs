@@ -57,6 +57,8 @@ struct Treatment {
     lose_answer: bool,
     crash_after: Option<usize>,
     crashed: bool,
+    /// The request waits until an actor has taken its next step.
+    awaits_step: bool,
 }
 
 impl RequestGate {
@@ -109,6 +111,12 @@ impl RequestGate {
             return pending().await;
         }
         self.shared.lock().in_flight += 1;
+        if treatment.awaits_step {
+            self.shared.steps_taken().await;
+            if self.shared.lock().crash.is_some() {
+                return pending().await;
+            }
+        }
         if let Some(delay) = treatment.delay {
             tokio::time::sleep(delay).await;
             let is_crashed = {
@@ -186,11 +194,16 @@ impl RequestGate {
                     treatment.interfere = true;
                 }
                 _ => {
-                    match state.apply_to_host(index) {
-                        true => self.shared.wake_driver(),
+                    if !state.apply_to_host(index) {
                         // A fault of watches.
-                        false => state.schedule.skip(index),
+                        state.schedule.skip(index);
+                        continue;
                     }
+                    if matches!(fault, Fault::TakeStep { .. }) {
+                        treatment.awaits_step = true;
+                        state.awaits_steps = true;
+                    }
+                    self.shared.wake_driver();
                     continue;
                 }
             }

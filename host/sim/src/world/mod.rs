@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use pilothouse_apiserver::{ApiServer, ApiServerBuilder, Controllers, InitialObjects};
 use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_controller::{Metrics, PluginName};
+use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, PluginName};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
 use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, StubHost};
@@ -119,6 +119,8 @@ pub type HttpFactory = Box<dyn Fn() -> Option<Box<dyn HttpServices>> + Send>;
 pub struct WorldOptions {
     /// CRDs that exist from the start.
     pub crds: Vec<Value>,
+    /// CRDs of the plugins, which a host has applied before.
+    pub applied_crds: Vec<Value>,
     /// Objects that exist from the start.
     pub objects: Vec<(ResourceType, Value)>,
     /// Creates the actors.
@@ -137,6 +139,7 @@ impl Default for WorldOptions {
     fn default() -> Self {
         Self {
             crds: Vec::new(),
+            applied_crds: Vec::new(),
             objects: Vec::new(),
             actors: Box::new(|_| Vec::new()),
             http: Box::new(|| None),
@@ -375,9 +378,10 @@ async fn set_up(shared: &Shared, options: &WorldOptions) -> Result<(), WorldErro
         plural: "customresourcedefinitions".to_owned(),
         namespaced: false,
     };
-    let crds = options.crds.iter().map(|object| (&crd, object));
-    for (resource, object) in crds.chain(options.objects.iter().map(|(resource, object)| (resource, object)))
-    {
+    let applied = options.applied_crds.iter().map(|object| (&crd, object, true));
+    let crds = options.crds.iter().map(|object| (&crd, object, false));
+    let objects = options.objects.iter().map(|(resource, object)| (resource, object, false));
+    for (resource, object, is_applied) in applied.chain(crds).chain(objects) {
         let metadata = &object["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or("default");
         let write = ActorWrite {
@@ -386,9 +390,14 @@ async fn set_up(shared: &Shared, options: &WorldOptions) -> Result<(), WorldErro
             subresource: String::new(),
             namespace: if resource.namespaced { namespace.to_owned() } else { String::new() },
             name: metadata["name"].as_str().unwrap_or_default().to_owned(),
-            operation: Operation::Create(object.clone()),
+            operation: if is_applied {
+                Operation::Apply(object.clone())
+            } else {
+                Operation::Create(object.clone())
+            },
         };
-        let outcome = actors::send(shared, Author::Actor(SETUP.to_owned()), None, &write).await;
+        let author = Author::Actor(if is_applied { CRD_FIELD_MANAGER } else { SETUP }.to_owned());
+        let outcome = actors::send(shared, author, None, &write).await;
         if outcome.status >= 300 {
             let (kind, name) = (&resource.kind, &write.name);
             return Err(WorldError(format!("the {kind} {name} cannot be created: {}", outcome.message)));

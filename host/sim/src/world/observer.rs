@@ -76,11 +76,12 @@ struct Reconcile {
 }
 
 impl RunningCall {
-    fn finish(&mut self, result: ReconcileResult) {
+    /// Ends the reconcile. `is_repeated`: it failed, and the host repeats it later.
+    fn finish(&mut self, result: ReconcileResult, is_repeated: bool) {
         let Some(Reconcile { id, watch, key }) = self.reconcile.take() else { return };
         let mut state = self.shared.lock();
         // Otherwise, the host has ended, and the reconcile with it.
-        if state.crash.is_none() && state.end_reconcile(&self.plugin, &watch, &key) == Some(id) {
+        if state.crash.is_none() && state.end_reconcile(&self.plugin, &watch, &key, is_repeated) == Some(id) {
             if matches!(result, ReconcileResult::Error(_) | ReconcileResult::Fault(_)) {
                 state.touch();
             }
@@ -111,14 +112,20 @@ impl GuestCallObserver for RunningCall {
 
     fn end(mut self: Box<Self>, result: GuestResult) {
         match result {
-            GuestResult::Reconcile(result) => self.finish(match result {
-                Ok(Outcome::Done) => ReconcileResult::Ok,
-                Ok(Outcome::RequeueAfter(delay)) => {
-                    ReconcileResult::Requeue(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
-                }
-                Err(Failure::Retry(message) | Failure::Terminal(message)) => ReconcileResult::Error(message),
-                Err(Failure::Fault(fault)) => ReconcileResult::Fault(fault.to_string()),
-            }),
+            GuestResult::Reconcile(result) => {
+                let is_repeated = matches!(result, Err(Failure::Retry(_) | Failure::Fault(_)));
+                let result = match result {
+                    Ok(Outcome::Done) => ReconcileResult::Ok,
+                    Ok(Outcome::RequeueAfter(delay)) => {
+                        ReconcileResult::Requeue(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+                    }
+                    Err(Failure::Retry(message) | Failure::Terminal(message)) => {
+                        ReconcileResult::Error(message)
+                    }
+                    Err(Failure::Fault(fault)) => ReconcileResult::Fault(fault.to_string()),
+                };
+                self.finish(result, is_repeated);
+            }
             other => {
                 let result = other.to_json().to_string();
                 let mut state = self.shared.lock();
@@ -132,6 +139,6 @@ impl GuestCallObserver for RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.finish(ReconcileResult::Abandoned);
+        self.finish(ReconcileResult::Abandoned, false);
     }
 }

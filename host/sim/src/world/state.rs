@@ -1,6 +1,7 @@
 //! What the parts of one world share: the server, the schedule, and the record of what happened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -28,6 +29,7 @@ struct Inner {
     clock: VirtualClock,
     state: Mutex<State>,
     changed: Notify,
+    steps_taken: Notify,
 }
 
 /// What the driver is to do.
@@ -67,6 +69,8 @@ pub(super) struct State {
     /// host gets from the past.
     pub(super) crash: Option<Vec<(String, u32)>>,
     pub(super) commands: Vec<Command>,
+    /// Whether a request waits until the step of an actor is taken that comes before it.
+    pub(super) awaits_steps: bool,
     /// How often the plugins were reloaded.
     pub(super) reloads: u32,
     /// Whether plugins do not learn why a key is reconciled, in this host and in all later ones.
@@ -90,7 +94,12 @@ pub(super) struct State {
     /// The reconciles that run, by plugin, watch and key.
     reconciles: BTreeMap<(String, String, String), u64>,
     next_reconcile: u64,
+    /// The keys whose last reconcile failed and is repeated, with the time at which it ended, by plugin, watch and key.
+    failing: BTreeMap<(String, String, String), u64>,
 }
+
+/// The longest time in virtual milliseconds after which the host repeats a failed reconcile.
+const MAX_RETRY: u64 = 20 * 60 * 1000;
 
 impl Shared {
     pub(super) fn new(
@@ -113,6 +122,7 @@ impl Shared {
             host: 0,
             crash: None,
             commands: Vec::new(),
+            awaits_steps: false,
             reloads: 0,
             withholds_reasons: false,
             randomness: Vec::new(),
@@ -125,8 +135,15 @@ impl Shared {
             cached_uids: BTreeMap::new(),
             reconciles: BTreeMap::new(),
             next_reconcile: 1,
+            failing: BTreeMap::new(),
         };
-        Self(Arc::new(Inner { server, clock, state: Mutex::new(state), changed: Notify::new() }))
+        Self(Arc::new(Inner {
+            server,
+            clock,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            steps_taken: Notify::new(),
+        }))
     }
 
     pub(super) fn server(&self) -> &ApiServer {
@@ -158,6 +175,22 @@ impl Shared {
     /// Wakes the driver.
     pub(super) fn wake_driver(&self) {
         self.0.changed.notify_one();
+    }
+
+    /// Lets the requests go on that waited for steps of actors.
+    pub(super) fn release_requests(&self) {
+        if std::mem::take(&mut self.0.state.lock().awaits_steps) {
+            self.0.steps_taken.notify_waiters();
+        }
+    }
+
+    /// Waits until the driver has let actors take the steps that come before a request. Cancelling it has no effect on the steps.
+    pub(super) async fn steps_taken(&self) {
+        let mut taken = pin!(self.0.steps_taken.notified());
+        taken.as_mut().enable();
+        if self.0.state.lock().awaits_steps {
+            taken.await;
+        }
     }
 
     /// Waits until the driver has something to do.
@@ -293,6 +326,7 @@ impl State {
         self.unlisted.clear();
         self.cached_uids.clear();
         self.reconciles.clear();
+        self.failing.clear();
         self.in_flight = 0;
         let lists = |changes| PastLists { changes, version: None, listed: BTreeSet::new() };
         self.past = past.iter().map(|(resource, changes)| (resource.clone(), lists(*changes))).collect();
@@ -341,9 +375,28 @@ impl State {
         self.reconciles.get(&(plugin.to_owned(), watch.to_owned(), key.to_owned())).copied()
     }
 
-    /// Ends the reconcile of a key, and returns it.
-    pub(super) fn end_reconcile(&mut self, plugin: &str, watch: &str, key: &str) -> Option<u64> {
-        self.reconciles.remove(&(plugin.to_owned(), watch.to_owned(), key.to_owned()))
+    /// Ends the reconcile of a key, and returns it. `is_repeated`: it failed, and the host repeats it later.
+    pub(super) fn end_reconcile(
+        &mut self,
+        plugin: &str,
+        watch: &str,
+        key: &str,
+        is_repeated: bool,
+    ) -> Option<u64> {
+        let key = (plugin.to_owned(), watch.to_owned(), key.to_owned());
+        let reconcile = self.reconciles.remove(&key);
+        if is_repeated {
+            self.failing.insert(key, self.now());
+        } else {
+            self.failing.remove(&key);
+        }
+        reconcile
+    }
+
+    /// Returns until when the host repeats, at the latest, the reconciles that failed last at this time or before.
+    pub(super) fn retry_of_failures_until(&self, time: u64) -> Option<u64> {
+        let failed = self.failing.values().filter(|failed| **failed <= time).max()?;
+        Some(failed.saturating_add(MAX_RETRY))
     }
 
     /// Records that an object of a list or of a watch reached the host.

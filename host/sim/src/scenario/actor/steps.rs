@@ -51,9 +51,9 @@ impl StepsState {
                     }
                 }
                 StepAction::Sleep(duration) => {
+                    // No plan makes it shorter: what the plugin does meanwhile belongs to its task.
                     let end = self.since.saturating_add(*duration);
-                    let is_over = self.is_hurried || moment.now_ms >= end;
-                    (!is_over).then_some(ActorPoll::Wait { until: Some(end), for_rest: false })
+                    (moment.now_ms < end).then_some(ActorPoll::Wait { until: Some(end), for_rest: false })
                 }
                 StepAction::Write(write) | StepAction::Try(write) => {
                     Some(self.write(moment, || Some(ActorWrite { step: self.number(), ..(**write).clone() })))

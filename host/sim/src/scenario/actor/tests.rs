@@ -128,7 +128,8 @@ fn the_step_after_a_sleep_does_not_wait_for_a_rest() {
     assert_eq!(poll(&mut user, &view, 5000, false), FOR_REST);
     let mut hurried = actor(steps);
     hurried.take_next_step();
-    write(poll(&mut hurried, &view, 10, false));
+    assert_eq!(poll(&mut hurried, &view, 10, false), until(5000), "no plan makes a sleep shorter");
+    write(poll(&mut hurried, &view, 5000, false));
 }
 
 #[test]

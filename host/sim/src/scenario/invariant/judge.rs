@@ -33,6 +33,8 @@ pub enum Verdict {
         event: usize,
         /// What does not hold, and after what, in one line.
         explanation: String,
+        /// Whether the condition could not be evaluated.
+        is_unevaluated: bool,
     },
     /// There was nothing to judge.
     NotJudged(String),
@@ -118,7 +120,7 @@ struct EndPoint<'a> {
 /// An invariant while a run is judged.
 struct State<'i> {
     invariant: &'i Invariant,
-    violation: Option<(usize, String)>,
+    violation: Option<(usize, String, bool)>,
     evaluations: u32,
     problem: Option<String>,
     /// The names of the resources that the condition reads; `None` for all.
@@ -172,7 +174,7 @@ impl<'i> State<'i> {
     fn judge_rest(&mut self, point: &Point<'_>, within_ms: Option<u64>) {
         self.evaluations += 1;
         let text = self.invariant.condition.text();
-        let problem = match self.evaluate(point, None) {
+        let (problem, is_unevaluated) = match self.evaluate(point, None) {
             Ok(true) => {
                 let late = within_ms.zip(point.faults_over.zip(self.held_since)).and_then(
                     |(within, (over, since))| {
@@ -183,12 +185,12 @@ impl<'i> State<'i> {
                     },
                 );
                 let Some(late) = late else { return };
-                late
+                (late, false)
             }
-            Ok(false) => format!("{text} is false at rest"),
-            Err(problem) => format!("at rest: {problem}"),
+            Ok(false) => (format!("{text} is false at rest"), false),
+            Err(problem) => (format!("at rest: {problem}"), true),
         };
-        self.violation = Some((point.index, problem));
+        self.violation = Some((point.index, problem, is_unevaluated));
     }
 
     /// Whether the condition can read what changed.
@@ -230,13 +232,15 @@ impl<'i> State<'i> {
             _ => "a request to an HTTP service".to_owned(),
         };
         self.violation =
-            Some((point.index, format!("{} is false after {cause}", self.invariant.condition.text())));
+            Some((point.index, format!("{} is false after {cause}", self.invariant.condition.text()), false));
     }
 
     fn finish(mut self, end: &EndPoint<'_>) -> Judgement {
         self.judge_end(end);
         let verdict = match self.violation {
-            Some((event, explanation)) => Verdict::Violated { event, explanation },
+            Some((event, explanation, is_unevaluated)) => {
+                Verdict::Violated { event, explanation, is_unevaluated }
+            }
             None if self.evaluations > 0 => Verdict::Holds,
             None => Verdict::NotJudged(self.problem.clone().unwrap_or_else(|| self.reason(end.run))),
         };
@@ -259,7 +263,7 @@ impl<'i> State<'i> {
             let explanation = format!(
                 "{text} does not hold {passed} ms after the last step and fault, and {within} ms are allowed"
             );
-            self.violation = Some((end.run.events.len() - 1, explanation));
+            self.violation = Some((end.run.events.len() - 1, explanation, false));
         }
     }
 

@@ -76,7 +76,7 @@ fn judged(text: &str, run: &Run) -> Judgement {
 
 fn violated_at(text: &str, run: &Run) -> Option<usize> {
     match judged(text, run).verdict {
-        Verdict::Violated { event, explanation } => {
+        Verdict::Violated { event, explanation, .. } => {
             assert!(!explanation.contains('\n'), "{explanation}");
             Some(event)
         }
@@ -108,7 +108,7 @@ const ONE_PER_NODE: &str =
 fn always_is_judged_after_every_change() {
     let text = format!("{{name: a, always: \"{ONE_PER_NODE}\"}}");
     let judgement = judged(&text, &two_on_a_node());
-    let Verdict::Violated { event: 2, explanation } = judgement.verdict else { panic!("{judgement:?}") };
+    let Verdict::Violated { event: 2, explanation, .. } = judgement.verdict else { panic!("{judgement:?}") };
     assert!(explanation.ends_with("is false after plugin p: create pods default/b"), "{explanation}");
     assert_eq!(violated_at("{name: a, always: \"exists('Pod', 'old')\"}", &two_on_a_node()), None);
 }

@@ -215,6 +215,48 @@ fn a_reload_reconciles_again_with_the_same_host() {
 }
 
 #[test]
+fn a_key_that_fails_until_the_faults_are_over_is_tried_once_more_before_the_world_rests() {
+    // After so many failures, the host waits for longer than a rest.
+    let refused = (1..=15).map(|occurrence| at_create(occurrence, Fault::Refuse(500))).collect();
+    let run = Stage::new(vec![create_map("a")]).run(refused);
+    assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0));
+    assert_eq!(creates(&run), BOTH);
+    let last = run.events.iter().rposition(|event| matches!(event.kind, EventKind::Rest { .. }));
+    let created = run.events.iter().rposition(
+        |event| matches!(&event.kind, EventKind::Request(request) if request.verb == "create" && request.changed),
+    );
+    assert!(last > created, "{last:?} {created:?}");
+}
+
+#[test]
+fn a_step_that_is_taken_at_a_request_comes_before_it() {
+    let step = Fault::TakeStep { actor: "user".to_owned() };
+    let run = Stage::new(vec![create_map("a"), create_map("b")]).run(vec![at_create(2, step)]);
+    assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0));
+    let created: Vec<_> = run
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Request(request)
+                if request.verb == "create" && !request.resource.starts_with("events") =>
+            {
+                Some(request.name.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(created, ["a", "first-a", "b", "second-a", "first-b", "second-b"]);
+}
+
+#[test]
+fn a_step_at_a_request_without_another_step_changes_nothing() {
+    let step = || Fault::TakeStep { actor: "user".to_owned() };
+    let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, step()), at_create(2, step())]);
+    assert_eq!(run.end, End::AtRest);
+    assert_eq!(creates(&run), BOTH);
+}
+
+#[test]
 fn a_step_is_taken_early_and_a_crash_can_precede_a_step() {
     let early =
         Deviation { at: at_create(1, Fault::Reload).at, fault: Fault::TakeStep { actor: "user".to_owned() } };

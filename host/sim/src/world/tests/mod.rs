@@ -6,12 +6,14 @@ mod scenario;
 mod stage;
 mod twins;
 
+use serde_json::json;
 use stage::{Stage, create_map, create_map_with, creates, delete_map, lease, requests};
 
 use crate::Simulator;
 use crate::call_log::CallLog;
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::{Author, End, EventKind, ReconcileResult};
+use crate::world::{World, WorldOptions};
 
 #[test]
 fn the_reference_run_comes_to_rest_with_both_objects() {
@@ -95,6 +97,22 @@ fn a_plugin_without_a_valid_descriptor_is_an_error_of_the_world() {
     let mut stage = Stage::with_descriptor(vec![], r#"{"kind": "Nothing"}"#);
     let error = stage.world.run(&Plan::default()).expect_err("it does not load");
     assert!(error.0.contains("the plugin guest"), "{error}");
+}
+
+#[test]
+fn the_crd_of_a_plugin_was_applied_before_and_its_own_apply_has_no_conflict() {
+    // The server leaves out an empty map, so the stored CRD differs from the plugin's.
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {}}}}]},
+    });
+    let descriptor =
+        stage::DESCRIPTOR.replacen(r#""watches":["#, &format!(r#""crds":[{crd}],"watches":["#), 1);
+    let options = WorldOptions { applied_crds: vec![crd], ..WorldOptions::default() };
+    let mut world = World::new(stage::plugins(&descriptor), options).expect("a world");
+    assert_eq!(world.run(&Plan::new(1, Vec::new())).expect("a run").end, End::AtRest);
 }
 
 #[test]

@@ -72,6 +72,7 @@ mod tests {
             object: "a/x".to_owned(),
             event: None,
             explanation: "no \"object\" & \u{1b}".to_owned(),
+            is_unevaluated: false,
         };
         let finding = Finding {
             number: 1,

@@ -29,7 +29,8 @@ const UPGRADE: &str = "upgrade.wasm";
 pub(super) struct Subject {
     compiled: CompiledPlugins,
     inputs: Vec<PluginInput>,
-    crds: Vec<Value>,
+    /// The CRDs of the plugins that the scenario does not replace.
+    plugin_crds: Vec<Value>,
     surroundings: Surroundings,
     /// Whether the host's guarantees are in force; `None` for what the scenario says.
     guarantees: Option<bool>,
@@ -63,10 +64,10 @@ impl Subject {
         let load = |file| PluginInput::load(&engine, file);
         let inputs = files.plugins.into_iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let mut known = Kinds::built_in();
-        let mut crds = Vec::new();
+        let mut plugin_crds = Vec::new();
         for crd in inputs.iter().flat_map(|input| &input.descriptor.crds) {
             known.add_crd(crd).map_err(CommandError::Usage)?;
-            crds.push(crd.clone());
+            plugin_crds.push(crd.clone());
         }
         let surroundings = match files.scenario {
             Some(ScenarioFile { path, text, input }) => {
@@ -75,7 +76,8 @@ impl Subject {
                 let names: Vec<_> = inputs.iter().map(|input| input.file.name.as_str()).collect();
                 let unknown = |problem: String| CommandError::Usage(format!("{}: {problem}", path.display()));
                 scenario.check_authors(&names).map_err(unknown)?;
-                add_crds(&mut crds, &scenario.crds);
+                let name = |crd: &Value| crd["metadata"]["name"].clone();
+                plugin_crds.retain(|crd| scenario.crds.iter().all(|other| name(other) != name(crd)));
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
             }
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
@@ -84,7 +86,7 @@ impl Subject {
         let compiled = compiled(engine.clone(), &inputs, upgrade.as_ref());
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
         let watched = watched_resources(&inputs, &known);
-        Ok(Self { compiled, inputs, crds, surroundings, guarantees, upgrade, watched })
+        Ok(Self { compiled, inputs, plugin_crds, surroundings, guarantees, upgrade, watched })
     }
 
     /// Creates a world.
@@ -100,7 +102,7 @@ impl Subject {
             Surroundings::Scenario { scenario, .. } => WorldOptions::of_scenario(scenario),
             Surroundings::Generated(generated) => of_generated(generated),
         };
-        options.crds.clone_from(&self.crds);
+        options.applied_crds.clone_from(&self.plugin_crds);
         options.guarantees = self.guarantees.unwrap_or(options.guarantees);
         Ok(options)
     }
@@ -198,13 +200,6 @@ pub(super) fn oracles_of(scenario: &Arc<Scenario>) -> Result<Oracles, CommandErr
         oracles.disable(name, reason).map_err(CommandError::Usage)?;
     }
     Ok(oracles)
-}
-
-/// Adds CRDs, and replaces those of the same name.
-fn add_crds(crds: &mut Vec<Value>, others: &[Value]) {
-    let name = |crd: &Value| crd["metadata"]["name"].clone();
-    crds.retain(|crd| others.iter().all(|other| name(other) != name(crd)));
-    crds.extend(others.iter().cloned());
 }
 
 /// Returns the resources that the plugins watch. The simulation refuses a kind that it does not know.
