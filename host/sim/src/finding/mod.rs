@@ -111,6 +111,9 @@ impl Finding {
         lines.extend(story::align(&self.steps));
         let rules: Vec<_> = self.rules.iter().map(|id| format!("{id} ({})", id.rule().short)).collect();
         let possible = match rules.as_slice() {
+            [] if self.violation.is_unevaluated => {
+                "Needs no fault: the condition may be wrong, and not the plugin.".to_owned()
+            }
             [] => "Needs no fault.".to_owned(),
             [rule] => format!("Possible on Kubernetes: rule {rule}."),
             [rules @ .., last] => format!("Possible on Kubernetes: rules {} and {last}.", rules.join(", ")),
@@ -137,7 +140,7 @@ impl Report {
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let silent = (self.runs > 0 && self.coverage.writes.is_empty()).then(|| {
             "note: no plugin wrote anything in any run; check that its selectors and predicates match the objects, and that a step \
-             changes something that it reacts to"
+             changes something that it reacts to; a plugin that sends HTTP requests needs a scenario with the services that answer (`http`)"
                 .to_owned()
         });
         self.unfinished.iter().map(|text| format!("note: without faults, {text}")).chain(silent)
