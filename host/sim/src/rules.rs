@@ -131,7 +131,7 @@ pub const RULES: [Rule; 13] = [
     Rule {
         id: RuleId::A1,
         short: "other clients may write at any point",
-        what: "The steps of different actors may come in any order, and at any point of the plugin's work. The steps of one actor keep their order.",
+        what: "The steps of different actors may come in any order, and at any point of the plugin's work. The steps of one actor keep their order. A step at a request comes before the request.",
         source: "kubernetes.io, Kubernetes API Concepts (clients are not coordinated)",
     },
     Rule {

@@ -68,9 +68,11 @@ fn is_about_value(error: &Error) -> bool {
 fn key_before(line: &str, position: usize) -> Option<&str> {
     let end = line.char_indices().nth(position).map_or(line.len(), |(end, _)| end);
     let before = line[..end].trim_end().strip_suffix(':')?;
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
-    let key = &before[before.trim_end_matches(is_plain).len()..];
-    (!key.is_empty() && key.len() <= MAX_QUOTED).then_some(key)
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);
+    let (outside, key) = before.split_at(before.trim_end_matches(is_plain).len());
+    // Otherwise it is the end of a longer key.
+    let begins = outside.trim_end().is_empty() || outside.trim_end().ends_with(['{', ',', '[', '-', '?']);
+    (begins && !key.is_empty() && key.len() <= MAX_QUOTED).then_some(key)
 }
 
 fn with_place(error: &Error, key: Option<&str>) -> String {
@@ -81,23 +83,33 @@ fn with_place(error: &Error, key: Option<&str>) -> String {
     if let Some(key) = key {
         let _ = write!(line, "{key}: ");
     }
-    let problem = problem(error);
+    line.push_str(&printable(&problem(error)));
+    line
+}
+
+/// Returns the beginning of a description, with its control characters escaped.
+fn printable(problem: &str) -> String {
     let mut characters = problem.chars();
-    line.extend(characters.by_ref().take(MAX_PROBLEM).flat_map(|character| {
+    let beginning = characters.by_ref().take(MAX_PROBLEM).flat_map(|character| {
         let escaped = character.is_control().then(|| character.escape_default());
         let plain = escaped.is_none().then_some(character);
         escaped.into_iter().flatten().chain(plain)
-    }));
+    });
+    let mut line: String = beginning.collect();
     if characters.next().is_some() {
         line.push('…');
     }
     line
 }
 
-/// Returns a message of serde, such as `invalid value: integer `70000`, expected u16`, with words in place of a type of Rust, and with the name
-/// that was probably meant by an unknown one.
+/// Returns a message of serde, such as `invalid value: integer `70000`, expected u16`, in one line, with words in place of a type of Rust, and with
+/// the name that was probably meant by an unknown one.
 #[must_use]
 pub fn describe_message(message: &str) -> String {
+    printable(&in_words(message))
+}
+
+fn in_words(message: &str) -> String {
     let Some((before, after)) = message.rsplit_once(", expected ") else { return message.to_owned() };
     // A message about JSON ends with the place: `u16 at line 1 column 5`.
     let (expected, place) = after.find(" at line ").map_or((after, ""), |at| after.split_at(at));
@@ -153,7 +165,7 @@ fn problem(error: &Error) -> String {
         }
         Error::SerdeInvalidType { unexpected, expected, .. }
         | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            describe_message(&format!("invalid value: {}, expected {expected}", short(unexpected)))
+            in_words(&format!("invalid value: {}, expected {expected}", short(unexpected)))
         }
         Error::InvalidScalar { ty, .. } => {
             format!("expected {}", plain_type(ty).unwrap_or_else(|| (*ty).to_owned()))
@@ -256,6 +268,8 @@ mod tests {
                 "level: inof",
                 "line 1 column 8: level: unknown value `inof`, expected one of debug, info; did you mean info?",
             ),
+            ("names: {app.kubernetes.io/name: [a]}", "app.kubernetes.io/name: expected a text"),
+            ("names: {my workers: [a]}", "column 21: expected a text"),
             ("level: [info]", "expected one text, and neither a list nor members"),
             ("- workers: 1", "expected members, such as `name: value`"),
             ("names: [a]", "expected members, such as `name: value`"),

@@ -3,8 +3,8 @@
 /// The longest name for which one is suggested, in bytes.
 const MAX_NAME: usize = 100;
 
-/// Returns the known name that is closest to a misspelt one, if one is close: at most a third of its characters differ, and at most three. Two
-/// characters that changed places count once; upper and lower case do not count.
+/// Returns the known name that is closest to a misspelt one, if one is close: at most a third of its characters differ, at least one and at most
+/// three. Two characters that changed places count once; upper and lower case do not count.
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME {
         return None;

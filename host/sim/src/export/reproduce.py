@@ -135,10 +135,13 @@ class Timeline:
             status, answer = self.api.send(write["method"], write["path"], write["body"])
             if status == 201:
                 self.world.labels.add(CRDS, answer, True)
-            elif status != 409:
+            elif status not in (200, 409):
                 raise CannotRun(f"{write['object']} cannot be created: {answer.get('message')}")
         for write in definitions:
-            self.until_established(write["path"].split("?")[0] + "/" + write["body"]["metadata"]["name"])
+            # The path of a created object is that of its collection.
+            path = write["path"].split("?")[0]
+            name = write["body"]["metadata"]["name"]
+            self.until_established(path if write["method"] == "PATCH" else f"{path}/{name}")
         faults = [*finding["timeline"], *finding["faults"]]
         for resource in {resource for fault in faults for resource, _ in fault.get("past") or []}:
             self.observe(resource)

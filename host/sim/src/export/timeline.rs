@@ -10,7 +10,7 @@ use super::path::Paths;
 use crate::analysis::{RunView, is_record};
 use crate::plan::{Deviation, Fault, Moment};
 use crate::run::{Author, Event, EventKind, RequestEvent};
-use crate::world::{OTHER_CLIENT, SETUP};
+use crate::world::OTHER_CLIENT;
 
 /// The longest time in milliseconds that the script waits for a write of the plugin that does not come.
 const MAX_PATIENCE: u64 = 60_000;
@@ -197,7 +197,8 @@ impl Builder<'_> {
             Author::Actor(name) if !request.changed || name == OTHER_CLIENT => {}
             Author::Actor(name) => {
                 let write = self.write(name, request)?;
-                if host == 0 && name == SETUP {
+                // Before the first host, nobody but the set-up writes.
+                if host == 0 {
                     self.timeline.setup.push(write);
                 } else {
                     let rested = self.rested;

@@ -77,7 +77,7 @@ pub struct Violation {
     /// One or two sentences.
     pub explanation: String,
     /// Whether the condition of an invariant could not be evaluated, which is another error than that it is false.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, rename = "isUnevaluated", skip_serializing_if = "std::ops::Not::not")]
     pub is_unevaluated: bool,
 }
 
@@ -104,8 +104,8 @@ impl Violation {
         }
     }
 
-    /// Whether the other violation is the same error: of the same oracle on the same resource, and also shown by a value of a condition, or by
-    /// none.
+    /// Whether the other violation is the same error: of the same oracle on the same resource. A condition that is false is another error than one
+    /// that cannot be evaluated.
     #[must_use]
     pub fn is_same_error(&self, other: &Self) -> bool {
         self.oracle == other.oracle

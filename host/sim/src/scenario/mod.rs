@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_apiserver::Controllers;
-use pilothouse_yaml::suggestion;
+use pilothouse_yaml::{describe_message, suggestion};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
@@ -267,6 +267,7 @@ fn plugins(document: &Document, file: &Path) -> Result<Vec<PluginFile>, String> 
         let document = match &entry.value {
             Value::String(file) => PluginDocument { file: file.clone(), sidecar: None },
             value => serde_json::from_value(value.clone()).map_err(|error| {
+                let error = describe_message(&error.to_string());
                 let problem = format!("plugins: {error}; write a file, or file and sidecar");
                 at(entry.referenced.line(), &problem)
             })?,

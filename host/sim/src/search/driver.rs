@@ -180,7 +180,7 @@ struct Driver<'a, S> {
     used_runs: u64,
     seen: HashSet<u64>,
     /// Oracles, resources and objects that were reported.
-    reported: BTreeSet<(String, String, String)>,
+    reported: BTreeSet<Identity>,
 }
 
 impl<S: Simulator + Send> Driver<'_, S> {
@@ -450,6 +450,8 @@ fn told_steps(run: &Run, violation: &Violation) -> Vec<Vec<ActorStep>> {
 }
 
 /// What is reported once.
-fn identity(violation: &Violation) -> (String, String, String) {
-    (violation.oracle.clone(), violation.resource.clone(), violation.object.clone())
+type Identity = (String, String, String, bool);
+
+fn identity(violation: &Violation) -> Identity {
+    (violation.oracle.clone(), violation.resource.clone(), violation.object.clone(), violation.is_unevaluated)
 }

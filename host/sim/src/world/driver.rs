@@ -234,6 +234,8 @@ impl Driver<'_> {
                 let reloads = {
                     let mut state = self.shared.lock();
                     state.reloads += 1;
+                    // The new version reconciles all keys at once.
+                    state.failing.clear();
                     state.record(EventKind::Reloaded);
                     state.reloads
                 };

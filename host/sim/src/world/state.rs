@@ -95,7 +95,7 @@ pub(super) struct State {
     reconciles: BTreeMap<(String, String, String), u64>,
     next_reconcile: u64,
     /// The keys whose last reconcile failed and is repeated, with the time at which it ended, by plugin, watch and key.
-    failing: BTreeMap<(String, String, String), u64>,
+    pub(super) failing: BTreeMap<(String, String, String), u64>,
 }
 
 /// The longest time in virtual milliseconds after which the host repeats a failed reconcile.
@@ -327,6 +327,7 @@ impl State {
         self.cached_uids.clear();
         self.reconciles.clear();
         self.failing.clear();
+        self.awaits_steps = false;
         self.in_flight = 0;
         let lists = |changes| PastLists { changes, version: None, listed: BTreeSet::new() };
         self.past = past.iter().map(|(resource, changes)| (resource.clone(), lists(*changes))).collect();

@@ -1,6 +1,6 @@
 //! A bounded journal of what happened to a plugin's keys: per key the last events, reconciles and writes.
 //!
-//! The dispatcher and the workers write it for every event, so it takes no lock, and allocates only for the first records of a key. A
+//! The dispatcher and the workers write it for every event, so it takes no lock but while it allocates, which only the first records of a key need. A
 //! record consists of three atomic words, the last of which is the exclusive or of the others and of the key's stamp. A reader therefore
 //! recognises a record that is being overwritten, and one of another key, and skips it. Nothing else needs a record to be consistent.
 //!
@@ -88,7 +88,7 @@ struct Ring {
 struct StoredRecord([AtomicU64; 3]);
 
 /// What distinguishes the stored words of a key's first record, by its kind, from those of a record in a ring.
-const FIRST: [u64; KINDS] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+const FIRST_MASKS: [u64; KINDS] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
 /// A record with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,18 +250,26 @@ impl Slot {
     fn push(&self, table: &Table, stamp: u64, milliseconds: u64, record: Record) {
         let kind = record.kind();
         let is_first = self.first_stamp.swap(stamp, Ordering::Relaxed) != stamp;
-        match if is_first { None } else { table.get_or_allocate(&self.rings[kind]) } {
+        // A ring that is there may have earlier records of the key, which had the slot before.
+        let ring = if is_first {
+            self.rings[kind].get().map(Box::as_ref)
+        } else {
+            table.get_or_allocate(&self.rings[kind])
+        };
+        match ring {
             Some(ring) => ring.push(stamp, milliseconds, record),
             // Without room for a ring, the latest record is kept.
-            None => self.first.store(stamp ^ FIRST[kind], milliseconds, record),
+            None => self.first.store(stamp ^ FIRST_MASKS[kind], milliseconds, record),
         }
     }
 
     fn records(&self, stamp: u64) -> Vec<(u64, Record)> {
         let of_kind = |(kind, ring): (usize, &OnceLock<Box<Ring>>)| {
-            let mut records = ring.get().map(|ring| ring.records(stamp, kind)).unwrap_or_default();
-            if records.len() < RECORDS {
-                records.splice(0..0, self.first.load(stamp ^ FIRST[kind], kind));
+            let ring = ring.get();
+            let mut records = ring.map(|ring| ring.records(stamp, kind)).unwrap_or_default();
+            // A full ring has later ones only.
+            if ring.is_none_or(|ring| (ring.next.load(Ordering::Relaxed) as usize) < RECORDS) {
+                records.splice(0..0, self.first.load(stamp ^ FIRST_MASKS[kind], kind));
             }
             records
         };

@@ -77,7 +77,7 @@ async fn a_ring_keeps_the_latest_records_of_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_keys_take_less_than_five_mebibytes_which_are_charged() {
+async fn a_hundred_thousand_keys_take_less_than_three_mebibytes_which_are_charged() {
     let memory = HostMemory::default();
     let journal = Journal::new(&memory, Default::default());
     for number in 0..100_000 {
@@ -117,6 +117,28 @@ async fn a_key_with_one_record_takes_a_slot_without_rings() {
     journal.record_queued("maps", &key("a"), "maps", &changed("1"), Reason::Updated);
     assert_eq!(memory.used(), one + 2 * size_of::<Ring>());
     assert_eq!(records(&journal, "a").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_record_of_a_key_that_returns_to_its_slot_is_kept() {
+    let table = Journal::new(&HostMemory::default(), Default::default());
+    let slot = Slot::default();
+    let push = |stamp, attempt| {
+        slot.push(&table.0, stamp, u64::from(attempt), Record::Reconcile(reconcile(attempt)))
+    };
+    let attempts = |stamp| {
+        let records = slot.records(stamp).into_iter();
+        records.map(|(milliseconds, _)| milliseconds).collect::<Vec<_>>()
+    };
+    (0..10).for_each(|attempt| push(7, attempt));
+    assert_eq!(attempts(7), [2, 3, 4, 5, 6, 7, 8, 9]);
+    push(9, 10);
+    assert_eq!(attempts(9), [10]);
+    push(7, 11);
+    assert_eq!(attempts(7).last(), Some(&11));
+    push(7, 12);
+    assert_eq!(attempts(7).last(), Some(&12));
+    assert_eq!(attempts(7).len(), RECORDS - 1, "the record of the other key took the place of one");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pilothouse_model::ResourceType;
+use pilothouse_yaml::describe_message;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
@@ -200,8 +201,10 @@ fn effect_of(
     let delete = match delete {
         None | Some(Value::Bool(true)) => None,
         Some(options) => {
-            let options: DeletionDocument = serde_json::from_value(options)
-                .map_err(|error| format!("delete: {error}; write true, or {{propagation: Background}}"))?;
+            let options: DeletionDocument = serde_json::from_value(options).map_err(|error| {
+                let error = describe_message(&error.to_string());
+                format!("delete: {error}; write true, or {{propagation: Background}}")
+            })?;
             if options.object.is_some() {
                 return Err(
                     "delete: an actor with forEach deletes the object itself; remove object".to_owned()
@@ -311,8 +314,10 @@ fn patch_write(document: PatchDocument, kinds: &Kinds) -> Result<(String, ActorW
 fn delete_write(value: Value, kinds: &Kinds) -> Result<(String, ActorWrite), String> {
     let document = match value {
         Value::String(object) => DeletionDocument { object: Some(object), propagation: None },
-        value => serde_json::from_value(value)
-            .map_err(|error| format!("delete: {error}; write KIND/NAME, or object and propagation"))?,
+        value => serde_json::from_value(value).map_err(|error| {
+            let error = describe_message(&error.to_string());
+            format!("delete: {error}; write KIND/NAME, or object and propagation")
+        })?,
     };
     let object = document.object.ok_or("delete: it names no object; write KIND/NAME")?;
     let object = ObjectReference::parse(&object, kinds)?;

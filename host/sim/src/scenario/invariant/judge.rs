@@ -258,13 +258,15 @@ impl<'i> State<'i> {
         }
         self.evaluations += 1;
         let variables = variables(&self.invariant.condition, last.time, end.http, None);
-        if self.invariant.condition.holds(variables, end.store) != Ok(true) {
-            let text = self.invariant.condition.text();
-            let explanation = format!(
-                "{text} does not hold {passed} ms after the last step and fault, and {within} ms are allowed"
-            );
-            self.violation = Some((end.run.events.len() - 1, explanation, false));
-        }
+        let text = self.invariant.condition.text();
+        let (what, is_unevaluated) = match self.invariant.condition.holds(variables, end.store) {
+            Ok(true) => return,
+            Ok(false) => (format!("{text} does not hold"), false),
+            Err(problem) => (problem, true),
+        };
+        let explanation =
+            format!("{what} {passed} ms after the last step and fault, and {within} ms are allowed");
+        self.violation = Some((end.run.events.len() - 1, explanation, is_unevaluated));
     }
 
     fn reason(&self, run: &Run) -> String {

@@ -252,7 +252,9 @@ fn a_step_that_is_taken_at_a_request_comes_before_it() {
 fn a_step_at_a_request_without_another_step_changes_nothing() {
     let step = || Fault::TakeStep { actor: "user".to_owned() };
     let run = Stage::new(vec![create_map("a")]).run(vec![at_create(1, step()), at_create(2, step())]);
-    assert_eq!(run.end, End::AtRest);
+    assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0), "both requests were reached");
+    let deviated = run.events.iter().filter(|event| matches!(event.kind, EventKind::Deviated { .. }));
+    assert_eq!(deviated.count(), 2);
     assert_eq!(creates(&run), BOTH);
 }
 

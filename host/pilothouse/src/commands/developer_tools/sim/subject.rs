@@ -77,7 +77,9 @@ impl Subject {
                 let unknown = |problem: String| CommandError::Usage(format!("{}: {problem}", path.display()));
                 scenario.check_authors(&names).map_err(unknown)?;
                 let name = |crd: &Value| crd["metadata"]["name"].clone();
-                plugin_crds.retain(|crd| scenario.crds.iter().all(|other| name(other) != name(crd)));
+                // One that the scenario replaces differs from the plugin's, which then is an upgrade.
+                plugin_crds
+                    .retain(|crd| scenario.crds.iter().all(|other| name(other) != name(crd) || other == crd));
                 Surroundings::Scenario { scenario: Arc::new(scenario), input }
             }
             None => Surroundings::Generated(generated(flags, &inputs, &known)?),
@@ -102,6 +104,7 @@ impl Subject {
             Surroundings::Scenario { scenario, .. } => WorldOptions::of_scenario(scenario),
             Surroundings::Generated(generated) => of_generated(generated),
         };
+        options.crds.retain(|crd| !self.plugin_crds.contains(crd));
         options.applied_crds.clone_from(&self.plugin_crds);
         options.guarantees = self.guarantees.unwrap_or(options.guarantees);
         Ok(options)

@@ -143,7 +143,7 @@ impl EventDocument {
         let members = [&self.object, &self.severity, &self.reason, &self.note];
         if members.into_iter().all(Option::is_none) {
             return Err(
-                "expectEvent: any Event would do; give at least one of object, type, reason and note"
+                "expectEvent selects every Event; give at least one of object, type, reason and note"
                     .to_owned(),
             );
         }

@@ -328,7 +328,7 @@ mod tests {
             (step("apply: {file: empty.yaml}"), "it has no manifest"),
             (step("delete: {object: Foo/a, now: true}"), "unknown field `now`"),
             (step("expectEvent: {type: Odd}"), "neither Normal nor Warning"),
-            (step("expectEvent: {}"), "expectEvent: any Event would do"),
+            (step("expectEvent: {}"), "expectEvent selects every Event"),
             (step("expectPlugin: {}"), "give a state"),
             (step("expectPlugin: {state: working}"), "line 4"),
             (step("patch: {object: Foo/a, subresource: logs, merge: {}}"), "neither status nor scale"),
