@@ -126,7 +126,7 @@ impl Program {
                     None => any = true,
                 }
             } else if is_name(&call.func_name) && is_missing_from_library(&call.func_name) {
-                let remedy = suggestion(&call.func_name, OBJECT_FUNCTIONS.into_iter()).map_or_else(
+                let remedy = suggestion(&call.func_name, OBJECT_FUNCTIONS).map_or_else(
                     || {
                         "available are objects(), object(), exists() and the CEL libraries of Kubernetes"
                             .to_owned()
