@@ -121,10 +121,10 @@ async fn a_key_with_one_record_takes_a_slot_without_rings() {
 
 #[tokio::test(start_paused = true)]
 async fn the_latest_record_of_a_key_that_returns_to_its_slot_is_kept() {
-    let table = Journal::new(&HostMemory::default(), Default::default());
+    let journal = Journal::new(&HostMemory::default(), Default::default());
     let slot = Slot::default();
     let push = |stamp, attempt| {
-        slot.push(&table.0, stamp, u64::from(attempt), Record::Reconcile(reconcile(attempt)))
+        slot.push(&journal.0, stamp, u64::from(attempt), Record::Reconcile(reconcile(attempt)));
     };
     let attempts = |stamp| {
         let records = slot.records(stamp).into_iter();
