@@ -25,7 +25,7 @@ use crate::run::{End, EventKind};
 
 /// How long the driver sleeps while something is under way that will end by itself.
 const BUSY_PAUSE: u64 = 500;
-/// How often the world waits for retries at most while there are faults that may never come.
+/// The most times that a world waits for retries while it has faults whose moment may never come.
 const MAX_WAITS: u32 = 4;
 
 /// What a host is made of.

@@ -394,7 +394,7 @@ impl State {
         reconcile
     }
 
-    /// Returns until when the host repeats, at the latest, the reconciles that failed last at this time or before.
+    /// Returns the time by which the host has repeated the reconciles whose last failure was at `time` or before; `None` if there are none.
     pub(super) fn retry_of_failures_until(&self, time: u64) -> Option<u64> {
         let failed = self.failing.values().filter(|failed| **failed <= time).max()?;
         Some(failed.saturating_add(MAX_RETRY))

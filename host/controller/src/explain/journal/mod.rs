@@ -1,8 +1,8 @@
 //! A bounded journal of what happened to a plugin's keys: per key the last events, reconciles and writes.
 //!
-//! The dispatcher and the workers write it for every event, so it takes no lock but while it allocates, which only the first records of a key need. A
-//! record consists of three atomic words, the last of which is the exclusive or of the others and of the key's stamp. A reader therefore
-//! recognises a record that is being overwritten, and one of another key, and skips it. Nothing else needs a record to be consistent.
+//! The dispatcher and the workers write it for every event, so it takes no lock, except while it allocates. Only the first records of a key
+//! allocate. A record consists of three atomic words, the last of which is the exclusive or of the others and of the key's stamp. A reader
+//! therefore recognises a record that is being overwritten, and one of another key, and skips it. Nothing else needs a record to be consistent.
 //!
 //! The journal is a table of fixed size, whose slots are allocated one by one. Each stamp, a hash of the key with a random seed, has
 //! [`WAYS`] slots; a new key replaces the one of them that was used least recently. Key names are not stored.
