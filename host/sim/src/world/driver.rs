@@ -325,8 +325,8 @@ impl Driver<'_> {
         {
             let mut state = self.shared.lock();
             self.rested_at = Some(state.quiet_since());
-            // A key that failed during the faults is tried once more, however long the host waits, before the run is judged. Faults whose
-            // moment may never come are not waited for.
+            // A key that failed during the faults is tried once more, however long the host waits, before the run is judged. If a
+            // fault is left whose moment may never come, the retry may be that moment.
             let over = match self.faults_over_at {
                 None if self.actors.are_finished() && self.waits < MAX_WAITS => Some(state.now()),
                 over => over,

@@ -262,7 +262,7 @@ impl<'i> State<'i> {
         let (what, is_unevaluated) = match self.invariant.condition.holds(variables, end.store) {
             Ok(true) => return,
             Ok(false) => (format!("{text} does not hold"), false),
-            Err(problem) => (problem, true),
+            Err(problem) => (format!("{problem},"), true),
         };
         let explanation =
             format!("{what} {passed} ms after the last step and fault, and {within} ms are allowed");

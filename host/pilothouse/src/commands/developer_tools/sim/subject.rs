@@ -196,7 +196,7 @@ impl Subject {
 ///
 /// # Errors
 /// Returns a usage error if the scenario switches off an unknown oracle.
-pub(super) fn oracles_of(scenario: &Arc<Scenario>) -> Result<Oracles, CommandError> {
+fn oracles_of(scenario: &Arc<Scenario>) -> Result<Oracles, CommandError> {
     let mut oracles = Oracles::built_in();
     invariants_of(scenario).into_iter().for_each(|oracle| oracles.add(oracle));
     for (name, reason) in &scenario.oracles_off {
