@@ -40,6 +40,9 @@ pub enum EvaluationError {
     /// A map has no such key.
     #[error("a key is not in its map")]
     Key,
+    /// A map would have a key twice.
+    #[error("a key is inserted into its map a second time")]
+    DuplicateKey,
     /// A list has no such position.
     #[error("an index is outside of its list")]
     Index,

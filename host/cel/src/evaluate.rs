@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, SelectExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
+    operators,
 };
 use kube_cel::cel::objects::{KeyRef, Map};
 
@@ -16,9 +17,11 @@ use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::functions::{self, Patterns};
 use crate::host_functions::HostFunctions;
+use crate::macros::BindingMacro;
 use crate::syntax::is_name;
 use crate::values::{
-    add, arithmetic, compare, contains, equal, from_key, index_value, owned_key, sorted_keys,
+    add, arithmetic, compare, contains, equal, from_key, index_value, optional, optional_index, owned_key,
+    sorted_keys, to_optional,
 };
 
 /// One evaluation.
@@ -31,7 +34,7 @@ pub(crate) struct Evaluation<'e> {
     functions: &'e dyn HostFunctions,
 }
 
-type EvaluationResult = Result<Value, EvaluationError>;
+pub(crate) type EvaluationResult = Result<Value, EvaluationError>;
 
 impl<'e> Evaluation<'e> {
     pub(crate) fn new(
@@ -61,20 +64,54 @@ impl<'e> Evaluation<'e> {
             }
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
-            Expr::List(list) => {
-                let elements: Result<Vec<_>, _> =
-                    list.elements.iter().map(|element| self.evaluate(element)).collect();
-                Ok(Value::List(Arc::new(elements?)))
-            }
+            Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(macro_call) => self.comprehension(macro_call),
             Expr::Struct(_) | Expr::Unspecified => Err(EvaluationError::Unsupported),
         }
     }
 
-    /// As in the library, a selection from a value that is not a map is false rather than an error.
+    /// Returns the budget.
+    pub(crate) fn budget(&mut self) -> &mut Budget {
+        self.budget
+    }
+
+    /// Returns the value of an expression in which these variables are bound.
+    pub(crate) fn with_variables(
+        &mut self,
+        variables: &[(&'e str, Value)],
+        expression: &'e IdedExpr,
+    ) -> EvaluationResult {
+        let outer = self.variables.len();
+        self.variables.extend_from_slice(variables);
+        let outcome = self.evaluate(expression);
+        self.variables.truncate(outer);
+        outcome
+    }
+
+    /// An optional element without a value is left out.
+    fn list(&mut self, list: &'e ListExpr) -> EvaluationResult {
+        let mut elements = Vec::with_capacity(list.elements.len());
+        for (position, element) in list.elements.iter().enumerate() {
+            let value = self.evaluate(element)?;
+            // The positions are in their order.
+            if list.optional_indices.binary_search(&position).is_ok() {
+                elements.extend(value_of_optional(&value)?);
+            } else {
+                elements.push(value);
+            }
+        }
+        Ok(Value::List(Arc::new(elements)))
+    }
+
+    /// Looks up a member. A selection from an optional is one from its value, and an optional, too. As in the library, a selection from a value that is not a map is false rather than an error.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
-        let Value::Map(map) = self.evaluate(&select.operand)? else { return Ok(Value::Bool(false)) };
+        let operand = self.evaluate(&select.operand)?;
+        if optional(&operand).is_some() {
+            let found = self.optional_member(&operand, &select.field)?;
+            return Ok(if select.test { Value::Bool(found.is_some()) } else { to_optional(found) });
+        }
+        let Value::Map(map) = operand else { return Ok(Value::Bool(false)) };
         // The names of fields are short, except in an expression that is made to be slow.
         self.budget.charge_elements(select.field.len() / 10)?;
         let found = map.get(&KeyRef::String(&select.field));
@@ -84,13 +121,29 @@ impl<'e> Evaluation<'e> {
         found.cloned().ok_or_else(|| EvaluationError::Member(select.field.clone()))
     }
 
+    /// Returns the member of a value, or of the value of an optional; `None` if there is no such value or member.
+    fn optional_member(&mut self, operand: &Value, name: &str) -> Result<Option<Value>, EvaluationError> {
+        self.budget.charge_elements(name.len() / 10)?;
+        let value = match optional(operand) {
+            Some(inner) => inner.value(),
+            None => Some(operand),
+        };
+        Ok(match value {
+            Some(Value::Map(map)) => map.get(&KeyRef::String(name)).cloned(),
+            _ => None,
+        })
+    }
+
+    /// An optional value that is none is left out with its key.
     fn map(&mut self, map: &'e MapExpr) -> EvaluationResult {
         let mut entries = HashMap::new();
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvaluationError::Unsupported) };
             let key = owned_key(self.evaluate(&entry.key)?)?;
             self.budget.charge_key(&key)?;
-            entries.insert(key, self.evaluate(&entry.value)?);
+            let value = self.evaluate(&entry.value)?;
+            let value = if entry.optional { value_of_optional(&value)? } else { Some(value) };
+            entries.extend(value.map(|value| (key, value)));
         }
         Ok(Value::Map(Map { map: Arc::new(entries) }))
     }
@@ -148,6 +201,9 @@ impl<'e> Evaluation<'e> {
             let arguments = self.arguments(call)?;
             return functions::call_in_namespace(namespace, &call.func_name, arguments, self.budget);
         }
+        if let Some(found) = BindingMacro::of(call) {
+            return self.binding_macro(&found);
+        }
         if let Some(target) = call.target.as_deref() {
             let target = self.evaluate(target)?;
             return self.function(call, Some(target));
@@ -181,6 +237,17 @@ impl<'e> Evaluation<'e> {
                 let right = self.evaluate(right)?;
                 add(left, right, self.budget)
             }
+            (
+                operators::OPT_SELECT,
+                [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }],
+            ) => {
+                let operand = self.evaluate(operand)?;
+                self.optional_member(&operand, name.inner()).map(to_optional)
+            }
+            (operators::OPT_INDEX, [container, index]) => {
+                let (container, index) = (self.evaluate(container)?, self.evaluate(index)?);
+                optional_index(&container, &index, self.budget).map(to_optional)
+            }
             (operator, [left, right]) if !is_name(operator) => self.binary(operator, left, right),
             (name, _) if is_name(name) => self.function(call, None),
             _ => Err(EvaluationError::Unsupported),
@@ -209,6 +276,9 @@ impl<'e> Evaluation<'e> {
             operators::GREATER => compare(&left, &right, budget)?.is_gt(),
             operators::GREATER_EQUALS => compare(&left, &right, budget)?.is_ge(),
             operators::IN => contains(&right, &left, budget)?,
+            operators::INDEX if optional(&left).is_some() => {
+                return optional_index(&left, &right, budget).map(to_optional);
+            }
             operators::INDEX => return index_value(&left, &right, budget),
             operators::SUBSTRACT => return arithmetic("-", left - right),
             operators::MULTIPLY => return arithmetic("*", left * right),
@@ -248,6 +318,15 @@ impl<'e> Evaluation<'e> {
     fn arguments(&mut self, call: &'e CallExpr) -> Result<Vec<Value>, EvaluationError> {
         call.args.iter().map(|argument| self.evaluate(argument)).collect()
     }
+}
+
+/// Returns the value of an optional.
+///
+/// # Errors
+/// The value is no optional.
+fn value_of_optional(value: &Value) -> Result<Option<Value>, EvaluationError> {
+    let inner = optional(value).ok_or(EvaluationError::Types("an optional element"))?;
+    Ok(inner.value().cloned())
 }
 
 fn from_literal(literal: &LiteralValue) -> Value {

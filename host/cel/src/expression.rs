@@ -3,7 +3,8 @@
 use std::panic::catch_unwind;
 
 use kube_cel::cel::common::ast::IdedExpr;
-use kube_cel::cel::{ParseErrors, Program, Value};
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{ParseErrors, Value};
 
 use crate::bounds;
 use crate::budget::Budget;
@@ -11,20 +12,21 @@ use crate::error::{CompileError, EvaluationError};
 use crate::evaluate::Evaluation;
 use crate::functions::Patterns;
 use crate::host_functions::{BooleanFunctions, HostFunctions};
-use crate::syntax::calls;
+use crate::syntax::{calls, uses_variable};
 
 /// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled
 /// without optimisation.
 const PARSER_STACK: usize = 16 << 20;
 
 /// Parses a text, which [`bounds::check`] has accepted; `None` if the parser panics, as it does at some malformed texts.
-pub(crate) fn parse(text: &str) -> Option<Result<Program, ParseErrors>> {
-    stacker::grow(PARSER_STACK, || catch_unwind(|| Program::compile(text))).ok()
+pub(crate) fn parse(text: &str) -> Option<Result<IdedExpr, ParseErrors>> {
+    stacker::grow(PARSER_STACK, || catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text)))
+        .ok()
 }
 
 /// A compiled expression.
 pub struct Expression {
-    program: Program,
+    root: IdedExpr,
     patterns: Patterns,
 }
 
@@ -35,11 +37,11 @@ impl Expression {
     /// The text exceeds a bound ([`crate::bounds`]), has a syntax error, or a literal pattern that is no regular expression or is too large.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         bounds::check(text)?;
-        let program = parse(text).ok_or(CompileError::Malformed)?.map_err(|error| {
+        let root = parse(text).ok_or(CompileError::Malformed)?.map_err(|error| {
             CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
-        let patterns = Patterns::of(&calls(program.expression()))?;
-        Ok(Self { program, patterns })
+        let patterns = Patterns::of(&calls(&root))?;
+        Ok(Self { root, patterns })
     }
 
     /// Returns an upper bound of the bytes that the compiled patterns of the expression take.
@@ -49,12 +51,12 @@ impl Expression {
 
     /// Returns the root of the syntax tree.
     pub fn root(&self) -> &IdedExpr {
-        self.program.expression()
+        &self.root
     }
 
     /// Whether the expression refers to a variable of this name.
     pub fn uses_variable(&self, name: &str) -> bool {
-        self.program.references().has_variable(name)
+        uses_variable(&self.root, name)
     }
 
     /// Returns the expression's value. `functions` returns the value of a function without arguments, and `None` for unknown names.

@@ -13,10 +13,13 @@ use regex::{Regex, RegexBuilder};
 
 use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
-use crate::values::{equal, optional, size};
+use crate::values::{equal, optional, size, to_optional};
 
 /// The library's functions. Registering about a hundred functions is slow, so it is done once.
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+
+/// The function that returns the values of a list of optionals. The library does not have it.
+const UNWRAP: &str = "unwrapOpt";
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
 
@@ -70,7 +73,7 @@ static NAMESPACES: [(&str, &[&str]); 8] = [
             "trunc",
         ],
     ),
-    ("optional", &["none", "of", "ofNonZeroValue"]),
+    ("optional", &["none", "of", "ofNonZeroValue", "unwrap"]),
     ("sets", &["contains", "equivalent", "intersects"]),
     ("strings", &["quote"]),
 ];
@@ -184,6 +187,9 @@ fn literal_pattern(call: &CallExpr) -> Option<&str> {
 
 /// Whether there is no function of this name, as a function or as a method. Operators are no functions.
 pub fn is_missing_from_library(name: &str) -> bool {
+    if name == UNWRAP {
+        return false;
+    }
     // Without arguments, the library's error about a known function is about those.
     let call = CallExpr { func_name: name.to_owned(), target: None, args: Vec::new() };
     matches!(resolve(call, &LIBRARY), Some(Err(ExecutionError::UndeclaredReference(_))))
@@ -210,6 +216,9 @@ pub(crate) fn call(
         }
         ("size", Value::List(list), []) => return length(list.len()),
         ("size", Value::Map(map), []) => return length(map.map.len()),
+        ("first", Value::List(list), []) => return Ok(to_optional(list.first().cloned())),
+        ("last", Value::List(list), []) => return Ok(to_optional(list.last().cloned())),
+        (UNWRAP, Value::List(list), []) => return unwrap(list, budget),
         ("startsWith", Value::String(text), [Value::String(start)]) => {
             budget.charge_text(start.len())?;
             return Ok(Value::Bool(text.starts_with(start.as_str())));
@@ -265,6 +274,7 @@ pub(crate) fn call_in_namespace(
     match (namespace, name, arguments.as_slice()) {
         ("optional", "none", []) => return Ok(Value::Opaque(Arc::new(OptionalValue::none()))),
         ("optional", "of", [value]) => return Ok(Value::Opaque(Arc::new(OptionalValue::of(value.clone())))),
+        ("optional", "unwrap", [Value::List(list)]) => return unwrap(list, budget),
         ("sets", _, [Value::List(left), Value::List(right)]) => {
             return call_of_sets(name, left, right, budget);
         }
@@ -279,6 +289,17 @@ pub(crate) fn call_in_namespace(
     budget.charge_text(total_size.saturating_mul(8))?;
     library(name, Some(Receiver::Namespace(namespace)), arguments)
         .ok_or_else(|| EvaluationError::Function(format!("{namespace}.{name}")))
+}
+
+/// Returns the values of a list of optionals.
+fn unwrap(list: &[Value], budget: &mut Budget) -> Result<Value, EvaluationError> {
+    budget.charge_elements(list.len())?;
+    let mut values = Vec::with_capacity(list.len());
+    for element in list {
+        let inner = optional(element).ok_or_else(|| EvaluationError::Function(UNWRAP.to_owned()))?;
+        values.extend(inner.value().cloned());
+    }
+    Ok(Value::List(Arc::new(values)))
 }
 
 /// Calls a function of `sets`, which compares each element with each other one.

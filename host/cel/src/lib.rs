@@ -9,9 +9,11 @@ mod budget;
 pub mod check;
 mod error;
 mod evaluate;
+mod evaluate_macros;
 mod expression;
 mod functions;
 mod host_functions;
+mod macros;
 pub mod syntax;
 mod syntax_errors;
 #[cfg(test)]

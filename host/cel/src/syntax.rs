@@ -3,6 +3,7 @@
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 
 use crate::functions::{namespace, unknown_function_of_namespace};
+use crate::macros::BindingMacro;
 
 /// Returns the first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`). The namespace of a function, as in
 /// `sets.contains(a, b)`, is no variable.
@@ -14,6 +15,9 @@ pub fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> 
             (!name.starts_with('@') && !known.contains(&name.as_str())).then_some(name.as_str())
         }
         Expr::Call(call) => {
+            if let Some(found) = BindingMacro::of(call) {
+                return first_unknown_in_macro(&found, known);
+            }
             let target = call.target.as_deref().filter(|_| namespace(call).is_none());
             first_unknown_of(target.into_iter().chain(&call.args), known)
         }
@@ -39,6 +43,17 @@ pub fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> 
     }
 }
 
+fn first_unknown_in_macro<'e>(found: &BindingMacro<'e>, known: &mut Vec<&'e str>) -> Option<&'e str> {
+    first_unknown(found.target, known).or_else(|| {
+        let outer = known.len();
+        known.push(found.variables.0);
+        known.extend(found.variables.1);
+        let inside = first_unknown_of(found.inside(), known);
+        known.truncate(outer);
+        inside
+    })
+}
+
 fn first_unknown_of<'e>(
     expressions: impl IntoIterator<Item = &'e IdedExpr>,
     known: &mut Vec<&'e str>,
@@ -61,11 +76,14 @@ pub fn unknown_in_namespace(call: &CallExpr) -> Option<(&'static str, &'static [
     unknown_function_of_namespace(call)
 }
 
-/// Returns the direct subexpressions.
+/// Returns the direct subexpressions. The variables that a macro binds are none.
 pub fn subexpressions(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Call(call) => match BindingMacro::of(call) {
+            Some(found) => std::iter::once(found.target).chain(found.inside()).collect(),
+            None => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        },
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Select(select) => vec![&select.operand],
         Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)).collect(),
@@ -90,13 +108,21 @@ fn entry_expressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// Returns all calls in the expression, including operators.
+/// Returns all calls in the expression, including operators. Macros are no calls.
 pub fn calls(expression: &IdedExpr) -> Vec<&CallExpr> {
     let mut found: Vec<_> = subexpressions(&expression.expr).into_iter().flat_map(calls).collect();
-    if let Expr::Call(call) = &expression.expr {
+    if let Expr::Call(call) = &expression.expr
+        && BindingMacro::of(call).is_none()
+    {
         found.push(call);
     }
     found
+}
+
+/// Whether a variable of this name is read anywhere. The variable of a macro with the same name is mistaken for it.
+pub(crate) fn uses_variable(expression: &IdedExpr, name: &str) -> bool {
+    matches!(&expression.expr, Expr::Ident(found) if found == name)
+        || subexpressions(&expression.expr).into_iter().any(|part| uses_variable(part, name))
 }
 
 /// Whether the expression contains a message literal. There are no message types.

@@ -159,6 +159,105 @@ fn optionals_are_equal_if_their_values_are() {
     }
 }
 
+#[test]
+fn optional_syntax_has_a_value_only_if_all_its_parts_exist() {
+    for text in [
+        "object.?n == optional.of(3) && object.?nothing == optional.none()",
+        "object.?map.b.c.orValue('') == 'd' && !object.?map.z.c.hasValue() && !object.?nothing.b.c.hasValue()",
+        "has(object.?map.a) && !has(object.?map.z) && !has(object.?nothing.z)",
+        "object.map[?'a'].orValue(0) == 1 && !object.map[?'z'].hasValue() && object.?map['a'].value() == 1",
+        "object.list[?0].value() == 1 && !object.list[?3].hasValue() && !object.list[?-1].hasValue()",
+        "object.?list[?1].orValue(0) == 2 && !object.?nothing[?1].hasValue() && !object.?list[9].hasValue()",
+        "!object.none.?a.hasValue() && !object.n.?a.hasValue()",
+        "[?object.?n, ?object.?nothing, 4] == [3, 4]",
+        "{?'a': object.?n, ?'b': object.?nothing, 'c': 1} == {'a': 3, 'c': 1}",
+        "object.?n.optMap(v, v + 1).orValue(0) == 4 && !object.?nothing.optMap(v, v + 1).hasValue()",
+        "object.?map.optFlatMap(m, m[?'a']).value() == 1 && !object.?map.optFlatMap(m, m[?'z']).hasValue()",
+        "object.?n.optMap(v, object.?f.optMap(w, v > w)).value().value()",
+        "object.list.first().value() == 1 && object.list.last() == optional.of(3) && ![].first().hasValue()",
+        "[optional.of(1), optional.none()].unwrapOpt() == [1] && optional.unwrap([optional.of(2)]) == [2]",
+        "object.yes ? object.?n.hasValue() : object[?'n'].hasValue()",
+        "!optional.ofNonZeroValue(0).hasValue() && optional.ofNonZeroValue(1).hasValue()",
+    ] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}");
+    }
+    for text in [
+        "[?object.n]",
+        "{?'a': object.n}",
+        "object.n.optMap(v, v)",
+        "object.?n.optFlatMap(v, v)",
+        "object.n[?0]",
+        "[1].unwrapOpt()",
+        "object.?nothing.value()",
+    ] {
+        assert!(ours(text).is_err(), "{text}: {:?}", ours(text));
+    }
+}
+
+#[test]
+fn macros_of_two_variables_bind_position_and_element_or_key_and_value() {
+    for text in [
+        "object.list.all(i, v, v == i + 1) && object.map.exists(k, v, k == 'a' && v == 1)",
+        "object.list.existsOne(i, v, i == 1 && v == 2) && !object.list.exists_one(i, v, v > 1)",
+        "object.list.all(i, v, v / (1 - i) > 0 || true)",
+        "object.list.exists(i, v, 1 / i > 5 || v == 3)",
+        "!object.list.all(i, v, 1 / i > 5)",
+        "object.list.transformList(i, v, i * v) == [0, 2, 6]",
+        "object.list.transformList(i, v, v > 1, i) == [1, 2]",
+        "object.names.transformMap(i, v, v + string(i)) == {0: 'b0', 1: 'a1'}",
+        "object.map.transformMap(k, v, k == 'a', v) == {'a': 1}",
+        "object.map.transformList(k, v, k) == ['a', 'b']",
+        "object.names.transformMapEntry(i, v, {v: i}) == {'b': 0, 'a': 1}",
+        "object.names.transformMapEntry(i, v, i > 0, {v: i}) == {'a': 1}",
+        "{}.all(k, v, false) && ![].exists(i, v, true) && [].transformMap(i, v, v) == {}",
+        "object.list.all(i, v, object.names.exists(j, w, w != '' && i + j >= 0 && v > 0))",
+    ] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}: {:?}", ours(text));
+    }
+    assert_eq!(ours("['a', 'a'].transformMapEntry(i, v, {v: i})"), Err(EvaluationError::DuplicateKey));
+    for text in
+        ["object.n.all(i, v, true)", "object.list.all(i, v, v)", "object.list.transformMapEntry(i, v, v)"]
+    {
+        assert!(ours(text).is_err(), "{text}");
+    }
+    for text in ["all(i, v, true)", "object.list.all(i, i, true)", "object.list.all(i, v, true, true)"] {
+        assert!(ours(text).is_err(), "{text}: no macro");
+    }
+}
+
+#[test]
+fn lists_are_sorted_by_keys_of_one_type() {
+    for text in [
+        "object.names.sortBy(n, n) == ['a', 'b'] && object.list.sortBy(v, -v) == [3, 2, 1]",
+        "[{'a': 2}, {'a': 1, 'b': 1}, {'a': 1}].sortBy(m, m.a) == [{'a': 1, 'b': 1}, {'a': 1}, {'a': 2}]",
+        "[].sortBy(x, x) == [] && [b'b', b'a'].sortBy(x, x) == [b'a', b'b'] && [true, false].sortBy(x, x)[1]",
+        "['2h', '1m'].sortBy(x, duration(x)) == ['1m', '2h']",
+        "b'a' < b'b' && b'b' >= b'ab' && !(b'' > b'')",
+    ] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}: {:?}", ours(text));
+    }
+    for text in
+        ["[1, 2.0].sortBy(x, x)", "[[1]].sortBy(x, x)", "object.map.sortBy(x, x)", "[1].sortBy(x, null)"]
+    {
+        assert!(ours(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn macros_of_two_variables_and_of_optionals_stop_at_the_cost_limit() {
+    let long = "'0123456789'.replace('', '0123456789').replace('', '0123456789').replace('', '0123456789').split('')";
+    for text in [
+        format!("{long}.all(i, a, {long}.all(j, b, i >= 0))"),
+        format!("{long}.transformList(i, a, {long}).size() == 1"),
+        format!("{long}.transformMap(i, a, {long}.sortBy(x, x)).size() == 1"),
+        format!("{long}.transformMapEntry(i, a, {long}.transformMap(j, b, b)).size() == 1"),
+        format!("{long}.all(i, a, {long}.map(x, optional.of(x)).unwrapOpt() != [])"),
+        format!("{long}.all(i, a, optional.of({long}).optMap(l, l.sortBy(x, x)).hasValue())"),
+    ] {
+        assert_eq!(ours(&text), Err(EvaluationError::Cost), "{text:.100}");
+    }
+}
+
 fn nested_all(levels: usize) -> String {
     let head: String = (0..levels).map(|level| format!("[1,2,3,4,5,6,7,8,9,0].all(x{level},")).collect();
     head + "true" + &")".repeat(levels)

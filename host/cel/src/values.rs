@@ -97,6 +97,10 @@ pub(crate) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Resul
     if let (Value::String(left), Value::String(right)) = (left, right) {
         budget.charge_text(left.len().min(right.len()))?;
     }
+    if let (Value::Bytes(left), Value::Bytes(right)) = (left, right) {
+        budget.charge_text(left.len().min(right.len()))?;
+        return Ok(left.cmp(right));
+    }
     match left {
         Value::Null | Value::List(_) | Value::Map(_) => None,
         _ => left.partial_cmp(right),
@@ -161,6 +165,26 @@ pub(crate) fn index_value(
             map.get(&key).cloned().ok_or(EvaluationError::Key)
         }
         _ => Err(EvaluationError::Types("an index")),
+    }
+}
+
+/// Returns the element of a list, or the entry of a map, at an index; `None` if there is none, or the container is an optional without a value.
+pub(crate) fn optional_index(
+    container: &Value,
+    index: &Value,
+    budget: &mut Budget,
+) -> Result<Option<Value>, EvaluationError> {
+    let container = match optional(container) {
+        Some(inner) => match inner.value() {
+            Some(value) => value,
+            None => return Ok(None),
+        },
+        None => container,
+    };
+    match index_value(container, index, budget) {
+        Ok(value) => Ok(Some(value)),
+        Err(EvaluationError::Index | EvaluationError::Key) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

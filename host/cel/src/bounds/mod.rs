@@ -174,7 +174,7 @@ impl Nesting {
                 innermost.operators += 1;
             }
             Token::Dot => innermost.steps += 1,
-            Token::Operand => {}
+            Token::Operand | Token::Optional => {}
         }
         if self.outer.len() + self.outer_conditionals + self.innermost.conditionals > MAX_OPEN {
             return Err(format!("more than {MAX_OPEN} brackets and conditionals are open"));

@@ -15,6 +15,8 @@ fn ordinary_expressions_are_within_the_limits() {
         "object.items.all(i, i.name.matches('^a(b|c)[[[[[[[((((((((((((((((((((((((((((\"+$')) // ((((((((((((((((((((((((((((((",
         r#"r'\(' + """a"b""" + b"\x00" + br'\' != '' "#,
         "a ? b : c ? d : e",
+        "a.?b.?c.?d.?e[?0][?1].?f.?g.?h.?i.?j.?k.?l.?m.?n.?o.?p.?q.?r.?s.?t.?u.?v.?w.?x.?y.?z == {?1: a, ?2: b}",
+        "[?a, ?b, ?c, ?d, ?e, ?f, ?g, ?h, ?i, ?j, ?k, ?l, ?m, ?n, ?o, ?p, ?q, ?r, ?s, ?t, ?u, ?v, ?w, ?x]",
         "[1, -2, 0x1F, 3u, 1.5e-3, .5].exists(x, x in {1: 2}) && !!true",
         "object.`a-b/c` == '\\u00e4\\377'",
     ] {
@@ -37,6 +39,8 @@ fn an_expression_beyond_a_limit_is_refused_before_it_is_parsed() {
         ("{1:".repeat(25), "24 brackets"),
         ("a?b:".repeat(25) + "a", "24 brackets and conditionals"),
         ("(a?b:".repeat(13), "24 brackets and conditionals"),
+        ("a[?".repeat(25), "24 brackets"),
+        ("object".to_owned() + &".?a".repeat(65), "deeper than 64"),
         ("object".to_owned() + &".a".repeat(2000), "deeper than 64"),
         ("a".to_owned() + &"+a".repeat(65), "deeper than 64"),
         ("a".to_owned() + &"==a".repeat(65), "deeper than 64"),

@@ -14,6 +14,8 @@ pub(crate) enum Token {
     /// `&&` or `||`.
     Logical,
     Question,
+    /// The `?` of optional syntax: `.?`, or before an index, an element or a key. It adds nothing to the nesting.
+    Optional,
     /// `!` or `-`.
     Prefix,
     /// Another binary operator.
@@ -28,6 +30,8 @@ pub(crate) enum Token {
 pub(crate) struct Tokens<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// The first byte of the last token.
+    last: Option<u8>,
 }
 
 /// What is wrong with a character that starts no token.
@@ -38,7 +42,7 @@ type TokenError = (usize, &'static str);
 
 impl<'a> Tokens<'a> {
     pub(crate) fn of(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0 }
+        Self { bytes: text.as_bytes(), at: 0, last: None }
     }
 
     /// Returns the offset after the last token.
@@ -87,6 +91,7 @@ impl<'a> Tokens<'a> {
             b'(' | b'[' | b'{' => Token::Open,
             b')' | b']' | b'}' => Token::Close,
             b',' => Token::Comma,
+            b'?' if matches!(self.last, Some(b'.' | b'[' | b'{' | b',')) => Token::Optional,
             b'?' => Token::Question,
             b'!' | b'-' => Token::Prefix,
             b'<' | b'>' | b'+' | b'*' | b'/' | b'%' => Token::Operator,
@@ -190,6 +195,7 @@ impl Iterator for Tokens<'_> {
         self.skip_whitespace_and_comments();
         let (start, first) = (self.at, self.peek(0)?);
         let token = self.token(first);
+        self.last = Some(first);
         if token.is_err() {
             self.at = self.bytes.len();
         }

@@ -4,6 +4,7 @@
 //! bounded number of steps: an expression that needs more is not checked to its end, and is metered when it is evaluated like any other.
 
 mod declarations;
+mod macros;
 mod positions;
 pub(crate) mod report;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use kube_cel::cel::common::ast::{
 };
 
 use crate::expression::Expression;
+use crate::macros::BindingMacro;
 use declarations::{Overload, overloads};
 use positions::Positions;
 use report::Report;
@@ -25,20 +27,6 @@ use unify::{Bindings, Exhausted};
 
 /// How many steps a check makes: comparisons of types, and parts of types that it copies.
 const MAX_STEPS: usize = 200_000;
-
-/// Macros that the parser does not expand. Their calls are not checked.
-const UNSUPPORTED_MACROS: [&str; 10] = [
-    "all",
-    "exists",
-    "existsOne",
-    "exists_one",
-    "optFlatMap",
-    "optMap",
-    "sortBy",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-];
 
 /// The names of types, which are values of the type `type`.
 const TYPE_NAMES: [(&str, Type); 17] = [
@@ -233,7 +221,22 @@ impl<'e> Checker<'e, '_> {
         if let Some(ty) = qualified_name(part).and_then(|name| named_type(&name)) {
             return Ok(ty);
         }
-        let operand = self.expression(&select.operand)?;
+        let (member, is_optional) = self.member(part, &select.operand, &select.field)?;
+        Ok(match (select.test, is_optional) {
+            (true, _) => Type::Bool,
+            (false, true) => Type::optional(member),
+            (false, false) => member,
+        })
+    }
+
+    /// Returns the type of a member, and whether it is that of the value of an optional.
+    fn member(
+        &mut self,
+        part: &'e IdedExpr,
+        operand: &'e IdedExpr,
+        field: &str,
+    ) -> Result<(Type, bool), Exhausted> {
+        let operand = self.expression(operand)?;
         let operand = self.bindings.substitute(&operand)?;
         let (target, is_optional) = match operand {
             Type::Optional(inner) => ((*inner).clone(), true),
@@ -241,11 +244,11 @@ impl<'e> Checker<'e, '_> {
         };
         let member = match &target {
             Type::Map(types) => types.1.clone(),
-            Type::Object { id, .. } => match self.objects.member(*id, &select.field) {
+            Type::Object { id, .. } => match self.objects.member(*id, field) {
                 Some(ty) => ty,
-                None => self.error(part, format!("undefined field '{}'", select.field)),
+                None => self.error(part, format!("undefined field '{field}'")),
             },
-            Type::Library(_) => self.error(part, format!("undefined field '{}'", select.field)),
+            Type::Library(_) => self.error(part, format!("undefined field '{field}'")),
             Type::Parameter(_) => {
                 self.bindings.assign(&[Type::Dyn], &[target])?;
                 Type::Dyn
@@ -256,11 +259,7 @@ impl<'e> Checker<'e, '_> {
                 Type::Dyn
             }
         };
-        Ok(match (select.test, is_optional) {
-            (true, _) => Type::Bool,
-            (false, true) => Type::optional(member),
-            (false, false) => member,
-        })
+        Ok((member, is_optional))
     }
 
     fn call(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
@@ -273,8 +272,16 @@ impl<'e> Checker<'e, '_> {
 
     fn call_of(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
         let name = call.func_name.as_str();
-        if call.target.is_some() && UNSUPPORTED_MACROS.contains(&name) {
-            return Ok(Type::Dyn);
+        if let Some(found) = BindingMacro::of(call) {
+            return self.binding_macro(part, &found);
+        }
+        if let (
+            operators::OPT_SELECT,
+            [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
+        ) = (name, call.args.as_slice())
+        {
+            let (member, _) = self.member(part, operand, field.inner())?;
+            return Ok(Type::optional(member));
         }
         let mut arguments = Vec::with_capacity(call.args.len() + 1);
         for argument in &call.args {
@@ -359,8 +366,11 @@ impl<'e> Checker<'e, '_> {
 
     fn list(&mut self, list: &'e ListExpr) -> Checked {
         let mut joined = None;
-        for element in &list.elements {
-            let ty = self.expression(element)?;
+        for (position, element) in list.elements.iter().enumerate() {
+            let mut ty = self.expression(element)?;
+            if list.optional_indices.binary_search(&position).is_ok() {
+                ty = self.value_of_optional(element, &ty)?;
+            }
             joined = Some(self.join(element, joined, ty)?);
         }
         Ok(Type::list(joined.unwrap_or_else(|| Type::Parameter(self.bindings.parameters(1)))))
@@ -372,7 +382,10 @@ impl<'e> Checker<'e, '_> {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Ok(Type::Dyn) };
             let key = self.expression(&entry.key)?;
             keys = Some(self.join(&entry.key, keys, key)?);
-            let value = self.expression(&entry.value)?;
+            let mut value = self.expression(&entry.value)?;
+            if entry.optional {
+                value = self.value_of_optional(&entry.value, &value)?;
+            }
             values = Some(self.join(&entry.value, values, value)?);
         }
         match (keys, values) {
@@ -382,6 +395,18 @@ impl<'e> Checker<'e, '_> {
                 Ok(Type::map(Type::Parameter(first), Type::Parameter(first + 1)))
             }
         }
+    }
+
+    /// Returns the type of the value of an optional element.
+    fn value_of_optional(&mut self, element: &IdedExpr, ty: &Type) -> Checked {
+        Ok(match self.bindings.substitute(ty)? {
+            Type::Optional(inner) => (*inner).clone(),
+            other if other.is_dyn_or_error() => Type::Dyn,
+            other => {
+                let problem = self.mismatch(&Type::optional(other.clone()), &other)?;
+                self.error(element, problem)
+            }
+        })
     }
 
     /// Returns the type of elements of the type `earlier` and this one.

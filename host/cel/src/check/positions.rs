@@ -93,13 +93,21 @@ impl Walk<'_> {
             Expr::Call(call) => self.call(call)?,
             Expr::List(list) => {
                 let offset = self.token("[")?;
-                list.elements.iter().try_for_each(|element| self.expression(element))?;
+                for (position, element) in list.elements.iter().enumerate() {
+                    if list.optional_indices.binary_search(&position).is_ok() {
+                        self.token("?")?;
+                    }
+                    self.expression(element)?;
+                }
                 offset
             }
             Expr::Map(map) => {
                 let offset = self.token("{")?;
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { return None };
+                    if entry.optional {
+                        self.token("?")?;
+                    }
                     self.expression(&entry.key)?;
                     self.token(":")?;
                     self.expression(&entry.value)?;
@@ -146,6 +154,21 @@ impl Walk<'_> {
             (operators::INDEX, [list, index]) => {
                 self.expression(list)?;
                 let offset = self.token("[")?;
+                self.expression(index)?;
+                Some(offset)
+            }
+            (operators::OPT_SELECT, [operand, _]) => {
+                self.expression(operand)?;
+                let offset = self.token(".")?;
+                self.token("?")?;
+                // The name of the field.
+                self.next += 1;
+                Some(offset)
+            }
+            (operators::OPT_INDEX, [list, index]) => {
+                self.expression(list)?;
+                let offset = self.token("[")?;
+                self.token("?")?;
                 self.expression(index)?;
                 Some(offset)
             }

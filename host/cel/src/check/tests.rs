@@ -69,6 +69,17 @@ fn rules_of_real_crds_have_the_type_bool() {
         "(self.count - 1) * 2 / 3 % 4 == -self.count",
         "dyn(self.count) == 'x'",
         "self.tags.transformList(i, tag, tag).size() > 0",
+        "self.tags.all(i, tag, i >= 0 && tag.startsWith('a')) && self.labels.exists(key, value, key == value)",
+        "self.tags.transformList(i, tag, i > 0, size(tag)).sum() > 1",
+        "self.labels.transformMap(key, value, size(value)).exists(key, key.startsWith('a'))",
+        "self.tags.transformMapEntry(i, tag, {tag: i})['a'] == 1",
+        "self.items.sortBy(item, item.port)[0].port == 1",
+        "self.?name.orValue('x') == 'x' && self.?inner.port.hasValue()",
+        "self.labels[?'a'].optMap(value, value + 'b').orValue('') == 'b'",
+        "self.tags[?0].optFlatMap(tag, self.labels[?tag]) == optional.none()",
+        "[?self.?name, 'b'].size() == 2 && {?'a': self.?count}.size() == 1",
+        "self.anything.?a[?0].?b.orValue(1) == 1",
+        "b'a' < b'b'",
         "optional.of(self.name).orValue('x') == 'x'",
     ] {
         assert_eq!(check_text(rule), Ok(Some(Type::Bool)), "{rule}");

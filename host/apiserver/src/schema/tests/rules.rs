@@ -276,6 +276,27 @@ fn functions_in_namespaces_and_field_names_with_underscores_work_in_rules() {
 }
 
 #[test]
+fn rules_read_optional_fields_and_use_macros_of_two_variables() {
+    let schema = |rule: &str| {
+        crd(&json!({"inner": {
+            "type": "object", "properties": {"port": {"type": "integer"}, "namespace": {"type": "string"}},
+            "x-kubernetes-validations": [{"rule": rule}]
+        }}))
+    };
+    let holds =
+        |rule: &str, inner: Value| errors(&schema(rule), &object(&json!({"inner": inner})), None).is_empty();
+    for rule in [
+        "self.?port.orValue(80) == 80",
+        "self.?port.optMap(port, port > 79).orValue(true)",
+        "self.?namespace.hasValue() == has(self.namespace)",
+        "[?self.?port].all(i, port, i == 0 && port == 80)",
+    ] {
+        assert!(holds(rule, json!({"port": 80})) && holds(rule, json!({})), "{rule}");
+        assert!(!holds(rule, json!({"port": 8, "namespace": "a"})) || rule.contains("namespace"), "{rule}");
+    }
+}
+
+#[test]
 fn fields_named_like_keywords_can_be_selected_by_either_name() {
     let rule = "self.items.all(i, !has(i.namespace) || i.namespace == i.__namespace__) && self.package == 'p' \
                 && !has(self.labels.package) && self.labels.namespace == 'n'";

@@ -1,6 +1,6 @@
 //! The fields of an object that a CEL expression reads, so that only those are converted to CEL values.
 
-use pilothouse_cel::ast::{Expr, IdedExpr};
+use pilothouse_cel::ast::{Expr, IdedExpr, LiteralValue, operators};
 use pilothouse_cel::syntax::subexpressions;
 use pilothouse_cel::{Budget, EvaluationError};
 use pilothouse_model::Object;
@@ -105,7 +105,7 @@ impl ReadSet {
     }
 }
 
-/// Returns the path of member names if the expression is a chain of selections that starts at the variable.
+/// Returns the path of member names if the expression is a chain of selections, which may be optional, that starts at the variable.
 fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>> {
     let mut names = Vec::new();
     loop {
@@ -117,6 +117,16 @@ fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>
             Expr::Select(select) => {
                 names.push(select.field.as_str());
                 expression = &select.operand;
+            }
+            Expr::Call(call) => {
+                let (operators::OPT_SELECT, [operand, field]) =
+                    (call.func_name.as_str(), call.args.as_slice())
+                else {
+                    return None;
+                };
+                let Expr::Literal(LiteralValue::String(name)) = &field.expr else { return None };
+                names.push(name.inner());
+                expression = operand;
             }
             _ => return None,
         }
@@ -177,6 +187,14 @@ mod tests {
                 json!({"metadata": {"labels": whole["metadata"]["labels"]}}),
             ),
             ("object['kind'] == 'Pod'", whole.clone()),
+            (
+                "object.?metadata.labels.tier.orValue('') == 'b' || object.metadata.?generation.hasValue()",
+                json!({"metadata": {"labels": {"tier": "b"}, "generation": 3}}),
+            ),
+            (
+                "object.spec[?'list'].optMap(list, list.all(i, n, i < n && object.kind != ''))",
+                json!({"spec": whole["spec"], "kind": "Pod"}),
+            ),
             ("object.kind == 'Pod' && object == object", whole.clone()),
         ] {
             let extracted = read_set(expression).expect(expression).extract(&object, &mut Budget::full());
