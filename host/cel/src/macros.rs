@@ -72,10 +72,10 @@ impl<'e> BindingMacro<'e> {
     }
 }
 
-/// Returns the name that an expression is. One with a leading dot is none.
+/// Returns the name that an expression is.
 fn variable(expression: &IdedExpr) -> Option<&str> {
     match &expression.expr {
-        Expr::Ident(name) if !name.starts_with('.') => Some(name),
+        Expr::Ident(name) => Some(name),
         _ => None,
     }
 }
@@ -100,7 +100,6 @@ mod tests {
             "a.all(i, v, true, true)",
             "a.optMap(1, v)",
             "a.optMap(v)",
-            "a.optMap(.v, 1)",
             "a.transformMap(k, v)",
             "a.size()",
             "optMap(v, v)",

@@ -250,7 +250,7 @@ fn macros_of_two_variables_and_of_optionals_stop_at_the_cost_limit() {
         format!("{long}.all(i, a, {long}.all(j, b, i >= 0))"),
         format!("{long}.transformList(i, a, {long}).size() == 1"),
         format!("{long}.transformMap(i, a, {long}.sortBy(x, x)).size() == 1"),
-        format!("{long}.transformMapEntry(i, a, {long}.transformMap(j, b, b)).size() == 1"),
+        format!("{long}.transformMapEntry(i, a, {{i: {long}}}).size() == 1"),
         format!("{long}.all(i, a, {long}.map(x, optional.of(x)).unwrapOpt() != [])"),
         format!("{long}.all(i, a, optional.of({long}).optMap(l, l.sortBy(x, x)).hasValue())"),
     ] {
