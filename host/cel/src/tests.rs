@@ -511,6 +511,7 @@ proptest! {
         tokens in prop::collection::vec(prop::sample::select(vec![
             "(", "[", "{", "!", "!!", "-", "--", "a", ".a", ".f(", "size(", "?", ":", ",", "+", "==", "&&", "||", ")", "]", "}", "1",
             "'s'", " in ", "object", ".all(x,", "{1:", "x", "a?", "a.b{", "1+(", "true?", ").a",
+            ".?a", "[?", "{?", ",?", ".all(i,v,", ".optMap(x,", ".sortBy(x,", ".transformMap(k,v,",
         ]), 0..400),
         repeat in 1..20_usize,
     ) {
@@ -548,6 +549,15 @@ fn the_deepest_expressions_fit_on_a_small_stack() {
         nested("{1:", "1", "}"),
         nested("[1].all(x,", "true", ")"),
         nested("[1].map(x, true, ", "1", ")"),
+        nested("[1].all(i, x, ", "true", ")"),
+        nested("[1].transformList(i, x, true, ", "1", ")"),
+        nested("[1].transformMapEntry(i, x, {1: ", "1", "})"),
+        nested("optional.of(1).optMap(x, ", "1", ")"),
+        nested("optional.of(1).optFlatMap(x, ", "optional.of(1)", ")"),
+        nested("[1].sortBy(x, ", "1", ")"),
+        nested("[?", "optional.of(1)", "].first()"),
+        nested("", "object", ".?a"),
+        nested("", "object.?list", "[?0]"),
         nested("true?(", "true", "):false"),
         nested("", "object", ".a"),
         nested("", "1", "+1"),
