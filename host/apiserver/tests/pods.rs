@@ -163,6 +163,72 @@ async fn new_pod_gets_priority_and_tolerations_that_no_manager_owns() {
 }
 
 #[tokio::test]
+async fn new_pod_gets_the_amounts_of_a_limit_range_and_is_forbidden_beyond_its_bounds() {
+    let api = Api::new();
+    let limits = json!([
+        {"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": "2Gi"}},
+        {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}},
+    ]);
+    api.post(&core("limitranges"), &json!({"metadata": {"name": "l"}, "spec": {"limits": limits}}))
+        .await
+        .ok();
+    let created = api.post(&core("pods"), &pod("p")).await.ok();
+    let resources = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}});
+    assert_eq!(created["spec"]["containers"][0]["resources"], resources);
+    assert_eq!(
+        created["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
+        "LimitRanger plugin set: memory request for container c; memory limit for container c"
+    );
+    let mut large = pod("q");
+    large["spec"]["containers"][0]["resources"]["limits"] = json!({"memory": "3Gi"});
+    let refused = api.post(&core("pods"), &large).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"q\" is forbidden: maximum memory usage per Container is 2Gi, but limit is 3Gi"
+    );
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}});
+    api.post(&core("persistentvolumeclaims"), &claim).await.fails(403, "Forbidden");
+}
+
+#[tokio::test]
+async fn runtime_class_must_exist_and_is_applied_to_a_new_pod() {
+    let api = Api::new();
+    let mut sandboxed = pod("p");
+    sandboxed["spec"]["runtimeClassName"] = "sandbox".into();
+    let refused = api.post(&core("pods"), &sandboxed).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"p\" is forbidden: pod rejected: RuntimeClass \"sandbox\" not found"
+    );
+    let class = json!({"metadata": {"name": "sandbox"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}},
+                       "scheduling": {"nodeSelector": {"sandbox": "yes"}}});
+    api.post("/apis/node.k8s.io/v1/runtimeclasses", &class).await.ok();
+    let created = api.post(&core("pods"), &sandboxed).await.ok();
+    assert_eq!(created["spec"]["overhead"], json!({"cpu": "250m"}));
+    assert_eq!(created["spec"]["nodeSelector"], json!({"sandbox": "yes"}));
+}
+
+#[tokio::test]
+async fn new_claims_and_ingresses_get_the_default_class() {
+    let api = Api::new();
+    let default = |annotation: &str| json!({"name": "d", "annotations": {annotation: "true"}});
+    let storage =
+        json!({"metadata": default("storageclass.kubernetes.io/is-default-class"), "provisioner": "p"});
+    api.post("/apis/storage.k8s.io/v1/storageclasses", &storage).await.ok();
+    let ingress_class = json!({"metadata": default("ingressclass.kubernetes.io/is-default-class"), "spec": {"controller": "a.b/c"}});
+    api.post("/apis/networking.k8s.io/v1/ingressclasses", &ingress_class).await.ok();
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}});
+    let created = api.post(&core("persistentvolumeclaims"), &claim).await.ok();
+    assert_eq!(created["spec"]["storageClassName"], "d");
+    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+    let ingress = json!({"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}});
+    let created = api.post("/apis/networking.k8s.io/v1/namespaces/default/ingresses", &ingress).await.ok();
+    assert_eq!(created["spec"]["ingressClassName"], "d");
+}
+
+#[tokio::test]
 async fn new_node_has_a_specification_with_the_taint_of_nodes_that_are_not_ready() {
     let api = Api::new();
     let node = api.post("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await.ok();

@@ -1,8 +1,10 @@
-//! The fields that kube-apiserver's built-in admission plugins set on Pods, Nodes, claims and volumes: `Priority`,
-//! `DefaultTolerationSeconds`, `TaintNodesByCondition`, `ServiceAccount` and `StorageObjectInUseProtection`. As there, no field manager owns them.
+//! The fields that kube-apiserver's built-in admission plugins set on new objects: `Priority`, `DefaultTolerationSeconds`,
+//! `TaintNodesByCondition`, `ServiceAccount` and `StorageObjectInUseProtection`, and those of other modules: `LimitRanger`, `RuntimeClass`,
+//! `DefaultStorageClass` and `DefaultIngressClass`. As there, no field manager owns them.
 
 use serde_json::{Value, json};
 
+use super::{default_classes, limit_ranges, runtime_class};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::state::State;
@@ -30,14 +32,18 @@ struct Priority {
 /// Sets the fields of a new object.
 ///
 /// # Errors
-/// 403 if the Pod names a PriorityClass that does not exist, or another priority than that of its class.
+/// 403 if the Pod names a PriorityClass or a RuntimeClass that does not exist, or contradicts it, or if a LimitRange forbids the object.
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    limit_ranges::on_create(state, endpoint, value)?;
+    default_classes::on_create(state, endpoint, value);
     if endpoint.is_core("pods") {
         let name = meta::text(value, "name").to_owned();
         let classes = priority_classes(state);
         set_priority(&classes, &mut value["spec"])
             .map_err(|problem| Status::forbidden(endpoint.resource_ref(), &name, &problem))?;
         add_tolerations(&mut value["spec"]);
+        runtime_class::apply(state, &mut value["spec"])
+            .map_err(|problem| Status::forbidden(endpoint.resource_ref(), &name, &problem))?;
         if value["spec"]["serviceAccountName"].is_null() {
             value["spec"]["serviceAccountName"] = json!("default");
             value["spec"]["serviceAccount"] = json!("default");

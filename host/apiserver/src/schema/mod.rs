@@ -20,7 +20,7 @@ mod parse;
 mod pattern_error;
 mod protobuf;
 mod prune;
-mod quantity;
+pub(crate) mod quantity;
 mod rbac;
 mod semantic;
 mod structural;

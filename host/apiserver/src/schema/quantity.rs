@@ -15,7 +15,7 @@ enum Format {
 }
 
 /// Returns the canonical form of a quantity, which may be a string or a number; `None` if the value is not a quantity.
-pub(super) fn canonical(value: &Value) -> Option<String> {
+pub(crate) fn canonical(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => parse(text.trim()),
         Value::Number(number) => parse(&number.to_string()),
@@ -24,7 +24,7 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
 }
 
 /// Returns a quantity in units of 10⁻⁹, to compare it; the closest number that fits if it is too large. `None` if the value is not a quantity.
-pub(super) fn nanos(value: &Value) -> Option<i128> {
+pub(crate) fn nanos(value: &Value) -> Option<i128> {
     let text = canonical(value)?;
     let (negative, unsigned) = text.strip_prefix('-').map_or((false, &*text), |rest| (true, rest));
     let end = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
@@ -78,7 +78,8 @@ fn suffix_of(suffix: &str) -> Option<(Format, i32)> {
     (exponent.abs() <= 18).then_some((Format::Exponent, exponent))
 }
 
-fn binary(mut bytes: i128) -> String {
+/// Returns a number of bytes with the largest suffix of a power of 1024.
+pub(crate) fn binary(mut bytes: i128) -> String {
     let mut power = 0;
     while bytes % 1024 == 0 && power + 1 < BINARY.len() {
         bytes /= 1024;
