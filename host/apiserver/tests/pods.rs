@@ -222,6 +222,13 @@ async fn new_claims_and_ingresses_get_the_default_class() {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}});
     let created = api.post(&core("persistentvolumeclaims"), &claim).await.ok();
     assert_eq!(created["spec"]["storageClassName"], "d");
+    let bound = json!({"status": {"phase": "Bound"}});
+    api.merge(&core("persistentvolumeclaims/c/status"), &bound).await.ok();
+    let larger = json!({"spec": {"resources": {"requests": {"storage": "4Gi"}}}});
+    api.merge(&core("persistentvolumeclaims/c"), &larger).await.fails(403, "Forbidden");
+    let allowed = json!({"allowVolumeExpansion": true});
+    api.merge("/apis/storage.k8s.io/v1/storageclasses/d", &allowed).await.ok();
+    api.merge(&core("persistentvolumeclaims/c"), &larger).await.ok();
     let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
     let ingress = json!({"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}});
     let created = api.post("/apis/networking.k8s.io/v1/namespaces/default/ingresses", &ingress).await.ok();

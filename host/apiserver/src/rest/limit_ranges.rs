@@ -29,11 +29,20 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
     if !is_pod && !is_claim {
         return Ok(());
     }
-    let ranges = limit_ranges(state, meta::text(value, "namespace"));
     if is_pod {
+        let ranges = limit_ranges(state, meta::text(value, "namespace"));
         ranges.iter().for_each(|range| set_defaults(range, value));
     }
-    for range in &ranges {
+    check(state, endpoint, value)
+}
+
+/// Checks a Pod or a claim.
+///
+/// # Errors
+/// As [`on_create`].
+pub(super) fn check(state: &State, endpoint: &Endpoint, value: &Value) -> Result<(), Status> {
+    let is_pod = endpoint.is_core("pods");
+    for range in &limit_ranges(state, meta::text(value, "namespace")) {
         let problems = if is_pod { problems_of_pod(range, value) } else { problems_of_claim(range, value) };
         if let Some(problem) = aggregated(problems) {
             return Err(Status::forbidden(endpoint.resource_ref(), meta::text(value, "name"), &problem));

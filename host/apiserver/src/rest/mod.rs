@@ -6,6 +6,7 @@
 pub(crate) mod admit;
 pub(crate) mod api_services;
 pub(crate) mod certificates;
+mod claims;
 pub(crate) mod crd_sync;
 pub(crate) mod create;
 mod daemon_sets;

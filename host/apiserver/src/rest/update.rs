@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
-use super::{WriteResult, admit, certificates, crd_sync, pods, scale, strategy, warnings as kind_warnings};
+use super::{
+    WriteResult, admit, certificates, claims, crd_sync, pods, scale, strategy, warnings as kind_warnings,
+};
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::go;
 use crate::meta;
@@ -153,6 +155,7 @@ pub(crate) async fn update_admitted(
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
+        claims::check_update(state, endpoint, target, (&old, &new))?;
         if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
             let now = state.now();
             let writer = admit::writer(endpoint, options, write.subresource, &now);
