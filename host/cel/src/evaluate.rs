@@ -130,6 +130,7 @@ impl<'e> Evaluation<'e> {
         };
         Ok(match value {
             Some(Value::Map(map)) => map.get(&KeyRef::String(name)).cloned(),
+            Some(Value::List(_)) => return Err(EvaluationError::Types("a selection")),
             _ => None,
         })
     }

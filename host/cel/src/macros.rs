@@ -66,6 +66,26 @@ impl<'e> BindingMacro<'e> {
         Some(Self { kind, target, variables, filter: filter.first(), body })
     }
 
+    /// Returns the expression that makes a call no macro although it has the name and the arguments of one, and what is wrong with it.
+    pub(crate) fn misused(call: &'e CallExpr) -> Option<(&'e IdedExpr, String)> {
+        call.target.as_deref()?;
+        let (name, kind, variables, [least, most]) =
+            *MACROS.iter().find(|(name, ..)| *name == call.func_name)?;
+        let (names, rest) = call.args.split_at_checked(variables)?;
+        if !(least..=most).contains(&rest.len()) {
+            return None;
+        }
+        match (kind, names) {
+            (MacroKind::OptMap | MacroKind::OptFlatMap, [one]) if variable(one).is_none() => {
+                Some((one, format!("{name}() variable name must be a simple identifier")))
+            }
+            (_, [first, second]) if variable(first).is_some() && variable(first) == variable(second) => {
+                Some((second, format!("duplicate variable name: {}", variable(second)?)))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the expressions in which the variables are bound.
     pub(crate) fn inside(&self) -> impl Iterator<Item = &'e IdedExpr> + use<'e> {
         self.filter.into_iter().chain([self.body])

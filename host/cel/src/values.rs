@@ -156,6 +156,8 @@ pub(crate) fn index_value(
             let position = match index {
                 Value::Int(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
                 Value::UInt(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
+                // As in cel-go, a whole number of this type is a position, too.
+                Value::Float(position) if position.fract() == 0.0 && *position >= 0.0 => *position as usize,
                 _ => return Err(EvaluationError::Types("an index")),
             };
             list.get(position).cloned().ok_or(EvaluationError::Index)
@@ -168,7 +170,8 @@ pub(crate) fn index_value(
     }
 }
 
-/// Returns the element of a list, or the entry of a map, at an index; `None` if there is none, or the container is an optional without a value.
+/// Returns the element of a list, or the entry of a map, at an index; `None` if there is none, or the container is neither, or an optional without a
+/// value.
 pub(crate) fn optional_index(
     container: &Value,
     index: &Value,
@@ -181,6 +184,9 @@ pub(crate) fn optional_index(
         },
         None => container,
     };
+    if !matches!(container, Value::List(_) | Value::Map(_)) {
+        return Ok(None);
+    }
     match index_value(container, index, budget) {
         Ok(value) => Ok(Some(value)),
         Err(EvaluationError::Index | EvaluationError::Key) => Ok(None),

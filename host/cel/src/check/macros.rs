@@ -22,9 +22,13 @@ impl<'e> Checker<'e, '_> {
     fn of_optional(&mut self, part: &'e IdedExpr, found: &BindingMacro<'e>, target: &Type) -> Checked {
         let inner = match target {
             Type::Optional(inner) => (**inner).clone(),
-            other => self.dynamic_or(part, other, |ty| {
-                format!("found no matching overload for 'hasValue' applied to '{ty}.()'")
-            })?,
+            other => {
+                let missing = |function: &str| {
+                    format!("found no matching overload for '{function}' applied to '{other}.()'")
+                };
+                let ty = self.dynamic_or(part, other, |_| missing("hasValue"))?;
+                if ty == Type::Error { self.error(part, missing("value")) } else { ty }
+            }
         };
         self.variables.push((found.variables.0, inner));
         let body = self.expression(found.body)?;
@@ -46,30 +50,33 @@ impl<'e> Checker<'e, '_> {
     fn sort_by(&mut self, part: &'e IdedExpr, found: &BindingMacro<'e>, target: &Type) -> Checked {
         let element = match target {
             Type::List(element) => (**element).clone(),
-            other => self.dynamic_or(found.target, other, |ty| {
-                format!("expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)")
-            })?,
+            Type::Map(types) => types.0.clone(),
+            other => self.dynamic_or(part, other, no_range)?,
         };
         self.variables.push((found.variables.0, element.clone()));
         let key = self.expression(found.body)?;
-        let list = Type::list(element);
-        match self.bindings.substitute(&key)? {
+        let key = self.bindings.substitute(&key)?;
+        let is_sortable = matches!(
+            key,
             Type::Int
-            | Type::Uint
-            | Type::Double
-            | Type::Bool
-            | Type::String
-            | Type::Bytes
-            | Type::Duration
-            | Type::Timestamp
-            | Type::Parameter(_) => {}
-            other => {
-                self.dynamic_or(part, &other, |ty| {
-                    format!("found no matching overload for '@sortByAssociatedKeys' applied to '{list}.(list({ty}))'")
-                })?;
-            }
+                | Type::Uint
+                | Type::Double
+                | Type::Bool
+                | Type::String
+                | Type::Bytes
+                | Type::Duration
+                | Type::Timestamp
+                | Type::Parameter(_)
+                | Type::Dyn
+        );
+        let is_list = !matches!(target, Type::Map(_)) && element != Type::Error;
+        if is_sortable && is_list {
+            return Ok(Type::list(element));
         }
-        Ok(list)
+        let problem = format!(
+            "found no matching overload for '@sortByAssociatedKeys' applied to '{target}.(list({key}))'"
+        );
+        Ok(self.error(part, problem))
     }
 
     fn over_pairs(&mut self, part: &'e IdedExpr, found: &BindingMacro<'e>, target: &Type) -> Checked {
@@ -77,11 +84,7 @@ impl<'e> Checker<'e, '_> {
             Type::List(element) => (Type::Int, (**element).clone()),
             Type::Map(types) => (types.0.clone(), types.1.clone()),
             other => {
-                let ty = self.dynamic_or(found.target, other, |ty| {
-                    format!(
-                        "expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                    )
-                })?;
+                let ty = self.dynamic_or(found.target, other, no_range)?;
                 (ty.clone(), ty)
             }
         };
@@ -134,4 +137,9 @@ impl<'e> Checker<'e, '_> {
             other => Ok(self.error(at, problem(other))),
         }
     }
+}
+
+/// Returns the error for a target that has no elements.
+fn no_range(ty: &Type) -> String {
+    format!("expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)")
 }

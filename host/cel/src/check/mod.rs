@@ -275,6 +275,9 @@ impl<'e> Checker<'e, '_> {
         if let Some(found) = BindingMacro::of(call) {
             return self.binding_macro(part, &found);
         }
+        if let Some((at, problem)) = BindingMacro::misused(call) {
+            return Ok(self.error(at, problem));
+        }
         if let (
             operators::OPT_SELECT,
             [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
