@@ -18,7 +18,8 @@ use crate::error::EvaluationError;
 use crate::functions::{self, Patterns};
 use crate::host_functions::HostFunctions;
 use crate::macros::BindingMacro;
-use crate::syntax::is_name;
+use crate::syntax::{is_name, qualified_name};
+use crate::type_values::type_named;
 use crate::values::{
     add, arithmetic, compare, contains, equal, from_key, index_value, optional, optional_index, owned_key,
     sorted_keys, to_optional,
@@ -60,7 +61,7 @@ impl<'e> Evaluation<'e> {
             }
             Expr::Ident(name) => {
                 let found = self.variables.iter().rev().find(|(known, _)| known == name);
-                found.map(|(_, value)| value.clone()).ok_or_else(|| EvaluationError::Variable(name.clone()))
+                found.map(|(_, value)| value.clone()).map_or_else(|| type_or_unknown(name), Ok)
             }
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
@@ -106,7 +107,11 @@ impl<'e> Evaluation<'e> {
 
     /// Looks up a member. A selection from an optional is one from its value, and an optional, too. As in the library, a selection from a value that is not a map is false rather than an error.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
-        let operand = self.evaluate(&select.operand)?;
+        let operand = match self.evaluate(&select.operand) {
+            Ok(operand) => operand,
+            Err(EvaluationError::Variable(variable)) => return type_of_members(select, variable),
+            Err(error) => return Err(error),
+        };
         if optional(&operand).is_some() {
             let found = self.optional_member(&operand, &select.field)?;
             return Ok(if select.test { Value::Bool(found.is_some()) } else { to_optional(found) });
@@ -319,6 +324,18 @@ impl<'e> Evaluation<'e> {
     fn arguments(&mut self, call: &'e CallExpr) -> Result<Vec<Value>, EvaluationError> {
         call.args.iter().map(|argument| self.evaluate(argument)).collect()
     }
+}
+
+/// Returns the type with this name.
+fn type_or_unknown(name: &str) -> EvaluationResult {
+    type_named(name).ok_or_else(|| EvaluationError::Variable(name.to_owned()))
+}
+
+/// Returns the type with a name of several parts, such as `net.IP`, which begins with an unknown variable.
+fn type_of_members(select: &SelectExpr, variable: String) -> EvaluationResult {
+    let prefix = qualified_name(&select.operand).filter(|_| !select.test);
+    let found = prefix.and_then(|prefix| type_named(&format!("{prefix}.{}", select.field)));
+    found.ok_or(EvaluationError::Variable(variable))
 }
 
 /// Returns the value of an optional.

@@ -12,14 +12,18 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
 use crate::budget::Budget;
+use crate::conversions::{convert, format_arguments};
 use crate::error::{CompileError, EvaluationError};
+use crate::type_values::type_of;
 use crate::values::{equal, optional, size, to_optional};
 
 /// The library's functions. Registering about a hundred functions is slow, so it is done once.
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// The function that returns the values of a list of optionals. The library does not have it.
+/// The function that returns the values of a list of optionals.
 const UNWRAP: &str = "unwrapOpt";
+/// The functions that the library does not have.
+const OWN: [&str; 3] = ["dyn", "type", UNWRAP];
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
 
@@ -187,7 +191,7 @@ fn literal_pattern(call: &CallExpr) -> Option<&str> {
 
 /// Whether there is no function of this name, as a function or as a method. Operators are no functions.
 pub fn is_missing_from_library(name: &str) -> bool {
-    if name == UNWRAP {
+    if OWN.contains(&name) {
         return false;
     }
     // Without arguments, the library's error about a known function is about those.
@@ -210,6 +214,8 @@ pub(crate) fn call(
         None => arguments.split_first().ok_or_else(argument_error)?,
     };
     match (name, receiver, rest) {
+        ("dyn", _, []) if target.is_none() => return Ok(receiver.clone()),
+        ("type", _, []) if target.is_none() => return Ok(type_of(receiver)),
         ("size", Value::String(text), []) => {
             budget.charge_text(text.len())?;
             return length(text.chars().count());
@@ -244,10 +250,20 @@ pub(crate) fn call(
         _ => {}
     }
     let mut total_size = size(receiver, budget)?;
+    if target.is_none()
+        && rest.is_empty()
+        && let Some(converted) = convert(name, receiver)
+    {
+        return converted;
+    }
     for argument in rest {
         total_size = total_size.saturating_add(size(argument, budget)?);
     }
     charge_library(name, receiver, rest, total_size, budget)?;
+    if let ("format", Value::String(format), [Value::List(values)]) = (name, receiver, rest) {
+        let values = Value::List(Arc::new(format_arguments(format, values)));
+        return library(name, target.map(Receiver::Value), vec![values]).ok_or_else(argument_error);
+    }
     library(name, target.map(Receiver::Value), arguments).ok_or_else(argument_error)
 }
 

@@ -7,6 +7,7 @@
 pub mod bounds;
 mod budget;
 pub mod check;
+mod conversions;
 mod error;
 mod evaluate;
 mod evaluate_macros;
@@ -18,6 +19,7 @@ pub mod syntax;
 mod syntax_errors;
 #[cfg(test)]
 mod tests;
+mod type_values;
 mod values;
 
 pub use budget::{Budget, COST_LIMIT};

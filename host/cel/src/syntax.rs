@@ -4,6 +4,7 @@ use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 
 use crate::functions::{namespace, unknown_function_of_namespace};
 use crate::macros::BindingMacro;
+use crate::type_values::is_type_name;
 
 /// Returns the first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`). The namespace of a function, as in
 /// `sets.contains(a, b)`, is no variable.
@@ -12,7 +13,8 @@ pub fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> 
         Expr::Unspecified | Expr::Literal(_) => None,
         // Names that start with @ are created by the parser.
         Expr::Ident(name) => {
-            (!name.starts_with('@') && !known.contains(&name.as_str())).then_some(name.as_str())
+            let name = name.as_str();
+            (!name.starts_with('@') && !known.contains(&name) && !is_type_name(name)).then_some(name)
         }
         Expr::Call(call) => {
             if let Some(found) = BindingMacro::of(call) {
@@ -22,7 +24,8 @@ pub fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> 
             first_unknown_of(target.into_iter().chain(&call.args), known)
         }
         Expr::List(list) => first_unknown_of(&list.elements, known),
-        Expr::Select(select) => first_unknown(&select.operand, known),
+        Expr::Select(select) => first_unknown(&select.operand, known)
+            .filter(|_| qualified_name(expression).is_none_or(|name| !is_type_name(&name))),
         Expr::Map(map) => {
             first_unknown_of(map.entries.iter().flat_map(|entry| entry_expressions(&entry.expr)), known)
         }
@@ -59,6 +62,17 @@ fn first_unknown_of<'e>(
     known: &mut Vec<&'e str>,
 ) -> Option<&'e str> {
     expressions.into_iter().find_map(|expression| first_unknown(expression, known))
+}
+
+/// Returns the text of a name or of selections from a name, such as `net.IP`.
+pub(crate) fn qualified_name(part: &IdedExpr) -> Option<String> {
+    match &part.expr {
+        Expr::Ident(name) => Some(name.trim_start_matches('.').to_owned()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified_name(&select.operand)?, select.field))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a source can call a function of this name. Operators are functions, too, but with other characters in their names.

@@ -261,6 +261,41 @@ fn macros_of_two_variables_and_of_optionals_stop_at_the_cost_limit() {
     }
 }
 
+#[test]
+fn values_are_converted_as_in_cel_go() {
+    for text in [
+        "string(true) == 'true' && string(object.f) == '1.5' && string(1e6) == '1e+06' && string(b'abc') == 'abc'",
+        "string(timestamp('2026-01-02T03:04:05.120Z')) == '2026-01-02T03:04:05.12Z'",
+        "string(timestamp('2026-01-02T03:04:05+02:00')) == '2026-01-02T03:04:05+02:00'",
+        "string(duration('1h')) == '3600s' && string(duration('-1.5s')) == '-1.5s' && string(duration('1ns')) == '0.000000001s'",
+        "bool('True') && !bool('0') && bool(object.yes) && bytes(b'a') == b'a'",
+        "duration(duration('1s')) == duration('1s') && int(duration('90s')) == 90000000000",
+        "'%s %s'.format([timestamp('2026-01-02T03:04:05Z'), duration('90s')]) == '2026-01-02T03:04:05Z 90s'",
+        "'%s %s %.1f %d%% %s'.format([1.0, b'abc', 1.0, 5, true]) == '1 abc 1.0 5% true'",
+    ] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}: {:?}", ours(text));
+    }
+    for text in ["bool('yes')", "string(b'\\xff')", "bool(1)", "string(null)"] {
+        assert!(ours(text).is_err(), "{text}: {:?}", ours(text));
+    }
+}
+
+#[test]
+fn types_are_values() {
+    for text in [
+        "type(object.n) == int && type(object.s) == string && type(object.f) == double && type(1u) == uint",
+        "type(object.list) == list && type(object.map) == map && type(object.none) == null_type && type(b'') == bytes",
+        "type(object.yes) == bool && type(type(1)) == type && type(object.n) != type(object.s)",
+        "type(duration('1s')) == google.protobuf.Duration && type(timestamp('2026-01-01T00:00:00Z')) == google.protobuf.Timestamp",
+        "type(ip('10.0.0.1')) == net.IP && type(quantity('1')) == kubernetes.Quantity",
+        "dyn(object.n) == 3 && dyn(object.n) != 'x' && [dyn(1), dyn('a')].size() == 2",
+        "[1, 'a'].map(x, type(x)) == [int, string]",
+    ] {
+        assert_eq!(ours(text), Ok(Value::Bool(true)), "{text}: {:?}", ours(text));
+    }
+    assert!(ours("net.nothing == 1").is_err());
+}
+
 fn nested_all(levels: usize) -> String {
     let head: String = (0..levels).map(|level| format!("[1,2,3,4,5,6,7,8,9,0].all(x{level},")).collect();
     head + "true" + &")".repeat(levels)

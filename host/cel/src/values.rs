@@ -209,7 +209,12 @@ pub(crate) fn contains(
             }
             Ok(false)
         }
-        Value::Map(map) => Ok(map.get(&key(value, budget)?).is_some()),
+        Value::Map(map) => match key(value, budget) {
+            Ok(key) => Ok(map.get(&key).is_some()),
+            // A map has no key of such a type.
+            Err(EvaluationError::Types(_)) => Ok(false),
+            Err(error) => Err(error),
+        },
         _ => Err(EvaluationError::Types("in")),
     }
 }

@@ -19,6 +19,7 @@ use kube_cel::cel::common::ast::{
 
 use crate::expression::Expression;
 use crate::macros::BindingMacro;
+use crate::syntax::qualified_name;
 use declarations::{Overload, overloads};
 use positions::Positions;
 use report::Report;
@@ -484,17 +485,6 @@ fn named_type(name: &str) -> Option<Type> {
     }
     let found = TYPE_NAMES.iter().find(|(known, _)| *known == name);
     found.map(|(_, ty)| Type::Type(ty.clone().into()))
-}
-
-/// Returns the text of a name or of selections from a name, such as `net.IP`.
-fn qualified_name(part: &IdedExpr) -> Option<String> {
-    match &part.expr {
-        Expr::Ident(name) => Some(name.trim_start_matches('.').to_owned()),
-        Expr::Select(select) if !select.test => {
-            Some(format!("{}.{}", qualified_name(&select.operand)?, select.field))
-        }
-        _ => None,
-    }
 }
 
 /// Gives the parameters of a declaration the numbers from `first`.
