@@ -68,7 +68,7 @@ impl<'e> BindingMacro<'e> {
 
     /// Returns the expression that makes a call no macro although it has the name and the arguments of one, and what is wrong with it.
     pub(crate) fn misused(call: &'e CallExpr) -> Option<(&'e IdedExpr, String)> {
-        call.target.as_deref()?;
+        let target = call.target.as_deref()?;
         let (name, kind, variables, [least, most]) =
             *MACROS.iter().find(|(name, ..)| *name == call.func_name)?;
         let (names, rest) = call.args.split_at_checked(variables)?;
@@ -82,6 +82,11 @@ impl<'e> BindingMacro<'e> {
             (_, [first, second]) if variable(first).is_some() && variable(first) == variable(second) => {
                 Some((second, format!("duplicate variable name: {}", variable(second)?)))
             }
+            (MacroKind::SortBy, _) if matches!(target.expr, Expr::Literal(_) | Expr::Map(_)) => Some((
+                target,
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+                    .to_owned(),
+            )),
             _ => None,
         }
     }

@@ -51,6 +51,7 @@ impl<'e> Checker<'e, '_> {
         let element = match target {
             Type::List(element) => (**element).clone(),
             Type::Map(types) => types.0.clone(),
+            other if other.is_dyn_or_error() => Type::Dyn,
             other => self.dynamic_or(part, other, no_range)?,
         };
         self.variables.push((found.variables.0, element.clone()));
@@ -68,10 +69,12 @@ impl<'e> Checker<'e, '_> {
                 | Type::Timestamp
                 | Type::Parameter(_)
                 | Type::Dyn
+                | Type::Error
         );
-        let is_list = !matches!(target, Type::Map(_)) && element != Type::Error;
-        if is_sortable && is_list {
-            return Ok(Type::list(element));
+        match target {
+            Type::List(_) if is_sortable => return Ok(Type::list(element)),
+            Type::Dyn | Type::Error | Type::Parameter(_) if is_sortable => return Ok(Type::list(Type::Dyn)),
+            _ => {}
         }
         let problem = format!(
             "found no matching overload for '@sortByAssociatedKeys' applied to '{target}.(list({key}))'"

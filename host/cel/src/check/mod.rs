@@ -4,6 +4,7 @@
 //! bounded number of steps: an expression that needs more is not checked to its end, and is metered when it is evaluated like any other.
 
 mod declarations;
+mod literals;
 mod macros;
 mod positions;
 pub(crate) mod report;
@@ -21,6 +22,7 @@ use crate::expression::Expression;
 use crate::macros::BindingMacro;
 use crate::syntax::qualified_name;
 use declarations::{Overload, overloads};
+use literals::Literals;
 use positions::Positions;
 use report::Report;
 pub use types::Type;
@@ -149,7 +151,7 @@ fn check_within(
         bindings: Bindings::new(steps),
         positions: Positions::of(text, root),
         report: Report::default(),
-        mixed_literals: Report::default(),
+        literals: Literals::default(),
         formats: 0,
         objects,
     };
@@ -157,9 +159,12 @@ fn check_within(
     match ty {
         Err(Exhausted) => Ok(None),
         Ok(_) if !checker.report.is_empty() => Err(checker.report.text(text)),
-        Ok(_) if !checker.mixed_literals.is_empty() => Err(checker.mixed_literals.text(text)),
-        Ok(Type::Parameter(_)) => Ok(Some(Type::Dyn)),
-        Ok(ty) => Ok(Some(ty)),
+        Ok(ty) => match checker.literals.report(&mut checker.bindings) {
+            Err(Exhausted) => Ok(None),
+            Ok(report) if !report.is_empty() => Err(report.text(text)),
+            Ok(_) if matches!(ty, Type::Parameter(_)) => Ok(Some(Type::Dyn)),
+            Ok(_) => Ok(Some(ty)),
+        },
     }
 }
 
@@ -169,8 +174,7 @@ struct Checker<'e, 'o> {
     bindings: Bindings,
     positions: Positions,
     report: Report,
-    /// Literals of lists and maps whose elements have different types. As in Kubernetes, they are reported if there is no other error.
-    mixed_literals: Report,
+    literals: Literals,
     /// How many calls of `format` are around the current part. Their literals may be mixed.
     formats: usize,
     objects: &'o dyn Objects,
@@ -249,7 +253,10 @@ impl<'e> Checker<'e, '_> {
                 Some(ty) => ty,
                 None => self.error(part, format!("undefined field '{field}'")),
             },
-            Type::Library(_) => self.error(part, format!("undefined field '{field}'")),
+            // cel-go's texts for the types of Kubernetes and for those of networks.
+            Type::Library(name) if name.starts_with("kubernetes.") => {
+                self.error(part, format!("unexpected failed resolution of '{name}'"))
+            }
             Type::Parameter(_) => {
                 self.bindings.assign(&[Type::Dyn], &[target])?;
                 Type::Dyn
@@ -273,12 +280,13 @@ impl<'e> Checker<'e, '_> {
 
     fn call_of(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
         let name = call.func_name.as_str();
-        if let Some(found) = BindingMacro::of(call) {
-            return self.binding_macro(part, &found);
-        }
         if let Some((at, problem)) = BindingMacro::misused(call) {
             return Ok(self.error(at, problem));
         }
+        if let Some(found) = BindingMacro::of(call) {
+            return self.binding_macro(part, &found);
+        }
+        self.literals.argument(call, &self.positions);
         if let (
             operators::OPT_SELECT,
             [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
@@ -369,28 +377,39 @@ impl<'e> Checker<'e, '_> {
     }
 
     fn list(&mut self, list: &'e ListExpr) -> Checked {
-        let mut joined = None;
+        let (mut joined, mut types) = (None, Vec::new());
         for (position, element) in list.elements.iter().enumerate() {
             let mut ty = self.expression(element)?;
             if list.optional_indices.binary_search(&position).is_ok() {
                 ty = self.value_of_optional(element, &ty)?;
             }
-            joined = Some(self.join(element, joined, ty)?);
+            types.push((self.positions.offset(element).unwrap_or_default(), ty.clone()));
+            joined = Some(self.join(joined, ty)?);
+        }
+        if self.formats == 0 {
+            self.literals.add(types, true);
         }
         Ok(Type::list(joined.unwrap_or_else(|| Type::Parameter(self.bindings.parameters(1)))))
     }
 
     fn map(&mut self, map: &'e MapExpr) -> Checked {
         let (mut keys, mut values) = (None, None);
+        let (mut key_types, mut value_types) = (Vec::new(), Vec::new());
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Ok(Type::Dyn) };
             let key = self.expression(&entry.key)?;
-            keys = Some(self.join(&entry.key, keys, key)?);
+            key_types.push((self.positions.offset(&entry.key).unwrap_or_default(), key.clone()));
+            keys = Some(self.join(keys, key)?);
             let mut value = self.expression(&entry.value)?;
             if entry.optional {
                 value = self.value_of_optional(&entry.value, &value)?;
             }
-            values = Some(self.join(&entry.value, values, value)?);
+            value_types.push((self.positions.offset(&entry.value).unwrap_or_default(), value.clone()));
+            values = Some(self.join(values, value)?);
+        }
+        if self.formats == 0 {
+            self.literals.add(key_types, false);
+            self.literals.add(value_types, false);
         }
         match (keys, values) {
             (Some(key), Some(value)) => Ok(Type::map(key, value)),
@@ -414,14 +433,10 @@ impl<'e> Checker<'e, '_> {
     }
 
     /// Returns the type of elements of the type `earlier` and this one.
-    fn join(&mut self, at: &IdedExpr, earlier: Option<Type>, ty: Type) -> Checked {
+    fn join(&mut self, earlier: Option<Type>, ty: Type) -> Checked {
         let Some(earlier) = earlier else { return Ok(ty) };
         if self.bindings.assign(std::slice::from_ref(&earlier), std::slice::from_ref(&ty))? {
             return self.bindings.most_general(&earlier, &ty);
-        }
-        if self.formats == 0 {
-            let problem = self.mismatch(&earlier, &ty)?;
-            self.mixed_literals.add(self.positions.offset(at).unwrap_or_default(), problem);
         }
         Ok(Type::Dyn)
     }

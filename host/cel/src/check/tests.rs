@@ -54,7 +54,7 @@ fn rules_of_real_crds_have_the_type_bool() {
         "type(self.at) == google.protobuf.Timestamp",
         "self.at < timestamp('2024-01-01T00:00:00Z') + duration('1h')",
         "self.at.getFullYear() == 2024 && duration('1h').getHours() == 1",
-        "quantity('1Gi').isGreaterThan(quantity('1Mi')) && quantity('1').add(2).sign() == 1",
+        "quantity('1Gi').isGreaterThan(quantity('1Mi')) && sign(quantity('1').add(2)) == 1",
         "isURL(self.name) && url(self.name).getHost() == 'x'",
         "ip(self.name).family() == 4 && ip.isCanonical(self.name) && cidr('10.0.0.0/8').containsIP(self.name)",
         "format.dns1123Label().validate(self.name).hasValue()",
@@ -158,6 +158,26 @@ fn errors_are_those_of_cel_go() {
         (
             "self.tags[?0].optMap(t, t + 1)",
             "1:27: found no matching overload for '_+_' applied to '(string, int)'",
+        ),
+        ("duration('1y') > self.at - self.at", "1:10: invalid duration argument"),
+        ("self.at > timestamp('2026-01-01')", "1:21: invalid timestamp argument"),
+        ("[self.count, self.anything].size() == 2", "1:18: expected type 'int' but found 'dyn'"),
+        ("[self.anything, self.count].size() == 2", "1:21: expected type 'dyn' but found 'int'"),
+        (
+            "{'a': 1, 'b': 'c', 'd': 2.0}.size() == 3",
+            "1:15: expected type 'int' but found 'string'\n1:25: expected type 'int' but found 'double'",
+        ),
+        (
+            "[[1, 'a'], ['b']].size() == 2",
+            "1:6: expected type 'int' but found 'string'\n1:12: expected type 'list(dyn)' but found 'list(string)'",
+        ),
+        (
+            "quantity('1').sign() == 1",
+            "1:19: found no matching overload for 'sign' applied to 'kubernetes.Quantity.()'",
+        ),
+        (
+            "'a'.sortBy(x, x).size() == 1",
+            "1:1: sortBy can only be applied to a list, identifier, comprehension, call or select expression",
         ),
         ("[1, 'a'].size() == 2", "1:5: expected type 'int' but found 'string'"),
         ("{'a': 1, 'b': 'c'}.size() == 2", "1:15: expected type 'int' but found 'string'"),
