@@ -40,6 +40,7 @@ impl Literals {
             (None, "duration", LiteralValue::String(text)) => duration(text.inner()).is_some(),
             (None, "duration", _) => false,
             (None, "timestamp", LiteralValue::String(text)) => timestamp(text.inner()).is_some(),
+            (None, "timestamp", literal) => !matches!(literal, LiteralValue::Null),
             _ => true,
         };
         if !is_valid {

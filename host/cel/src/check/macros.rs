@@ -19,30 +19,31 @@ impl<'e> Checker<'e, '_> {
         result
     }
 
+    /// `optMap` and `optFlatMap` are `target.hasValue() ? … : optional.none()`, in which the variable is `target.value()`.
     fn of_optional(&mut self, part: &'e IdedExpr, found: &BindingMacro<'e>, target: &Type) -> Checked {
-        let inner = match target {
-            Type::Optional(inner) => (**inner).clone(),
+        let (has_value, value) = match target {
+            Type::Optional(inner) => (Type::Bool, (**inner).clone()),
+            Type::Null | Type::Parameter(_) => (Type::Bool, Type::Parameter(self.bindings.parameters(1))),
+            other if other.is_dyn_or_error() => (Type::Bool, Type::Parameter(self.bindings.parameters(1))),
             other => {
-                let missing = |function: &str| {
-                    format!("found no matching overload for '{function}' applied to '{other}.()'")
-                };
-                let ty = self.dynamic_or(part, other, |_| missing("hasValue"))?;
-                if ty == Type::Error { self.error(part, missing("value")) } else { ty }
+                for function in ["hasValue", "value"] {
+                    self.error(part, no_overload(function, &format!("{other}.()")));
+                }
+                (Type::Error, Type::Error)
             }
         };
-        self.variables.push((found.variables.0, inner));
+        self.variables.push((found.variables.0, value));
         let body = self.expression(found.body)?;
         if found.kind == MacroKind::OptMap {
             return Ok(Type::optional(body));
         }
         Ok(match self.bindings.substitute(&body)? {
-            optional @ Type::Optional(_) => optional,
+            optional @ (Type::Optional(_) | Type::Error) => optional,
+            Type::Dyn | Type::Parameter(_) if has_value == Type::Error => Type::Dyn,
+            Type::Dyn | Type::Parameter(_) => Type::optional(Type::Dyn),
             other => {
-                let ty = self.dynamic_or(part, &other, |ty| {
-                    let optional = Type::optional(Type::Dyn);
-                    format!("found no matching overload for '_?_:_' applied to '(bool, {ty}, {optional})'")
-                })?;
-                Type::optional(ty)
+                let none = Type::optional(Type::Dyn);
+                self.error(part, no_overload("_?_:_", &format!("({has_value}, {other}, {none})")))
             }
         })
     }
@@ -72,14 +73,16 @@ impl<'e> Checker<'e, '_> {
                 | Type::Error
         );
         match target {
-            Type::List(_) if is_sortable => return Ok(Type::list(element)),
-            Type::Dyn | Type::Error | Type::Parameter(_) if is_sortable => return Ok(Type::list(Type::Dyn)),
-            _ => {}
+            Type::List(_) | Type::Dyn | Type::Error | Type::Parameter(_) if key == Type::Error => {
+                Ok(Type::Dyn)
+            }
+            Type::List(_) if is_sortable => Ok(Type::list(element)),
+            Type::Dyn | Type::Parameter(_) if is_sortable => Ok(Type::list(Type::Dyn)),
+            Type::Error if is_sortable => Ok(Type::Dyn),
+            _ => {
+                Ok(self.error(part, no_overload("@sortByAssociatedKeys", &format!("{target}.(list({key}))"))))
+            }
         }
-        let problem = format!(
-            "found no matching overload for '@sortByAssociatedKeys' applied to '{target}.(list({key}))'"
-        );
-        Ok(self.error(part, problem))
     }
 
     fn over_pairs(&mut self, part: &'e IdedExpr, found: &BindingMacro<'e>, target: &Type) -> Checked {
@@ -95,33 +98,51 @@ impl<'e> Checker<'e, '_> {
         if let Some(name) = found.variables.1 {
             self.variables.push((name, second));
         }
-        if let Some(filter) = found.filter {
-            self.expect(filter, &Type::Bool)?;
-        }
+        let filter = match found.filter {
+            Some(filter) => Some(self.expression(filter)?),
+            None => None,
+        };
         match found.kind {
             MacroKind::TransformList => {
                 let body = self.expression(found.body)?;
-                Ok(Type::list(body))
+                self.conditional(part, filter, Type::list(body))
             }
             MacroKind::TransformMap => {
                 let body = self.expression(found.body)?;
-                Ok(Type::map(first, body))
+                self.conditional(part, filter, Type::map(first, body))
             }
             MacroKind::TransformMapEntry => {
                 let body = self.expression(found.body)?;
                 match self.bindings.substitute(&body)? {
-                    map @ Type::Map(_) => Ok(map),
+                    map @ Type::Map(_) => self.conditional(part, filter, map),
                     other => self.dynamic_or(part, &other, |ty| {
                         let map = Type::map(Type::Dyn, Type::Dyn);
-                        format!("found no matching overload for 'cel.@mapInsert' applied to '({map}, {ty})'")
+                        no_overload("cel.@mapInsert", &format!("({map}, {ty})"))
                     }),
                 }
+            }
+            MacroKind::ExistsOne => {
+                let body = self.expression(found.body)?;
+                self.conditional(part, Some(body), Type::Int)?;
+                Ok(Type::Bool)
             }
             _ => {
                 self.expect(found.body, &Type::Bool)?;
                 Ok(Type::Bool)
             }
         }
+    }
+
+    /// Returns the type of the next accumulator, which a condition decides about: `condition ? … : accumulator`.
+    fn conditional(&mut self, part: &IdedExpr, condition: Option<Type>, accumulator: Type) -> Checked {
+        let Some(condition) = condition else { return Ok(accumulator) };
+        if self.bindings.assign(std::slice::from_ref(&condition), &[Type::Bool])? {
+            return Ok(accumulator);
+        }
+        let (condition, shown) =
+            (self.bindings.substitute(&condition)?, self.bindings.substitute(&accumulator)?);
+        self.error(part, no_overload("_?_:_", &format!("({condition}, {shown}, {shown})")));
+        Ok(accumulator)
     }
 
     /// Returns `dyn` for a type that is not known, and reports any other one.
@@ -145,4 +166,8 @@ impl<'e> Checker<'e, '_> {
 /// Returns the error for a target that has no elements.
 fn no_range(ty: &Type) -> String {
     format!("expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)")
+}
+
+fn no_overload(function: &str, arguments: &str) -> String {
+    format!("found no matching overload for '{function}' applied to '{arguments}'")
 }

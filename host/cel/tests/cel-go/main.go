@@ -1,0 +1,156 @@
+// Command cel-go writes what cel-go, configured as in kube-apiserver, says of random expressions: one JSON object per line with the
+// expression and its type errors, or its type and, if it is a boolean, a number or a text, its value. host/cel/tests/recorded.rs compares.
+//
+//	go run . > ../recorded.jsonl
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+const (
+	seed  = 1
+	count = 1500
+)
+
+// The parts of expressions. The variables are those of main.
+var (
+	operands = strings.Split("count|tags|self|object|self.a|1|1u|1.0|'text'|b'x'|null|true|[1]|[]|{'a': 1}|{}|duration('90s')|"+
+		"timestamp('2026-01-02T03:04:05Z')|optional.of(1)|quantity('1Gi')|ip('1.2.3.4')|tags[0]|count + 1|self.?a|type(1)|int|object.b|"+
+		"nope|optional.none()|duration('1y')", "|")
+	operators = strings.Split("== != < <= > >= + - * / % in && ||", " ")
+	methods   = strings.Split("size() lowerAscii() trim() sum() min() isSorted() distinct() reverse() sort() flatten() getHours() "+
+		"getFullYear() value() hasValue() first() join() isInteger() family() nope() a ?a unwrapOpt()", " ")
+	calls = strings.Split("contains(%s)|startsWith(%s)|matches(%s)|indexOf(%s)|split(%s)|join(%s)|charAt(%s)|substring(%s)|find(%s)|"+
+		"slice(%s, 2)|add(%s)|isGreaterThan(%s)|orValue(%s)|or(%s)|replace(%s, 'z')|substring(1, %s)|split(',', %s)", "|")
+	functions = strings.Split("size string int double uint bool bytes type dyn duration timestamp isQuantity quantity isIP isURL "+
+		"strings.quote base64.encode isSemver sign nope ! -", " ")
+	macros = strings.Split("all(x,|exists(x,|exists_one(x,|map(x,|filter(x,|all(i, x,|existsOne(i, x,|transformList(i, x,|"+
+		"transformMap(i, x,|optMap(x,|optFlatMap(x,|sortBy(x,", "|")
+)
+
+func pick(random *rand.Rand, from []string) string { return from[random.Intn(len(from))] }
+
+func expression(random *rand.Rand, depth int) string {
+	if depth == 0 {
+		return pick(random, operands)
+	}
+	part := func() string { return expression(random, depth-1) }
+	switch kind := random.Intn(100); {
+	case kind < 30:
+		return fmt.Sprintf("(%s %s %s)", part(), pick(random, operators), part())
+	case kind < 50:
+		return part() + "." + pick(random, methods)
+	case kind < 65:
+		return part() + "." + fmt.Sprintf(pick(random, calls), part())
+	case kind < 80:
+		return pick(random, functions) + "(" + part() + ")"
+	case kind < 85:
+		return part() + pick(random, []string{"[", "[?"}) + part() + "]"
+	case kind < 89:
+		return fmt.Sprintf("(%s ? %s : %s)", part(), part(), part())
+	case kind < 92:
+		return fmt.Sprintf("[%s, %s]", part(), part())
+	case kind < 94:
+		return fmt.Sprintf("{%s: %s}", part(), part())
+	default:
+		body := pick(random, []string{"x", "x " + pick(random, operators) + " " + pick(random, operands), part()})
+		return fmt.Sprintf("%s.%s %s)", part(), pick(random, macros), body)
+	}
+}
+
+// Record is a line of the output.
+type Record struct {
+	Expression string `json:"expression"`
+	// Errors are the type errors, each as LINE:COLUMN and the text.
+	Errors []string `json:"errors,omitempty"`
+	// Type is that of the value.
+	Type string `json:"type,omitempty"`
+	// Value is the value's text; empty if it is of another type than a boolean, a number or a text, or there is none.
+	Value string `json:"value,omitempty"`
+	// Fails is whether the evaluation fails.
+	Fails bool `json:"fails,omitempty"`
+}
+
+// Unknown types have a number that depends on cel-go's steps.
+var unknown = regexp.MustCompile(`_var\d+`)
+
+func describe(env *cel.Env, text string) (record *Record) {
+	defer func() {
+		if recover() != nil {
+			record = nil // A defect of this version of cel-go.
+		}
+	}()
+	record = &Record{Expression: text}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		for _, issue := range issues.Errors() {
+			message := unknown.ReplaceAllString(issue.Message, "dyn")
+			record.Errors = append(record.Errors, fmt.Sprintf("%d:%d: %s", issue.Location.Line(), issue.Location.Column()+1, message))
+		}
+		return record
+	}
+	record.Type = unknown.ReplaceAllString(ast.OutputType().String(), "dyn")
+	program, err := env.Program(ast)
+	if err != nil {
+		record.Fails = true
+		return record
+	}
+	value, _, err := program.Eval(map[string]any{
+		"object": map[string]any{"b": int64(2)}, "self": map[string]any{"a": "text"}, "tags": []string{"a", "b"}, "count": 3,
+	})
+	if err != nil {
+		record.Fails = true
+		return record
+	}
+	record.Value = valueText(value)
+	return record
+}
+
+func valueText(value ref.Val) string {
+	switch value := value.(type) {
+	case types.Bool, types.Int, types.Uint, types.String:
+		return fmt.Sprint(value.Value())
+	}
+	return ""
+}
+
+func main() {
+	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+		IntroducedVersion: environment.DefaultCompatibilityVersion(),
+		EnvOptions: []cel.EnvOption{
+			cel.Variable("object", cel.DynType), cel.Variable("self", cel.MapType(cel.StringType, cel.DynType)),
+			cel.Variable("tags", cel.ListType(cel.StringType)), cel.Variable("count", cel.IntType),
+		},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "create the environment:", err)
+		os.Exit(1)
+	}
+	random, out := rand.New(rand.NewSource(seed)), json.NewEncoder(os.Stdout)
+	out.SetEscapeHTML(false)
+	seen := map[string]bool{}
+	for len(seen) < count {
+		text := expression(random, []int{1, 2, 2, 3}[random.Intn(4)])
+		if seen[text] || len(text) > 400 {
+			continue
+		}
+		seen[text] = true
+		if record := describe(set.StoredExpressionsEnv(), text); record != nil {
+			if err := out.Encode(record); err != nil {
+				fmt.Fprintln(os.Stderr, "write:", err)
+				os.Exit(1)
+			}
+		}
+	}
+}
