@@ -301,21 +301,21 @@ mod tests {
 
     use super::*;
 
-    fn range(limit: Value) -> Value {
+    fn range(limit: &Value) -> Value {
         json!({"spec": {"limits": [limit]}})
     }
 
-    fn container(requests: Value, limits: Value) -> Value {
+    fn container(requests: &Value, limits: &Value) -> Value {
         json!({"name": "c", "resources": {"requests": requests, "limits": limits}})
     }
 
     #[test]
     fn containers_get_the_amounts_that_they_lack() {
-        let range = range(json!({
+        let range = range(&json!({
             "type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m"},
         }));
         let mut pod = json!({"metadata": {}, "spec": {
-            "containers": [{"name": "a"}, container(json!({"cpu": "2"}), json!({"memory": "2Gi"}))],
+            "containers": [{"name": "a"}, container(&json!({"cpu": "2"}), &json!({"memory": "2Gi"}))],
             "initContainers": [{"name": "i"}],
         }});
         set_defaults(&range, &mut pod);
@@ -339,8 +339,8 @@ mod tests {
     #[test]
     fn bounds_of_containers_are_checked_with_the_messages_of_kubernetes() {
         let problems = |limit: Value, requests: Value, limits: Value| {
-            let pod = json!({"spec": {"containers": [container(requests, limits)]}});
-            problems_of_pod(&range(limit), &pod)
+            let pod = json!({"spec": {"containers": [container(&requests, &limits)]}});
+            problems_of_pod(&range(&limit), &pod)
         };
         let least = json!({"type": "Container", "min": {"cpu": "100m"}});
         assert_eq!(
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_pod_needs_what_its_containers_need_together_or_an_init_container_alone() {
-        let request = |cpu: &str, memory: &str| container(json!({"cpu": cpu, "memory": memory}), json!({}));
+        let request = |cpu: &str, memory: &str| container(&json!({"cpu": cpu, "memory": memory}), &json!({}));
         let mut sidecar = request("100m", "1Mi");
         sidecar["restartPolicy"] = "Always".into();
         let mut pod = json!({"spec": {
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(Value::Object(total(&pod, "requests")), json!({"cpu": "4", "memory": "257Mi"}));
         let limit = json!({"type": "Pod", "max": {"cpu": "2"}});
         let expected = ["maximum cpu usage per Pod is 2.  No limit is specified"];
-        assert_eq!(problems_of_pod(&range(limit), &pod), expected);
+        assert_eq!(problems_of_pod(&range(&limit), &pod), expected);
     }
 
     #[test]
@@ -396,7 +396,7 @@ mod tests {
         let limit =
             json!({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}});
         let problems = |requests: Value| {
-            problems_of_claim(&range(limit.clone()), &json!({"spec": {"resources": {"requests": requests}}}))
+            problems_of_claim(&range(&limit), &json!({"spec": {"resources": {"requests": requests}}}))
         };
         assert!(problems(json!({"storage": "1Gi"})).is_empty());
         assert_eq!(
