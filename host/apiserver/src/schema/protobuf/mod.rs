@@ -63,8 +63,8 @@ pub enum ProtobufError {
     },
 }
 
-/// Decodes an object, with its `apiVersion` and `kind`. Unknown fields are skipped. Zero values of fields that are not
-/// pointers in Go are omitted, as in Go's JSON.
+/// Decodes an object, with its `apiVersion` and `kind`. Unknown fields are skipped. Zero values of optional fields that are
+/// not pointers in Go are omitted, as in Go's JSON.
 ///
 /// # Errors
 /// See [`ProtobufError`]; the server responds with 400.
@@ -188,7 +188,9 @@ fn decode_message_as(
             }
             (Some(Field::Named { name, is_pointer }), wire) => {
                 if let Some(field_schema) = schema.field(name) {
-                    insert_field(object, (name, *is_pointer), field_schema, wire, depth)?;
+                    let keeps_zero =
+                        *is_pointer || schema.node().required.iter().any(|required| required == name);
+                    insert_field(object, (name, keeps_zero), field_schema, wire, depth)?;
                 }
             }
             _ => {}
@@ -197,11 +199,11 @@ fn decode_message_as(
     Ok(())
 }
 
-/// Decodes a field, of which the name is given and whether it is a pointer, into `object`. An item of a repeated field is appended, an entry
-/// of a map inserted.
+/// Decodes a field, of which the name is given and whether its zero value is kept, into `object`. An item of a repeated field is appended, an
+/// entry of a map inserted.
 fn insert_field(
     object: &mut Map<String, Value>,
-    (name, is_pointer): (&str, bool),
+    (name, keeps_zero): (&str, bool),
     schema: SchemaRef<'_>,
     wire: WireValue<'_>,
     depth: usize,
@@ -221,7 +223,7 @@ fn insert_field(
         return Ok(());
     }
     let value = decode_value(schema, wire, depth)?;
-    if is_pointer || !is_zero(&value) {
+    if keeps_zero || !is_zero(&value) {
         object.insert(name.to_owned(), value);
     }
     Ok(())
@@ -415,6 +417,15 @@ mod tests {
                 }}}})
             )
         );
+    }
+
+    #[test]
+    fn zero_values_of_required_fields_are_kept() {
+        let version = [field(1, b"v1"), number(2, 0), number(3, 0), number(7, 0)].concat();
+        let raw = field(2, &field(7, &version));
+        let decoded = decode_protobuf(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &raw))
+            .expect("a CustomResourceDefinition");
+        assert_eq!(decoded["spec"]["versions"], json!([{"name": "v1", "served": false, "storage": false}]));
     }
 
     #[test]
