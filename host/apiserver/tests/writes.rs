@@ -317,8 +317,15 @@ async fn events_are_served_in_two_groups() {
     assert_eq!((&newer["note"], &newer["regarding"]["name"]), (&json!("m"), &json!("p")));
     assert_eq!(newer["apiVersion"], "events.k8s.io/v1");
     newer["note"] = json!("changed");
+    let refused = api.put(&format!("{path}/e"), &newer).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "message");
+    newer["note"] = json!("m");
+    newer["series"] = json!({"count": 2, "lastObservedTime": "2024-01-01T00:00:00.000000Z"});
     api.put(&format!("{path}/e"), &newer).await.ok();
-    assert_eq!(api.get(&core("events/e")).await.ok()["message"], "changed");
+    let mut older = api.get(&core("events/e")).await.ok();
+    assert_eq!(older["series"]["count"], 2);
+    older["message"] = json!("changed");
+    api.put(&core("events/e"), &older).await.ok();
     let selected = api.get(&format!("{path}?fieldSelector=regarding.name%3Dp")).await.ok();
     assert_eq!(selected["items"][0]["note"], "changed");
 }

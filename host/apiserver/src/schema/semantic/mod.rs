@@ -40,6 +40,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> V
         ("", "ReplicationController") => workload::validate_replication_controller(spec, out),
         ("", "Endpoints") => endpoints::validate_endpoints(new, out),
         ("", "Event") => events::validate_event(new, out),
+        ("events.k8s.io", "Event") => events::validate_events_v1(new, old, out),
         ("", "Node") => pod::validate_taints(spec, out),
         ("", "LimitRange") => limits::validate_limit_range(spec, out),
         ("", "ResourceQuota") => limits::validate_quota(spec, out),

@@ -245,3 +245,85 @@ fn status_is_checked_when_it_changes() {
     assert_eq!(fields("apps", "ReplicaSet", &bad, Some(&with(json!({})))), ["status.readyReplicas Invalid"]);
     assert!(fields("apps", "ReplicaSet", &bad, Some(&bad)).is_empty());
 }
+
+#[test]
+fn events_with_a_time_need_a_reporter_and_a_reason() {
+    let event = |namespace: &str, more: Value| {
+        let mut event = json!({
+            "metadata": {"name": "a", "namespace": namespace}, "involvedObject": {"kind": "Node", "name": "n"},
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "c", "reportingInstance": "i",
+            "action": "a", "reason": "r",
+        });
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        event
+    };
+    let long = "x".repeat(129);
+    let cases: Vec<(Value, &[&str])> = vec![
+        (event("kube-system", json!({})), &[]),
+        (event("other", json!({})), &["involvedObject.namespace Invalid"]),
+        (event("other", json!({"involvedObject": {"namespace": "n"}})), &[]),
+        (
+            event(
+                "default",
+                json!({"reportingComponent": "", "reportingInstance": "", "action": "", "reason": long}),
+            ),
+            &[
+                "reportingComponent Required",
+                "reportingComponent Invalid",
+                "reportingComponent Invalid",
+                "reportingInstance Required",
+                "action Required",
+                "reason Invalid",
+            ],
+        ),
+        (event("default", json!({"message": "x".repeat(1025)})), &["message Invalid"]),
+    ];
+    for (object, expected) in cases {
+        assert_eq!(fields("", "Event", &object, None), expected, "{object}");
+    }
+}
+
+#[test]
+fn events_of_the_new_group_keep_everything_but_their_series() {
+    let event = |more: Value| {
+        let mut event = json!({
+            "metadata": {"name": "a", "namespace": "n"}, "regarding": {"kind": "Pod", "name": "p", "namespace": "n"},
+            "eventTime": "2024-01-01T00:00:00.000001Z", "reportingController": "c", "reportingInstance": "i",
+            "action": "a", "reason": "r", "type": "Normal",
+        });
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        event
+    };
+    let created: Vec<(Value, &[&str])> = vec![
+        (event(json!({})), &[]),
+        (event(json!({"metadata": {"name": "A", "namespace": "n"}})), &["metadata.name Invalid"]),
+        (
+            event(json!({"series": {"count": 1, "lastObservedTime": null}})),
+            &["series.count Invalid", "series.lastObservedTime Required"],
+        ),
+        (event(json!({"eventTime": null, "type": ""})), &["eventTime Required", "type Invalid"]),
+        (
+            event(
+                json!({"deprecatedCount": 1, "deprecatedSource": {"host": "h"}, "deprecatedFirstTimestamp": "2024-01-01T00:00:00Z"}),
+            ),
+            &["firstTimestamp Invalid", "count Invalid", "source Invalid"],
+        ),
+    ];
+    for (object, expected) in created {
+        assert_eq!(fields("events.k8s.io", "Event", &object, None), expected, "{object}");
+    }
+    let old = event(json!({}));
+    let updated: Vec<(Value, &[&str])> = vec![
+        (event(json!({"series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:00.000000Z"}})), &[]),
+        (event(json!({"eventTime": "2024-01-01T00:00:00.000001234Z"})), &[]),
+        (
+            event(
+                json!({"reason": "s", "note": "m", "related": {"kind": "Pod"}, "eventTime": "2024-01-01T00:00:01.000000Z"}),
+            ),
+            &["reason Invalid", "message Invalid", "reason Invalid", "eventTime Invalid", "related Invalid"],
+        ),
+    ];
+    for (object, expected) in updated {
+        assert_eq!(fields("events.k8s.io", "Event", &object, Some(&old)), expected, "{object}");
+    }
+}
