@@ -4,7 +4,7 @@
 use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
-use super::node::ListType;
+use super::node::{ListType, SchemaRef};
 
 /// The items of a list's old value, by their keys. Only items of lists of type `map` can be correlated: items of sets
 /// do not change, and items of atomic lists have no identity.
@@ -36,4 +36,28 @@ impl<'a> OldItems<'a> {
 pub(super) fn key_fields(item: &Value, keys: &[String]) -> Value {
     let fields = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
     Value::Object(fields.collect())
+}
+
+/// Whether a value equals its old value. As in Kubernetes, the order of the items of a list of type `map` does not matter.
+pub(super) fn is_unchanged(new: &Value, old: &Value, schema: SchemaRef<'_>) -> bool {
+    match (new, old) {
+        (Value::Object(members), Value::Object(old)) => {
+            members.len() == old.len()
+                && members.iter().all(|(name, child)| {
+                    old.get(name).is_some_and(|old| match schema.field(name) {
+                        Some(schema) => is_unchanged(child, old, schema),
+                        None => child == old,
+                    })
+                })
+        }
+        (Value::Array(items), Value::Array(old_items)) if new != old && items.len() == old_items.len() => {
+            let list_type = &schema.node().list_type;
+            let (ListType::Map(_), Some(schema)) = (list_type, schema.items()) else { return false };
+            let old_items = OldItems::new(list_type, Some(old));
+            items
+                .iter()
+                .all(|item| old_items.find(item).is_some_and(|(_, old)| is_unchanged(item, old, schema)))
+        }
+        _ => new == old,
+    }
 }

@@ -107,7 +107,9 @@ impl Schema {
         }
         let mut parser = Parser::inline();
         let root = parser.custom_root(schema);
-        Ok(Self { arena: Arc::new(parser.into_arena()), root, built_in: None })
+        let mut arena = parser.into_arena();
+        prune::prune_metadata_of_defaults(&mut arena);
+        Ok(Self { arena: Arc::new(arena), root, built_in: None })
     }
 
     /// Returns a schema that preserves all fields and has no types.

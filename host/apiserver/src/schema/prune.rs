@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::node::{AdditionalProperties, SchemaRef, Type};
+use super::node::{AdditionalProperties, Arena, NodeId, SchemaRef, Type};
 use super::protobuf::is_value_field;
 use super::{Schema, field, object_meta};
 
@@ -16,7 +16,12 @@ impl Schema {
     /// `x-kubernetes-preserve-unknown-fields` is honoured, as in
     /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in(), keeps_zero: false };
+        let mut pruner = Pruner {
+            removed: Vec::new(),
+            built_in: self.is_built_in(),
+            keeps_zero: false,
+            metadata_only: false,
+        };
         pruner.node(object, Some(self.root()), true, "");
         pruner.removed.sort();
         if !self.is_built_in() {
@@ -28,13 +33,19 @@ impl Schema {
 
     /// Removes unknown fields, but keeps what Go's encoder omits. The manager of an applied configuration owns that, too.
     pub(crate) fn remove_unknown_fields(&self, object: &mut Value) {
-        let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in(), keeps_zero: true };
+        let mut pruner = Pruner {
+            removed: Vec::new(),
+            built_in: self.is_built_in(),
+            keeps_zero: true,
+            metadata_only: false,
+        };
         pruner.node(object, Some(self.root()), true, "");
     }
 
     /// Whether a value of a part of a custom resource has unknown fields.
     pub(super) fn has_unknown_fields(&self, value: &Value, schema: SchemaRef<'_>) -> bool {
-        let mut pruner = Pruner { removed: Vec::new(), built_in: false, keeps_zero: false };
+        let mut pruner =
+            Pruner { removed: Vec::new(), built_in: false, keeps_zero: false, metadata_only: false };
         pruner.node(&mut value.clone(), Some(schema), schema.node().custom_root, "");
         !pruner.removed.is_empty()
     }
@@ -51,6 +62,44 @@ struct Pruner {
     built_in: bool,
     /// Whether fields stay that Go's encoder omits.
     keeps_zero: bool,
+    /// Whether only the metadata of embedded resources is pruned.
+    metadata_only: bool,
+}
+
+/// Removes unknown fields of the metadata of embedded resources from the defaults of the schema of a custom resource. As in Kubernetes, they are
+/// no errors.
+pub(super) fn prune_metadata_of_defaults(arena: &mut Arena) {
+    for index in 0..arena.nodes.len() {
+        let node = &arena.nodes[index];
+        if let Some(default) = &node.default {
+            let mut default = default.clone();
+            let schema =
+                SchemaRef::new(arena, NodeId(u32::try_from(index).expect("nodes have 32-bit indexes")));
+            let mut pruner =
+                Pruner { removed: Vec::new(), built_in: false, keeps_zero: false, metadata_only: true };
+            pruner.node(&mut default, Some(schema), false, "");
+            arena.nodes[index].default = Some(default);
+        }
+        let node = &arena.nodes[index];
+        if let Some(metadata) = node.properties.get("metadata").filter(|_| node.embedded) {
+            prune_defaults_of_metadata(arena, metadata.node);
+        }
+    }
+}
+
+/// Prunes the default of the metadata of an embedded resource, and removes the defaults of unknown fields of it.
+fn prune_defaults_of_metadata(arena: &mut Arena, NodeId(metadata): NodeId) {
+    let node = &mut arena.nodes[metadata as usize];
+    if let Some(default) = &mut node.default {
+        let mut pruner =
+            Pruner { removed: Vec::new(), built_in: true, keeps_zero: false, metadata_only: false };
+        pruner.node(default, Some(object_meta()), false, "");
+    }
+    let unknown = node.properties.iter().filter(|(name, _)| object_meta().field(name).is_none());
+    let unknown: Vec<NodeId> = unknown.map(|(_, property)| property.node).collect();
+    for NodeId(index) in unknown {
+        arena.nodes[index as usize].default = None;
+    }
 }
 
 /// Fields that Go writes even if they are zero, although they are optional: the definition without its package, and the field.
@@ -100,7 +149,8 @@ impl Pruner {
             let at = field::child(path, &name);
             if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
-                    let mut meta = Pruner { removed: Vec::new(), built_in: true, ..*self };
+                    let mut meta =
+                        Pruner { removed: Vec::new(), built_in: true, metadata_only: false, ..*self };
                     meta.node(&mut object[&name], Some(object_meta()), false, &at);
                     self.removed.append(&mut meta.removed);
                 }
@@ -113,7 +163,8 @@ impl Pruner {
                 }
                 let child_path = if schema.is_map() { field::key(path, &name) } else { at };
                 self.node(&mut object[&name], Some(child), false, &child_path);
-            } else if !preserves_unknown(schema)
+            } else if !self.metadata_only
+                && !preserves_unknown(schema)
                 && schema.node().additional == AdditionalProperties::Forbidden
             {
                 object.remove(&name);
@@ -138,6 +189,9 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
         Value::Null => true,
         Value::Array(items) => {
             items.is_empty()
+                && child.node().ty == Type::Array
+                // An empty list of managed fields clears them.
+                && name != "managedFields"
                 && !parent.node().required.iter().any(|required| required == name)
                 && !(name == "rules" && is_role(parent))
         }

@@ -3,7 +3,7 @@
 use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
-use super::correlation::{OldItems, key_fields};
+use super::correlation::{self, OldItems, key_fields};
 use super::node::{ListType, Node, SchemaRef, Type, ValueValidations};
 use super::{Schema, cel, embedded, field, format, object_meta, semantic};
 use crate::status::Cause;
@@ -40,6 +40,9 @@ impl Schema {
         causes.append(&mut validator.causes);
         causes.extend(scale);
         embedded::validate(new, self.root(), "", &mut causes);
+        if !old.is_some_and(|old| self.has_invalid_lists(old)) {
+            causes.append(&mut validator.list_causes);
+        }
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
             return causes;
         }
@@ -62,12 +65,20 @@ impl Schema {
 }
 
 impl Schema {
+    /// Whether a list of type `set` or `map` has equal items. As in Kubernetes, no list is checked if the stored object has such a list.
+    fn has_invalid_lists(&self, object: &Value) -> bool {
+        let mut validator = Validator::new(false);
+        validator.root(object, None, self.root());
+        !validator.list_causes.is_empty()
+    }
+
     /// Returns what is wrong with a value of a part of a custom resource, without its CEL rules. Paths are relative to the value.
     pub(super) fn validate_part(&self, value: &Value, schema: SchemaRef<'_>) -> Vec<Cause> {
         let mut validator = Validator::new(false);
         validator.node(value, None, schema, "");
         let mut causes = validator.causes;
         embedded::validate(value, schema, "", &mut causes);
+        causes.append(&mut validator.list_causes);
         causes
     }
 }
@@ -82,6 +93,8 @@ fn is_covered(cause: &Cause, found: &[Cause]) -> bool {
 
 struct Validator {
     causes: Vec<Cause>,
+    /// What is wrong with the items of lists of type `set` and `map`.
+    list_causes: Vec<Cause>,
     built_in: bool,
     /// How many checks were made, by which the failed branch of `anyOf` and `oneOf` is selected whose errors are reported
     /// (`MatchCount` in `k8s.io/kube-openapi/pkg/validation/validate`).
@@ -90,7 +103,7 @@ struct Validator {
 
 impl Validator {
     fn new(built_in: bool) -> Self {
-        Self { causes: Vec::new(), built_in, checks: 0 }
+        Self { causes: Vec::new(), list_causes: Vec::new(), built_in, checks: 0 }
     }
 
     fn root(&mut self, new: &Value, old: Option<&Value>, schema: SchemaRef<'_>) {
@@ -108,7 +121,10 @@ impl Validator {
     }
 
     fn node(&mut self, new: &Value, old: Option<&Value>, schema: SchemaRef<'_>, path: &str) {
-        if old == Some(new) {
+        let is_unchanged = |old: &Value| {
+            if self.built_in { old == new } else { correlation::is_unchanged(new, old, schema) }
+        };
+        if old.is_some_and(is_unchanged) {
             return;
         }
         let node = schema.node();
@@ -369,7 +385,7 @@ impl Validator {
             ListType::Map(keys) => {
                 if let Some(index) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
                     let detail = "must be an object for an array of list-type map";
-                    self.causes.push(field::invalid(&field::index(path, index), &items[index], detail));
+                    self.list_causes.push(field::invalid(&field::index(path, index), &items[index], detail));
                     return;
                 }
                 items.iter().map(|item| key_fields(item, keys)).collect()
@@ -382,7 +398,7 @@ impl Validator {
             *count += 1;
             // As in Kubernetes, only the second of several equal items is reported.
             if *count == 2 {
-                self.causes.push(field::duplicate(&field::index(path, index), identity));
+                self.list_causes.push(field::duplicate(&field::index(path, index), identity));
             }
         }
     }

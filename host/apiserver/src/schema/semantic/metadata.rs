@@ -21,25 +21,58 @@ pub(in crate::schema) fn validate_metadata(
     let Some(meta) = object.get("metadata").and_then(Value::as_object) else {
         return vec![field::required("metadata.name", "name or generateName is required")];
     };
-    let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
-    if let Some(Value::String(base)) = meta.get("generateName").filter(|_| old.is_none())
+    let name_errors = |name: &str| name_errors(object, name);
+    let is_new = old.is_none();
+    validate_names(meta, "metadata", is_new, &name_errors, &mut causes);
+    validate_labels_and_annotations(meta, "metadata", &mut causes);
+    validate_owners(meta, "metadata", &mut causes);
+    let before = old.map_or(&Value::Null, |old| &old["metadata"]["finalizers"]);
+    validate_finalizers(meta, "metadata", before, is_built_in, &mut causes);
+    causes
+}
+
+/// Adds what is wrong with the metadata of a resource that is embedded in a custom resource. It may lack a name.
+pub(in crate::schema) fn validate_embedded_metadata(
+    meta: &Map<String, Value>,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !text("name").is_empty() || !text("generateName").is_empty() {
+        let mut named = meta.clone();
+        named.entry("name").or_insert_with(|| "a".into());
+        validate_names(&named, path, true, &names::path_segment_errors, causes);
+    }
+    let namespace = text("namespace");
+    if !namespace.is_empty() {
+        let at = field::child(path, "namespace");
+        push_invalid(causes, &at, namespace, names::label_errors(namespace));
+    }
+    validate_labels_and_annotations(meta, path, causes);
+    validate_owners(meta, path, causes);
+    validate_finalizers(meta, path, &Value::Null, false, causes);
+}
+
+/// Adds what is wrong with the name, and with the prefix of the name of a new object.
+fn validate_names(
+    meta: &Map<String, Value>,
+    path: &str,
+    is_new: bool,
+    name_errors: &dyn Fn(&str) -> Vec<String>,
+    causes: &mut Vec<Cause>,
+) {
+    if let Some(Value::String(base)) = meta.get("generateName").filter(|_| is_new)
         && !base.is_empty()
     {
         // A hyphen or dot at its end is followed by the generated part.
         let masked = format!("{}a", base.strip_suffix(['-', '.']).unwrap_or(base));
-        push_invalid(&mut causes, "metadata.generateName", base, name_errors(object, &masked));
+        push_invalid(causes, &field::child(path, "generateName"), base, name_errors(&masked));
     }
-    if name.is_empty() {
-        causes.push(field::required("metadata.name", "name or generateName is required"));
-    } else {
-        push_invalid(&mut causes, "metadata.name", name, name_errors(object, name));
+    let at = field::child(path, "name");
+    match meta.get("name").and_then(Value::as_str).unwrap_or_default() {
+        "" => causes.push(field::required(&at, "name or generateName is required")),
+        name => push_invalid(causes, &at, name, name_errors(name)),
     }
-    validate_labels_and_annotations(meta, "metadata", &mut causes);
-    validate_owners(meta.get("ownerReferences").unwrap_or(&Value::Null), &mut causes);
-    let finalizers = meta.get("finalizers").unwrap_or(&Value::Null);
-    let before = old.map_or(&Value::Null, |old| &old["metadata"]["finalizers"]);
-    validate_finalizers(finalizers, before, is_built_in, &mut causes);
-    causes
 }
 
 /// Returns what is wrong with a name of an object of its kind.
@@ -58,8 +91,9 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
     }
 }
 
-fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
-    const PATH: &str = "metadata.ownerReferences";
+fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    let owners = meta.get("ownerReferences").unwrap_or(&Value::Null);
+    let path = &field::child(path, "ownerReferences");
     let mut first_controller = None;
     for owner in items(owners) {
         for (name, detail) in [
@@ -69,12 +103,12 @@ fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
             ("uid", "must not be empty"),
         ] {
             if text(owner, name).is_empty() {
-                causes.push(field::invalid(&field::child(PATH, name), &Value::from(""), detail));
+                causes.push(field::invalid(&field::child(path, name), &Value::from(""), detail));
             }
         }
         if (text(owner, "apiVersion"), text(owner, "kind")) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(field::invalid_shown(PATH, &go::owner_reference(owner), detail));
+            causes.push(field::invalid_shown(path, &go::owner_reference(owner), detail));
         }
         if owner.get("controller") != Some(&Value::Bool(true)) {
             continue;
@@ -87,27 +121,34 @@ fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
                      {controller}"
                 );
-                causes.push(field::invalid_shown(PATH, &go::owner_references(owners), &detail));
+                causes.push(field::invalid_shown(path, &go::owner_references(owners), &detail));
             }
         }
     }
 }
 
-fn validate_finalizers(finalizers: &Value, before: &Value, is_built_in: bool, causes: &mut Vec<Cause>) {
-    const PATH: &str = "metadata.finalizers";
+fn validate_finalizers(
+    meta: &Map<String, Value>,
+    path: &str,
+    before: &Value,
+    is_built_in: bool,
+    causes: &mut Vec<Cause>,
+) {
+    let finalizers = meta.get("finalizers").unwrap_or(&Value::Null);
+    let path = &field::child(path, "finalizers");
     let all = || items(finalizers).iter().filter_map(Value::as_str);
     for finalizer in all() {
-        push_invalid(causes, PATH, finalizer, names::qualified_name_errors(finalizer));
+        push_invalid(causes, path, finalizer, names::qualified_name_errors(finalizer));
     }
     if ["orphan", "foregroundDeletion"].iter().all(|name| all().any(|finalizer| finalizer == *name)) {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        causes.push(field::invalid(PATH, finalizers, detail));
+        causes.push(field::invalid(path, finalizers, detail));
     }
     let is_old = |finalizer: &str| items(before).iter().any(|old| old == finalizer);
     for (index, finalizer) in all().enumerate().filter(|(_, finalizer)| is_built_in && !is_old(finalizer)) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(field::invalid(&field::index(PATH, index), &Value::from(finalizer), detail));
+            causes.push(field::invalid(&field::index(path, index), &Value::from(finalizer), detail));
         }
     }
 }

@@ -24,7 +24,7 @@ use super::{field, names, quantity, rbac};
 use crate::status::Cause;
 
 pub(crate) use metadata::labels_and_annotations_causes;
-pub(super) use metadata::validate_metadata;
+pub(super) use metadata::{validate_embedded_metadata, validate_metadata};
 
 /// Returns what is wrong with an object of a built-in kind beyond its schema and metadata. `old` is the stored object on
 /// updates.

@@ -271,3 +271,92 @@ fn unknown_fields_of_the_metadata_come_first() {
     value["metadata"]["zz"] = json!(1);
     assert_eq!(schema.prune(&mut value), ["metadata.zz", "aa", "spec.b"]);
 }
+
+#[test]
+fn embedded_resources_need_a_valid_kind_version_and_name() {
+    let schema = crd(&json!({"embedded": {
+        "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+    }}));
+    let fields_of = |embedded: Value| {
+        let found = errors(&schema, &object(&json!({"embedded": embedded})), None);
+        found
+            .into_iter()
+            .map(|error| error.split(": ").next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(fields_of(json!({"apiVersion": "v1", "kind": "Foo"})).is_empty());
+    assert!(
+        fields_of(json!({"apiVersion": "v1", "kind": "Foo", "metadata": {"generateName": "a-"}})).is_empty()
+    );
+    assert_eq!(
+        fields_of(json!({"apiVersion": "a/b/c", "kind": "%", "metadata": {"name": "..", "namespace": "A"}})),
+        [
+            "spec.embedded.apiVersion",
+            "spec.embedded.kind",
+            "spec.embedded.metadata.name",
+            "spec.embedded.metadata.namespace",
+        ]
+    );
+}
+
+#[test]
+fn a_default_of_an_embedded_resource_loses_unknown_metadata() {
+    let embedded = json!({
+        "apiVersion": "v1", "kind": "Foo", "metadata": {"name": "bar", "unknown": "x"},
+    });
+    let schema = crd(&json!({
+        "whole": {
+            "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "default": embedded,
+        },
+        "parts": {
+            "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"metadata": {"type": "object", "default": embedded["metadata"]}},
+        },
+        "fields": {
+            "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"metadata": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "default": "bar"}, "unknown": {"type": "string", "default": "x"},
+                },
+            }},
+        },
+    }));
+    let embedded = json!({"apiVersion": "v1", "kind": "Foo", "metadata": {}});
+    let mut given = object(&json!({"parts": {"apiVersion": "v1", "kind": "Foo"}, "fields": embedded}));
+    schema.apply_defaults(&mut given).expect("the defaults fit");
+    for name in ["whole", "parts", "fields"] {
+        assert_eq!(given["spec"][name]["metadata"], json!({"name": "bar"}), "{name}");
+    }
+}
+
+#[test]
+fn lists_are_not_checked_for_equal_items_if_the_stored_object_has_some() {
+    let schema = crd(&json!({
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "other": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+    }));
+    let valid = object(&json!({"set": ["a"]}));
+    let invalid = object(&json!({"set": ["a", "a"]}));
+    let worse = object(&json!({"set": ["a", "a", "b"], "other": ["c", "c"]}));
+    assert_eq!(errors(&schema, &invalid, Some(&valid)), [r#"spec.set[1]: Duplicate value: "a""#]);
+    assert!(errors(&schema, &worse, Some(&invalid)).is_empty());
+}
+
+#[test]
+fn another_order_of_a_list_of_type_map_is_no_change() {
+    let schema = crd(&json!({"list": {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "maxItems": 1,
+        "items": {
+            "type": "object", "required": ["name"],
+            "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
+        },
+    }}));
+    let with = |list: Value| object(&json!({"list": list}));
+    let old = with(json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]));
+    let reordered = with(json!([{"name": "b", "port": 2}, {"name": "a", "port": 1}]));
+    assert!(errors(&schema, &reordered, Some(&old)).is_empty());
+    let changed = with(json!([{"name": "b", "port": 3}, {"name": "a", "port": 1}]));
+    assert_eq!(errors(&schema, &changed, Some(&old)).len(), 1);
+}
