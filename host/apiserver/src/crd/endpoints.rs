@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::conversion::ConversionWebhook;
 use crate::meta;
 use crate::patch::apply::CustomVersions;
 use crate::registry::{
-    CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity,
+    CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity, version_priority,
 };
 use crate::schema::Schema;
 use crate::storage::Table;
@@ -49,6 +49,7 @@ pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClie
             let mut endpoint = endpoint(version, Arc::clone(&resource), Arc::clone(schema), stored.clone());
             endpoint.webhook.clone_from(&webhook);
             endpoint.versions = Some(Arc::clone(&all));
+            endpoint.deprecation = deprecation_warning(&endpoint, version, &versions);
             endpoint
         })
         .collect()
@@ -91,6 +92,7 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
         custom: Some(CrdInfo {
             crd: meta::text(crd, "name").to_owned(),
             terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+            definition: schema_identity(&json!([spec, crd["status"]["acceptedNames"]])),
             storage_version: {
                 let stored = versions.iter().find(|version| version["storage"] == true);
                 let name = stored.map(|version| text(&version["name"])).unwrap_or_default();
@@ -111,7 +113,6 @@ fn endpoint(
 ) -> Endpoint {
     let name = version["name"].as_str().unwrap_or_default();
     let group = resource.group.clone();
-    let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
     let mut endpoint = Endpoint::new(&group, name, resource);
     let served = schema_identity(open_api(version));
     endpoint.schema = Some(schema);
@@ -130,9 +131,24 @@ fn endpoint(
     if let Ok(columns) = Columns::custom(&version["additionalPrinterColumns"]) {
         endpoint.columns = columns;
     }
-    if version["deprecated"] == true {
-        let warning = version["deprecationWarning"].as_str().map(str::to_owned);
-        endpoint.deprecation = Some(warning.unwrap_or_else(|| format!("{api_version} {kind} is deprecated")));
-    }
     endpoint
+}
+
+/// Returns the warning of a deprecated version: that of the CRD, or else one that names the newest version instead, if there is a newer one that
+/// is served and not deprecated.
+fn deprecation_warning(endpoint: &Endpoint, version: &Value, versions: &[&Value]) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(warning) = version["deprecationWarning"].as_str() {
+        return Some(warning.to_owned());
+    }
+    let usable = versions.iter().filter(|version| version["served"] == true && version["deprecated"] != true);
+    let newest = usable
+        .filter_map(|version| version["name"].as_str())
+        .filter(|name| version_priority(name) > version_priority(&endpoint.version))
+        .max_by_key(|name| version_priority(name));
+    let (kind, api_version) = (endpoint.kind(), &endpoint.api_version);
+    let instead = newest.map(|name| format!("; use {}/{name} {kind}", endpoint.group)).unwrap_or_default();
+    Some(format!("{api_version} {kind} is deprecated{instead}"))
 }

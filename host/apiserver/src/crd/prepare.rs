@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{CLEANUP_FINALIZER, approval};
+use super::{CLEANUP_FINALIZER, approval, conversion};
 use crate::meta;
 use crate::state::State;
 
@@ -88,12 +88,17 @@ fn stored_versions(crd: &Value, old_status: &Value) -> Value {
 
 /// Returns the conditions, with `NamesAccepted`, `Established` and that of the approval updated. An established CRD stays established.
 fn conditions(crd: &Value, conflict: Option<(&'static str, String)>, old_status: &Value, now: &str) -> Value {
-    let established = old_status["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    let established = conversion::is_established(old_status);
     let updates = match conflict {
+        None if !established && conversion::has_invalid_bundle(crd) => [
+            ("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()),
+            (
+                "Established",
+                "False",
+                "InvalidCABundle",
+                "The conversion webhook CABundle is invalid".to_owned(),
+            ),
+        ],
         None => [
             ("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()),
             (

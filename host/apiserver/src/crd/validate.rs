@@ -32,7 +32,7 @@ pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
         _ => causes.push(field::not_supported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"])),
     }
     validate_versions(spec, &mut causes);
-    conversion::validate(&spec["conversion"], &mut causes);
+    conversion::validate(crd, old, &mut causes);
     if crd["status"]["storedVersions"].as_array().is_none_or(Vec::is_empty) {
         let detail = "must have at least one stored version";
         causes.push(field::invalid("status.storedVersions", &Value::Null, detail));

@@ -59,6 +59,10 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
     if endpoint.has_status {
         subresources.push(of_kind("status", &["get", "patch", "update"]));
     }
+    if endpoint.resource.custom.is_some() {
+        // As in Kubernetes, the status precedes the scale of custom resources, and follows that of built-in ones.
+        subresources.reverse();
+    }
     subresources
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct CrdInfo {
     pub terminating: bool,
     /// The `apiVersion` that objects are stored in.
     pub storage_version: String,
+    /// Identifies the specification and the names with which the resource is served.
+    pub definition: u64,
 }
 
 impl Resource {

@@ -68,12 +68,16 @@ pub(super) fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
             .into_iter()
             .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
     });
+    let mut outdated = None;
     match established {
         Some(crd) => {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, plural) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]));
             let table: Arc<Table> = state.storage.table(&group, &plural);
+            let definition =
+                |endpoint: &Endpoint| endpoint.resource.custom.as_ref().map(|custom| custom.definition);
             for endpoint in endpoints::from_crd(crd, &table, &state.webhooks) {
+                outdated = previous.as_ref().filter(|previous| definition(previous) != definition(&endpoint));
                 registry.insert(Arc::new(endpoint));
             }
         }
@@ -92,6 +96,10 @@ pub(super) fn sync_registry(state: &State, name: &str, crd: Option<&Value>) {
         }
     }
     state.set_registry(registry);
+    if let Some(endpoint) = outdated {
+        // As in Kubernetes, open watches end without an error, because they serve the resource as it was defined before.
+        endpoint.resource.table.cut_watches(None);
+    }
     api_services::sync(state);
 }
 

@@ -51,6 +51,23 @@ impl Destination {
         Ok(Self { address, tls })
     }
 
+    /// Reads a `clientConfig` as [`Self::parse`] does, without its `caBundle`.
+    ///
+    /// # Errors
+    /// Why no webhook can be called at the address.
+    pub(crate) fn check_address(config: &Value) -> Result<(), String> {
+        let mut config = config.clone();
+        config.as_object_mut().map(|config| config.remove("caBundle"));
+        Self::parse(&config).map(drop)
+    }
+
+    /// Returns what is wrong with the `caBundle` of a `clientConfig`; `None` if it is valid or absent.
+    pub(crate) fn bundle_problem(config: &Value) -> Option<String> {
+        let bundle = config.get("caBundle").filter(|bundle| !bundle.is_null())?;
+        let problem = tls::with_bundle(bundle).err()?;
+        Some(problem.trim_start_matches("caBundle: ").to_owned())
+    }
+
     /// Returns the URL of requests, as error messages show it.
     pub(super) fn url(&self) -> String {
         match &self.address {

@@ -28,7 +28,7 @@ pub(super) fn with_bundle(bundle: &Value) -> Result<Option<Arc<ClientConfig>>, S
     }
     if roots.is_empty() {
         return Err(
-            "caBundle: unable to load root certificates: it contains no certificate in PEM".to_owned()
+            "caBundle: unable to load root certificates: unable to parse bytes as PEM block".to_owned()
         );
     }
     config(roots, certificates).map(Some)
