@@ -238,3 +238,36 @@ async fn every_update_of_a_namespace_keeps_the_label_with_its_name() {
         assert_eq!(updated["metadata"]["labels"]["kubernetes.io/metadata.name"], "n", "{path}");
     }
 }
+
+#[tokio::test]
+async fn an_applied_item_ends_with_the_fields_that_others_set_in_it() {
+    let api = Api::new();
+    let deployment = |container: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {
+                "metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": container, "image": "i"}]},
+            },
+        }})
+    };
+    let path = apps("deployments/a?fieldManager=applier");
+    let mut applied = api.apply(&path, &deployment("one")).await.ok();
+    applied["spec"]["template"]["spec"]["containers"][0]["workingDir"] = json!("/home");
+    api.put(&apps("deployments/a?fieldManager=updater"), &applied).await.ok();
+    let applied = api.apply(&path, &deployment("two")).await.ok();
+    let containers = applied["spec"]["template"]["spec"]["containers"].as_array().expect("a list").clone();
+    assert_eq!(containers.len(), 1, "{containers:?}");
+    assert_eq!(containers[0]["name"], "two");
+}
+
+#[tokio::test]
+async fn an_empty_list_of_managed_fields_in_a_put_clears_them() {
+    let api = Api::new();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
+    let path = core("configmaps/a");
+    api.apply(&format!("{path}?fieldManager=applier"), &map).await.ok();
+    let mut cleared = map.clone();
+    cleared["metadata"]["managedFields"] = json!([]);
+    let updated = api.put(&path, &cleared).await.ok();
+    assert_eq!(updated["metadata"].get("managedFields"), None);
+}

@@ -30,6 +30,11 @@ impl FieldSet {
         !self.is_member && self.children.values().all(Self::is_empty)
     }
 
+    /// Returns whether the set has the empty path.
+    pub(super) fn is_member(&self) -> bool {
+        self.is_member
+    }
+
     /// Returns the set below `element`, if there is one.
     pub(super) fn child(&self, element: &str) -> Option<&Self> {
         self.children.get(element)

@@ -7,7 +7,8 @@ use super::identity::{MergeKind, child_schema, item_element, merge_kind};
 use crate::schema::SchemaRef;
 
 /// Removes from `merged` the fields of `last`, the manager's former field set, unless `owned`, the fields that all
-/// managers own now, has the field or one below it. A field is removed with everything below it, which nobody owns.
+/// managers own now, has the field or one below it. As in structured-merge-diff, an item of a list or a map is removed with the fields of it that
+/// others own if nobody owns the item itself.
 pub(super) fn prune(schema: SchemaRef<'_>, merged: &mut Value, last: &FieldSet, owned: &FieldSet) {
     prune_children(Some(schema), merged, last, Some(owned));
 }
@@ -23,7 +24,9 @@ fn prune_children(
             for (element, last) in last.children() {
                 let Some(name) = element.strip_prefix("f:") else { continue };
                 let Some(child) = object.get_mut(name) else { continue };
-                match owned.and_then(|owned| owned.child(element)) {
+                let is_declared = schema.is_some_and(|schema| schema.node().properties.contains_key(name));
+                let owned = owned.and_then(|owned| owned.child(element));
+                match owned.filter(|owned| is_declared || !loses_item(last, owned)) {
                     Some(owned) => {
                         let member_schema = child_schema(schema, name);
                         prune_children(member_schema, child, last, Some(owned));
@@ -37,11 +40,17 @@ fn prune_children(
             list.retain_mut(|item| {
                 let element = item_element(list_type, item_schema, item);
                 let Some(last) = last.child(&element) else { return true };
-                let Some(owned) = owned.and_then(|owned| owned.child(&element)) else { return false };
+                let owned = owned.and_then(|owned| owned.child(&element));
+                let Some(owned) = owned.filter(|owned| !loses_item(last, owned)) else { return false };
                 prune_children(item_schema, item, last, Some(owned));
                 true
             });
         }
         _ => {}
     }
+}
+
+/// Whether an item was the manager's, and is no longer anybody's.
+fn loses_item(last: &FieldSet, owned: &FieldSet) -> bool {
+    last.is_member() && !owned.is_member()
 }
