@@ -80,13 +80,16 @@ impl PolicyRule {
     }
 
     fn allows_resource(&self, target: &ResourceAttributes<'_>) -> bool {
-        self.resources.iter().any(|rule| match rule.split_once('/') {
-            None => rule == ALL || (target.subresource.is_empty() && *rule == *target.resource),
-            Some((resource, subresource)) => {
-                !target.subresource.is_empty()
-                    && *subresource == *target.subresource
-                    && (resource == ALL || *resource == *target.resource)
-            }
+        // A review may have the subresource in its resource, too.
+        let requested = match &*target.subresource {
+            "" => target.resource.to_string(),
+            subresource => format!("{}/{subresource}", target.resource),
+        };
+        self.resources.iter().any(|rule| {
+            let is_of_any = || {
+                rule.strip_prefix("*/").is_some_and(|rule| !rule.is_empty() && *rule == *target.subresource)
+            };
+            rule == ALL || *rule == requested || is_of_any()
         })
     }
 

@@ -107,3 +107,19 @@ async fn always_allow_allows_every_review_and_supports_impersonation() {
         roles["items"].as_array().expect("a list").iter().map(|role| &role["metadata"]["name"]).collect();
     assert_eq!(names, ["cluster-admin"]);
 }
+
+#[tokio::test]
+async fn a_review_may_name_the_subresource_in_its_resource() {
+    let (_server, admin) = start();
+    admin.grant("r", account("plugin"), rule("", &["pods/log"], &["get"])).await;
+    let ask = async |resource: &str, subresource: &str| {
+        let attributes =
+            json!({"verb": "get", "namespace": "default", "resource": resource, "subresource": subresource});
+        let spec = json!({"user": PLUGIN, "resourceAttributes": attributes});
+        let answer = admin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&spec)).await;
+        answer.expect("an answer")["status"]["allowed"].clone()
+    };
+    assert_eq!(ask("pods", "log").await, true);
+    assert_eq!(ask("pods/log", "").await, true);
+    assert_eq!(ask("pods", "").await, false);
+}
