@@ -25,11 +25,13 @@ const UNKNOWN_SCALE: &str =
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Returns the media type of the body without parameters. If there is no `Content-Type`, returns JSON for a DELETE, whose
-/// body is optional, and "" for other methods.
+/// body is optional, and for a request with a bearer token, and "" for others.
 pub(crate) fn content_type(request: &Request) -> &str {
     let kind = request.header("content-type").split(';').next().unwrap_or_default().trim();
-    // A browser sends a POST without a content type for any page, but asks the server before it sends JSON.
-    if kind.is_empty() && request.method == Method::DELETE { "application/json" } else { kind }
+    // A browser sends a POST without a content type for any page, but asks the server before it sends JSON or a bearer token.
+    let is_from_page =
+        request.method != Method::DELETE && !request.header("authorization").starts_with("Bearer ");
+    if kind.is_empty() && !is_from_page { "application/json" } else { kind }
 }
 
 /// Decodes a body of JSON, YAML, CBOR, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
@@ -174,6 +176,12 @@ pub(crate) fn check_type(
             api_version.rsplit('/').next().unwrap_or_default(),
             go::json_type(metadata)
         )));
+    }
+    if let Some(Value::String(version)) = object.get_mut("apiVersion")
+        && version.strip_prefix('/') == Some(api_version)
+    {
+        // Go's clients may write the empty name of the core group.
+        version.remove(0);
     }
     for (member, expected) in [("kind", kind), ("apiVersion", api_version)] {
         let found = object.get(member).and_then(Value::as_str).unwrap_or_default();
