@@ -72,7 +72,7 @@ async fn crd_is_established_and_served_once_created() {
         .iter()
         .filter_map(|one| one["name"].as_str())
         .collect();
-    assert_eq!(served, ["foos", "foos/scale", "foos/status"]);
+    assert_eq!(served, ["foos", "foos/status", "foos/scale"]);
 }
 
 #[tokio::test]
@@ -502,4 +502,119 @@ async fn apply_fails_while_a_manager_has_a_version_without_a_field_of_the_object
     let updated = api.merge(&path("v2"), &labelled).await.ok();
     assert_eq!(updated["metadata"].get("managedFields"), None, "nothing else can express the fields");
     api.apply(&path("v2"), &config("v2")).await.ok();
+}
+
+#[tokio::test]
+async fn applied_null_is_refused_unless_the_schema_allows_it() {
+    let api = Api::new();
+    let mut crd = crd();
+    let inner = |nullable: bool| json!({"type": "object", "nullable": nullable, "properties": {"a": {"type": "string"}}});
+    let with_default = json!({"type": "string", "default": "d"});
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
+        json!({"strict": inner(false), "nullable": inner(true), "defaulted": with_default});
+    api.post(CRDS, &crd).await.ok();
+    let path = format!("{FOOS}/a?fieldManager=m");
+    let with = |spec: Value| foo("a", &spec);
+    for field in ["strict", "nullable"] {
+        api.apply(&path, &with(json!({(field): {"a": "1"}}))).await.ok();
+    }
+    let refused = api.apply(&path, &with(json!({"strict": null}))).await.fails(422, "Invalid");
+    let message = refused["message"].as_str().expect("text");
+    assert!(message.contains(r#"spec.strict in body must be of type object: "null""#), "{message}");
+    let applied = api.apply(&path, &with(json!({"nullable": null, "defaulted": null}))).await.ok();
+    assert_eq!(applied["spec"], json!({"nullable": null, "defaulted": "d"}));
+    let new = api.apply(&format!("{FOOS}/b?fieldManager=m"), &foo("b", &json!({"strict": null}))).await;
+    new.fails(422, "Invalid");
+    // In contrast to that of an apply, the null of another write counts as absent.
+    let created = api.post(FOOS, &foo("c", &json!({"strict": null}))).await.ok();
+    assert_eq!(created["spec"], json!({"defaulted": "d"}));
+}
+
+#[tokio::test]
+async fn empty_list_as_a_default_is_kept() {
+    let api = Api::new();
+    let mut crd = crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = json!({
+        "list": {"type": "array", "items": {"type": "string"}, "default": []},
+    });
+    api.post(CRDS, &crd).await.ok();
+    assert_eq!(api.post(FOOS, &foo("a", &json!({}))).await.ok()["spec"], json!({"list": []}));
+}
+
+#[tokio::test]
+async fn crd_with_a_malformed_ca_bundle_is_not_established() {
+    let api = Api::new();
+    let mut crd = crd();
+    let conversion = |bundle: &str| {
+        json!({
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": {"url": "https://127.0.0.1:1/convert", "caBundle": bundle},
+                "conversionReviewVersions": ["v1"],
+            },
+        })
+    };
+    crd["spec"]["conversion"] = conversion("Cg==");
+    let created = api.post(CRDS, &crd).await.ok();
+    let established = |crd: &Value| {
+        let conditions = crd["status"]["conditions"].as_array().expect("conditions").clone();
+        let found = conditions.into_iter().find(|condition| condition["type"] == "Established");
+        let found = found.expect("a condition");
+        (found["status"].clone(), found["reason"].clone())
+    };
+    assert_eq!(established(&created), (json!("False"), json!("InvalidCABundle")));
+    api.get(FOOS).await.is_page_not_found();
+    let path = format!("{CRDS}/foos.example.com");
+    let repaired = api.merge(&path, &json!({"spec": {"conversion": conversion("")}})).await.ok();
+    assert_eq!(established(&repaired), (json!("True"), json!("InitialNamesAccepted")));
+    let refused = api.merge(&path, &json!({"spec": {"conversion": conversion("Cg==")}})).await;
+    let refused = refused.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.conversion.webhookClientConfig.caBundle");
+}
+
+#[tokio::test]
+async fn namespaced_resources_are_written_in_a_namespace_only() {
+    let api = with_crd().await;
+    api.post("/apis/example.com/v1/foos", &foo("a", &json!({}))).await.fails(404, "NotFound");
+    api.delete("/apis/example.com/v1/foos", &Value::Null).await.fails(404, "NotFound");
+    api.get("/apis/example.com/v1/foos").await.ok();
+    api.delete("/api/v1/configmaps", &Value::Null).await.fails(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
+async fn default_warning_of_a_deprecated_version_names_the_newest_one() {
+    let api = Api::new();
+    let mut crd = crd();
+    let deprecated = |name: &str| {
+        let mut version = version(name, false);
+        version["deprecated"] = json!(true);
+        version
+    };
+    let mut unserved = version("v3", false);
+    unserved["served"] = json!(false);
+    crd["spec"]["versions"] = json!([
+        deprecated("v1alpha1"),
+        version("v1beta1", false),
+        version("v1beta2", true),
+        deprecated("v2"),
+        unserved,
+    ]);
+    api.post(CRDS, &crd).await.ok();
+    let path = |version: &str| format!("/apis/example.com/{version}/namespaces/default/foos");
+    let old = api.get(&path("v1alpha1")).await.warnings;
+    assert_eq!(old, [r#"299 - "example.com/v1alpha1 Foo is deprecated; use example.com/v1beta2 Foo""#]);
+    let new = api.get(&path("v2")).await.warnings;
+    assert_eq!(new, [r#"299 - "example.com/v2 Foo is deprecated""#]);
+}
+
+#[tokio::test]
+async fn watches_end_when_the_definition_of_their_resource_changes() {
+    let api = with_crd().await;
+    let mut watch = api.watch(FOOS).await;
+    let path = format!("{CRDS}/foos.example.com");
+    api.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    assert_eq!(watch.next().await.expect("an event")["type"], "ADDED");
+    api.merge(&path, &json!({"spec": {"names": {"categories": ["all"]}}})).await.ok();
+    assert_eq!(watch.next().await, None);
 }

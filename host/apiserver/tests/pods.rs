@@ -245,3 +245,15 @@ async fn new_node_has_a_specification_with_the_taint_of_nodes_that_are_not_ready
     );
     assert!(!node["metadata"]["managedFields"].to_string().contains("f:spec"), "{node}");
 }
+
+#[tokio::test]
+async fn a_status_with_a_deletion_timestamp_does_not_delete_the_pod() {
+    let api = Api::new();
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let mut pod = api.post(&core("pods"), &pod).await.ok();
+    pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+    pod["status"]["message"] = json!("m");
+    let updated = api.put(&core("pods/a/status"), &pod).await.ok();
+    assert_eq!(updated["status"]["message"], "m");
+    assert_eq!(updated["metadata"].get("deletionTimestamp"), None);
+}

@@ -529,3 +529,37 @@ async fn nobody_manages_what_an_update_allocates_for_a_service() {
         json!({"f:spec": {"f:externalTrafficPolicy": {}, "f:internalTrafficPolicy": {}, "f:type": {}}});
     assert_eq!(two["fieldsV1"], owned, "{two}");
 }
+
+#[tokio::test]
+async fn equal_owner_references_are_stored_once_with_a_warning() {
+    let api = Api::new();
+    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": name});
+    let map = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
+    let once = json!([owner("x")]);
+    let created = api.post(&core("configmaps"), &map(json!([owner("x"), owner("x")]))).await;
+    assert_eq!(created.warnings.len(), 1, "{created:?}");
+    assert!(created.warnings[0].contains("contains duplicate entries; API server dedups"), "{created:?}");
+    assert!(created.warnings[0].contains("duplicate UID(s) observed: x"), "{created:?}");
+    assert_eq!(owners(&created.ok()), once);
+    let updated = api.put(&core("configmaps/a"), &map(json!([owner("x"), owner("x")]))).await;
+    assert_eq!((updated.warnings.len(), owners(&updated.body)), (1, once.clone()));
+    let add = json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": owner("x")}]);
+    let patched = api.patch("json-patch+json", &core("configmaps/a"), &add).await;
+    assert!(
+        patched.warnings[0].contains("duplicate entries after mutating admission happens"),
+        "{patched:?}"
+    );
+    assert_eq!(owners(&patched.ok()), once);
+    let two = json!([owner("x"), owner("y")]);
+    let different = api.put(&core("configmaps/a"), &map(two.clone())).await;
+    assert_eq!((different.warnings.len(), owners(&different.body)), (0, two));
+}
+
+#[tokio::test]
+async fn the_version_of_a_core_object_may_begin_with_a_slash() {
+    let api = Api::new();
+    let map = json!({"apiVersion": "/v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let created = api.post(&core("configmaps"), &map).await.ok();
+    assert_eq!(created["apiVersion"], "v1");
+}

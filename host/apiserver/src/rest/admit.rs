@@ -10,7 +10,7 @@ use crate::registry::Endpoint;
 use crate::request::body::Duplicates;
 use crate::request::member_order;
 use crate::request::options::{FieldValidation, WriteOptions};
-use crate::schema::DefaultsTooLarge;
+use crate::schema::{DefaultsTooLarge, Schema};
 use crate::status::{Cause, Status};
 
 /// The levels that an object may nest. The managed fields add a few, and a stored object that nests deeper than 127 levels cannot
@@ -28,15 +28,26 @@ pub(crate) fn decode(
     value: &mut Value,
     options: &WriteOptions,
 ) -> Result<Vec<String>, Status> {
-    decode_with(endpoint, value, options.validation, options.body.as_deref())
+    decode_with(endpoint, value, options.validation, options.body.as_deref(), Schema::apply_defaults)
 }
 
-/// Decodes an object. `body` is the text that it has, if that is JSON.
+/// Decodes the result of an apply as [`decode`] does an object of a client. Values of `null` stay.
+pub(crate) fn decode_applied(
+    endpoint: &Endpoint,
+    value: &mut Value,
+    options: &WriteOptions,
+) -> Result<Vec<String>, Status> {
+    let body = options.body.as_deref();
+    decode_with(endpoint, value, options.validation, body, Schema::apply_defaults_keeping_null)
+}
+
+/// Decodes an object. `body` is the text that it has, if that is JSON; `set_defaults` sets the defaults of its schema.
 fn decode_with(
     endpoint: &Endpoint,
     value: &mut Value,
     validation: FieldValidation,
     body: Option<&[u8]>,
+    set_defaults: fn(&Schema, &mut Value) -> Result<(), DefaultsTooLarge>,
 ) -> Result<Vec<String>, Status> {
     let Some(schema) = &endpoint.schema else { return Ok(Vec::new()) };
     if let Some(problem) = schema.decode_error(value) {
@@ -51,7 +62,7 @@ fn decode_with(
     if validation == FieldValidation::Strict && !unknown.is_empty() {
         return Err(strict_error(endpoint, &unknown));
     }
-    schema.apply_defaults(value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
+    set_defaults(schema, value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
     if strategy::is_role(endpoint) {
         strategy::complete_rules(value);
     }
@@ -109,7 +120,7 @@ fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
 pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
     value["apiVersion"] = endpoint.api_version.as_str().into();
     value["kind"] = endpoint.kind().into();
-    decode_with(endpoint, value, FieldValidation::Ignore, None).map(drop)
+    decode_with(endpoint, value, FieldValidation::Ignore, None, Schema::apply_defaults).map(drop)
 }
 
 /// Errors if an object nests too deep. The metadata may nest deeper, because its managed fields follow the rest.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::ControllerAdmission;
+use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
     WriteResult, admit, certificates, crd_sync, defaults, services, strategy, warnings as kind_warnings,
@@ -77,7 +78,8 @@ async fn create_tracked(
             "create not allowed while custom resource definition is terminating",
         ));
     }
-    let warnings = admit::decode(endpoint, &mut value, options)?;
+    let decode = if tracked { admit::decode_applied } else { admit::decode };
+    let warnings = decode(endpoint, &mut value, options)?;
     with_warnings(
         create_decoded(state, endpoint, namespace, (value, tracked), options, admission).await,
         warnings,
@@ -95,6 +97,7 @@ async fn create_decoded(
     let about = endpoint.resource_ref();
     let version = meta::text(&value, "resourceVersion").to_owned();
     let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
+    let duplicate_owners = owner_references::remove_duplicates(&mut value, Step::Admission);
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
     for attempt in 1.. {
@@ -141,6 +144,7 @@ async fn create_decoded(
                 let stored = object.value();
                 warnings.extend(kind_warnings::on_write(endpoint, &stored));
                 warnings.extend(kind_warnings::on_create(endpoint, &stored));
+                warnings.extend(duplicate_owners);
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use super::list::list;
+use super::owner_references::{self, Step};
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use super::{
     WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token, warnings,
@@ -49,8 +50,15 @@ pub(crate) async fn resource(
         pods::reject_container_subresource(endpoint, key, subresource)?;
         endpoint.require_subresource(subresource)?;
     }
-    if path.namespace.is_none() && endpoint.resource.namespaced && verb == Verb::Create {
-        return Err(Status::method_not_allowed());
+    if path.namespace.is_none()
+        && endpoint.resource.namespaced
+        && matches!(verb, Verb::Create | Verb::DeleteCollection)
+    {
+        // As in Kubernetes, the path of all namespaces of a custom resource exists for lists and watches only.
+        return Err(match endpoint.resource.custom {
+            Some(_) => Status::no_such_resource(),
+            None => Status::method_not_allowed(),
+        });
     }
     if path.namespace.is_some() && !endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
@@ -193,8 +201,9 @@ impl Call<'_> {
 
     async fn create(&self) -> Result<Answer, Status> {
         let options = self.object_options("CreateOptions")?;
-        let (value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
-        let warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
+        let (mut value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
+        let mut warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
+        warnings.extend(owner_references::remove_duplicates(&mut value, Step::Decoding));
         let (namespace, admission) = (self.namespace(), &self.admission);
         let written =
             create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await;
@@ -218,7 +227,8 @@ impl Call<'_> {
             return self.write_response(written).await;
         }
         let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
-        let warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
+        let mut warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
+        warnings.extend(owner_references::remove_duplicates(&mut value, Step::Decoding));
         self.check_identity(&value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         // As in Kubernetes, whoever writes the status of a missing Service creates it.

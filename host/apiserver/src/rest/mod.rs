@@ -18,6 +18,7 @@ mod internal;
 pub(crate) mod jobs;
 mod limit_ranges;
 pub(crate) mod list;
+mod owner_references;
 pub(crate) mod patch;
 mod pod_actions;
 pub(crate) mod pods;

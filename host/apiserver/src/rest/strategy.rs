@@ -70,7 +70,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
     {
         // The status that the client sent is gone, but not the default of the status.
         // Defaults that do not fit make the object too large to be stored, so they need no error of their own.
-        let _ = schema.apply_defaults(value);
+        let _ = schema.apply_defaults_keeping_null(value);
     }
     match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
         ("", "namespaces") => {

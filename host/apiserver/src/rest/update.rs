@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
+use super::owner_references::{self, Step};
 use super::{
     WriteResult, admit, certificates, claims, crd_sync, pods, scale, strategy, warnings as kind_warnings,
 };
@@ -144,9 +145,11 @@ pub(crate) async fn update_admitted(
         let old = endpoint.served_value(&present);
         let ProposedUpdate { value: mut new, applied, retry } = change(&old)?;
         check_preconditions(endpoint, name, target, &old, &new)?;
-        let mut warnings = admit::decode(endpoint, &mut new, options)?;
+        let decode = if applied { admit::decode_applied } else { admit::decode };
+        let mut warnings = decode(endpoint, &mut new, options)?;
         warnings.dedup();
         let sent = mutate(&write, target, &old, &mut new, admission).await?;
+        warnings.extend(owner_references::remove_duplicates(&mut new, Step::Admission));
         let causes = prepare(state, endpoint, target, &old, &mut new);
         match admit::validate(endpoint, &new, Some(&old), causes) {
             Ok(tolerated) => warnings.extend(tolerated),
@@ -322,6 +325,10 @@ fn prepare(
     old: &Value,
     new: &mut Value,
 ) -> Vec<Cause> {
+    if target == UpdateTarget::Status && endpoint.is_core("pods") {
+        // As in Kubernetes, a Pod's status cannot mark it as being deleted.
+        meta::metadata_mut(new).remove("deletionTimestamp");
+    }
     let mut causes = check_added_finalizers(old, new);
     causes.extend(changed_metadata(old, new));
     // kube-apiserver validates the metadata of every update twice, and lists each cause twice.

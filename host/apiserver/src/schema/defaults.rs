@@ -13,19 +13,39 @@ use super::{Schema, quantity};
 /// The definition of quantities, which are stored in canonical form.
 pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
+/// What happens to a `null` that the schema of a custom resource does not allow, and for which it has no default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Kept,
+    Removed,
+}
+
 impl Schema {
     /// Sets the defaults of absent fields, and rewrites the quantities of built-in kinds to canonical form. Idempotent.
     ///
     /// # Errors
     /// [`DefaultsTooLarge`] if the defaults take more than 1.5 MiB: each of many short elements of a list may get a long one.
     pub fn apply_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+        self.apply_defaults_with(object, Nulls::Removed)
+    }
+
+    /// Sets the defaults as [`Self::apply_defaults`] does, but keeps each `null` without a default. As in Kubernetes, validation refuses a `null`
+    /// of an applied configuration unless the schema allows it.
+    ///
+    /// # Errors
+    /// Those of [`Self::apply_defaults`].
+    pub(crate) fn apply_defaults_keeping_null(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+        self.apply_defaults_with(object, Nulls::Kept)
+    }
+
+    fn apply_defaults_with(&self, object: &mut Value, nulls: Nulls) -> Result<(), DefaultsTooLarge> {
         let mut budget = Budget::new();
         if self.is_built_in() {
             self.add_spec(object);
             canonicalize_quantities(object, self.root());
             default_built_in(object, self.root(), &mut budget)
         } else {
-            default_custom(object, self.root(), &mut budget)
+            default_custom(object, self.root(), nulls, &mut budget)
         }
     }
 
@@ -70,10 +90,11 @@ fn canonicalize_quantities(value: &mut Value, schema: SchemaRef<'_>) {
 }
 
 /// Sets the defaults of a custom resource, after `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`. A
-/// `null` that the schema does not allow counts as absent.
+/// `null` that the schema does not allow gets the default.
 fn default_custom(
     value: &mut Value,
     schema: SchemaRef<'_>,
+    nulls: Nulls,
     budget: &mut Budget,
 ) -> Result<(), DefaultsTooLarge> {
     match value {
@@ -86,7 +107,7 @@ fn default_custom(
                         budget.take(name, default)?;
                         object.insert(name.clone(), default.clone());
                     }
-                    None if absent && !allows_null(node) => {
+                    None if absent && nulls == Nulls::Removed && !allows_null(node) => {
                         object.remove(name);
                     }
                     _ => {}
@@ -95,14 +116,14 @@ fn default_custom(
             for (name, child) in object.iter_mut() {
                 let Some(child_schema) = schema.field(name) else { continue };
                 replace_null(child, child_schema.node(), budget)?;
-                default_custom(child, child_schema, budget)?;
+                default_custom(child, child_schema, nulls, budget)?;
             }
         }
         Value::Array(items) => {
             let Some(item_schema) = schema.items() else { return Ok(()) };
             for item in items {
                 replace_null(item, item_schema.node(), budget)?;
-                default_custom(item, item_schema, budget)?;
+                default_custom(item, item_schema, nulls, budget)?;
             }
         }
         _ => {}
