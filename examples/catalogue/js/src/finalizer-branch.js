@@ -8,7 +8,7 @@
 import { client, definePlugin } from "@pilothouse/sdk";
 
 import definition from "../../crds/work.json" with { type: "json" };
-import { API_VERSION, describeTwins, GROUP, setFinalizers } from "./kit.js";
+import { API_VERSION, describeTwins, GROUP, setFinalizer } from "./kit.js";
 
 const WORKS = "works";
 const FINALIZER = `${GROUP}/work`;
@@ -26,9 +26,9 @@ export const wrong = definePlugin({
     const work = ctx.cache(WORKS).get(key);
     if (work === undefined) return;
     if (work.deletionTimestamp) {
-      setFinalizers(work, []);
-    } else if ((work.field("/metadata/finalizers") ?? []).length === 0) {
-      setFinalizers(work, [FINALIZER]);
+      setFinalizer(work, FINALIZER, false);
+    } else if (!(work.field("/metadata/finalizers") ?? []).includes(FINALIZER)) {
+      setFinalizer(work, FINALIZER, true);
       setPhase(work);
     }
   },
@@ -41,10 +41,10 @@ export const right = definePlugin({
     const work = ctx.cache(WORKS).get(key);
     if (work === undefined) return;
     if (work.deletionTimestamp) {
-      setFinalizers(work, []);
+      setFinalizer(work, FINALIZER, false);
       return;
     }
-    setFinalizers(work, [FINALIZER]);
+    setFinalizer(work, FINALIZER, true);
     if (work.text("/status/phase") === undefined) setPhase(work);
   },
 });

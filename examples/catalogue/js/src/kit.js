@@ -24,9 +24,11 @@ export function getLive(type, key) {
   }
 }
 
-/** Sets the finalizers of an object, if they differ and nothing of the object has changed since it was read. */
-export function setFinalizers(object, finalizers) {
+/** Adds a finalizer to an object, or removes it, unless the object has changed since it was read. Finalizers of others stay. */
+export function setFinalizer(object, finalizer, isHeld) {
   const present = object.field("/metadata/finalizers") ?? [];
-  if (JSON.stringify(present) === JSON.stringify(finalizers)) return;
+  if (present.includes(finalizer) === isHeld) return;
+  const others = present.filter((other) => other !== finalizer);
+  const finalizers = isHeld ? [...others, finalizer] : others;
   client.patch(object, object.key, { metadata: { finalizers, resourceVersion: object.resourceVersion } });
 }

@@ -1,33 +1,30 @@
 //! *foreign change undone*: an update without a resource version reverts what another client wrote in between, or a write
-//! removes a finalizer of somebody else.
+//! removes metadata of somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::own_changes::{Own, changed_pointers, finalizers, owners};
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
-use crate::run::RequestEvent;
+use crate::run::{Author, RequestEvent};
+use crate::scenario::generate::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "foreign change undone",
     reports: "an update without a resource version restores what another client had just changed, in a field that the plugin does not change in \
-              the reference; or a write removes a finalizer that the plugin never added",
-    premise: "A field or finalizer of another client is not the plugin's to change. Resource versions, patches and server-side apply avoid it. \
-              Not judged: fields and finalizers that the plugin also changes without faults.",
+              the reference; or a write removes a finalizer that the plugin never adds, an owner reference that another client added to an \
+              object, or a label or annotation that the simulation gives to generated objects",
+    premise: "A field, finalizer or owner of another client is not the plugin's to change. Resource versions, patches and server-side apply avoid \
+              it. Not judged: fields that the plugin also changes without faults; finalizers that it adds to any object, or that objects \
+              have from their creation and it removes without faults; owners of a kind that it adds, too. A plugin that by agreement removes a \
+              finalizer that another controller adds does so by right: switch the oracle off in its scenario.",
 };
 
 /// The oracle.
 #[derive(Debug)]
 pub(super) struct ForeignChangeUndone;
-
-/// The finalizers and fields that a plugin changes: resource, and finalizer or JSON pointer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Own {
-    added_finalizers: BTreeSet<(String, String)>,
-    removed_finalizers: BTreeSet<(String, String)>,
-    fields: BTreeSet<(String, String)>,
-}
 
 impl Oracle for ForeignChangeUndone {
     fn name(&self) -> &str {
@@ -35,9 +32,11 @@ impl Oracle for ForeignChangeUndone {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        let Some(reference) = reference else { return Judgement::without_subject() };
-        let expected = reference.own_changes();
-        let added = Own::of(run).added_finalizers;
+        // The reference itself is compared with itself: what it shows needs no fault.
+        let own = Own::of(run);
+        let expected = reference.map_or(&own, Reference::own_changes);
+        let mut foreign =
+            Foreign { own: &own, expected, from_creation: BTreeSet::new(), owners: BTreeSet::new() };
         let mut judgement = Judgement::without_subject();
         let mut last: BTreeMap<ObjectId, &RequestEvent> = BTreeMap::new();
         for (index, _, request) in run.requests().filter(|(_, _, request)| request.is_effective()) {
@@ -48,20 +47,19 @@ impl Oracle for ForeignChangeUndone {
                     judgement.had_subject = true;
                     undone_field(previous, request, expected)
                 });
-                let removed = removed_finalizer(request, expected, &added);
-                judgement.had_subject |= !finalizers(request.before.as_deref()).is_empty();
+                judgement.had_subject |= foreign.is_subject(request);
                 let id = run.names.canonical_id(&request.object_id());
-                let texts = [
-                    undone.map(|pointer| {
-                        format!("the plugin's update of {id} restored {pointer}, which another client had just changed")
-                    }),
-                    removed.map(|name| {
-                        format!("the plugin's {} of {id} removed the finalizer {name}, which it never added", request.verb)
-                    }),
-                ];
+                let restored = undone.map(|pointer| {
+                    format!("the plugin's update of {id} restored {pointer}, which another client had just changed")
+                });
+                let removed = foreign
+                    .removed(request)
+                    .map(|what| format!("the plugin's {} of {id} removed {what}", request.verb));
                 judgement.violations.extend(
-                    texts.into_iter().flatten().map(|text| Violation::new(self, &id, Some(index), text)),
+                    restored.into_iter().chain(removed).map(|text| Violation::new(self, &id, Some(index), text)),
                 );
+            } else {
+                foreign.add(request);
             }
             last.insert(request.object_id(), request);
         }
@@ -69,44 +67,92 @@ impl Oracle for ForeignChangeUndone {
     }
 }
 
-impl Own {
-    /// Finds what the plugins change in a run.
-    pub(super) fn of(run: &RunView<'_>) -> Self {
-        let mut own = Self::default();
-        for (_, request) in run.effective_writes() {
-            let (before, after) =
-                (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
-            let named = |name: &&str| (request.resource.clone(), (*name).to_owned());
-            own.added_finalizers.extend(after.difference(&before).map(named));
-            own.removed_finalizers.extend(before.difference(&after).map(named));
-            for pointer in changed_pointers(request.before.as_deref(), request.after.as_deref()) {
-                own.fields.insert((request.resource.clone(), pointer));
-            }
+/// What belongs to other clients.
+struct Foreign<'a> {
+    /// What the plugins change in this run.
+    own: &'a Own,
+    /// What they change without faults.
+    expected: &'a Own,
+    /// The resources and finalizers with which other clients create objects. They may be the plugin's: a restored object has them, and so has one that
+    /// an earlier process of the host has changed.
+    from_creation: BTreeSet<(String, String)>,
+    /// The objects to which an actor added an owner, and the owners' UIDs.
+    owners: BTreeSet<(ObjectId, String)>,
+}
+
+impl Foreign<'_> {
+    /// Notes what a write of another client added.
+    fn add(&mut self, request: &RequestEvent) {
+        let newer = request.after.as_deref();
+        let Some(older) = request.before.as_deref() else {
+            let names = finalizers(newer).into_iter().filter(|name| *name != FOREIGN_FINALIZER);
+            self.from_creation.extend(names.map(|name| (request.resource.clone(), name.to_owned())));
+            return;
+        };
+        if matches!(request.author, Author::Actor(_)) {
+            let added = owners(newer).iter().filter(|owner| !owners(Some(older)).contains(owner));
+            let uids = added.filter_map(|owner| owner["uid"].as_str());
+            self.owners.extend(uids.map(|uid| (request.object_id(), uid.to_owned())));
         }
-        own
     }
-}
 
-fn finalizers(object: Option<&Value>) -> BTreeSet<&str> {
-    let list = object.and_then(|object| object["metadata"]["finalizers"].as_array());
-    list.into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-fn removed_finalizer(
-    request: &RequestEvent,
-    expected: &Own,
-    added: &BTreeSet<(String, String)>,
-) -> Option<String> {
-    let (before, after) = (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
-    if request.is_effective_delete() {
-        return None;
+    /// Whether a write concerns an object with something that may belong to other clients.
+    fn is_subject(&self, request: &RequestEvent) -> bool {
+        let older = request.before.as_deref();
+        let has_metadata = |object: &Value| FOREIGN_METADATA.iter().any(|pointer| object.pointer(pointer).is_some());
+        !finalizers(older).is_empty() || !owners(older).is_empty() || older.is_some_and(has_metadata)
     }
-    before.difference(&after).map(|name| (request.resource.clone(), (*name).to_owned())).find_map(|pair| {
-        let is_own = added.contains(&pair)
-            || expected.added_finalizers.contains(&pair)
-            || expected.removed_finalizers.contains(&pair);
-        (!is_own).then_some(pair.1)
-    })
+
+    /// Names what a write removed although it belongs to another client.
+    fn removed(&self, request: &RequestEvent) -> Vec<String> {
+        let finalizer = self.removed_finalizer(request);
+        let finalizer = finalizer.map(|name| format!("the finalizer {name}, which it never added"));
+        let mut found: Vec<String> = finalizer.into_iter().collect();
+        if let (Some(older), Some(newer)) = (request.before.as_deref(), request.after.as_deref()) {
+            found.extend(self.removed_owner(request, older, newer));
+            found.extend(self.removed_metadata(request, older, newer));
+        }
+        found
+    }
+
+    fn removed_owner(&self, request: &RequestEvent, older: &Value, newer: &Value) -> Option<String> {
+        let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+        let is_kept = |owner: &Value| owners(Some(newer)).iter().any(|kept| kept["uid"] == owner["uid"]);
+        let owner = owners(Some(older)).iter().find(|owner| {
+            let kind = (request.resource.clone(), text(owner, "kind"));
+            !is_kept(owner)
+                && self.owners.contains(&(request.object_id(), text(owner, "uid")))
+                && !self.own.added_owner_kinds.contains(&kind)
+                && !self.expected.added_owner_kinds.contains(&kind)
+        })?;
+        let (kind, name) = (text(owner, "kind"), text(owner, "name"));
+        Some(format!("the owner {kind} {name}, which another client had added"))
+    }
+
+    fn removed_metadata(&self, request: &RequestEvent, older: &Value, newer: &Value) -> Option<String> {
+        let pointer = FOREIGN_METADATA.into_iter().find(|pointer| {
+            let value = older.pointer(pointer);
+            let entry = (request.resource.clone(), (*pointer).to_owned());
+            value.is_some()
+                && value != newer.pointer(pointer)
+                && !self.own.added_metadata.contains(&entry)
+                && !self.expected.added_metadata.contains(&entry)
+        })?;
+        Some(format!("or changed {pointer}, which another client had set"))
+    }
+
+    fn removed_finalizer(&self, request: &RequestEvent) -> Option<String> {
+        if request.is_effective_delete() {
+            return None;
+        }
+        let (before, after) = (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
+        before.difference(&after).map(|name| (request.resource.clone(), (*name).to_owned())).find_map(|pair| {
+            let is_own = self.own.added_finalizers.contains(&pair)
+                || self.expected.added_finalizers.contains(&pair)
+                || self.from_creation.contains(&pair) && self.expected.removed_finalizers.contains(&pair);
+            (!is_own).then_some(pair.1)
+        })
+    }
 }
 
 /// Returns a field that another client changed and that the plugin's update restored.
@@ -125,44 +171,6 @@ fn undone_field(previous: &RequestEvent, update: &RequestEvent, expected: &Own) 
     })
 }
 
-/// Returns the pointers of the leaves that differ, without those that the server sets.
-fn changed_pointers(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
-    fn walk(before: &Value, after: &Value, pointer: &str, depth: usize, found: &mut Vec<String>) {
-        const SERVER: [&str; 6] = [
-            "/metadata/resourceVersion",
-            "/metadata/generation",
-            "/metadata/managedFields",
-            "/metadata/finalizers",
-            "/metadata/deletionTimestamp",
-            "/metadata/deletionGracePeriodSeconds",
-        ];
-        if before == after || depth > 100 || SERVER.contains(&pointer) {
-            return;
-        }
-        match (before.as_object(), after.as_object()) {
-            (None, None) => found.push(pointer.to_owned()),
-            (before, after) => {
-                let members = |map: Option<&serde_json::Map<String, Value>>| -> Vec<String> {
-                    map.into_iter().flat_map(|map| map.keys().cloned()).collect()
-                };
-                let names: BTreeSet<_> = members(before).into_iter().chain(members(after)).collect();
-                for name in names {
-                    let member = |map: Option<&serde_json::Map<String, Value>>| {
-                        map.and_then(|map| map.get(&name)).cloned().unwrap_or(Value::Null)
-                    };
-                    let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-                    walk(&member(before), &member(after), &pointer, depth + 1, found);
-                }
-            }
-        }
-    }
-    let mut found = Vec::new();
-    if let (Some(before), Some(after)) = (before, after) {
-        walk(before, after, "", 0, &mut found);
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -173,7 +181,8 @@ mod tests {
     fn run(interferes: bool, version: Option<&str>, finalizers: &[&str]) -> crate::Run {
         let mut run = RunBuilder::new();
         let object = |note: &str, size: u32| json!({"metadata": {"finalizers": ["other/guard"], "annotations": {"note": note}}, "size": size});
-        run.actor("user", "create", "configmaps", "a/x", Some(object("old", 1)));
+        run.actor("user", "create", "configmaps", "a/x", Some(json!({"size": 0})));
+        run.actor("other", "patch", "configmaps", "a/x", Some(object("old", 1)));
         run.start("a/x");
         if interferes {
             run.actor("other", "patch", "configmaps", "a/x", Some(object("new", 1)));
@@ -211,6 +220,67 @@ mod tests {
         assert!(bad.violations[0].explanation.contains("other/guard"));
         let removing = run(false, None, &[]);
         let reference = Reference::new(&removing, &removing);
-        assert_eq!(judge(&ForeignChangeUndone, &run(false, None, &[]), Some(&reference)).violations, []);
+        for reference in [Some(&reference), None] {
+            let bad = judge(&ForeignChangeUndone, &removing, reference);
+            assert_eq!(bad.violations.len(), 1, "removing it without faults does not make it the plugin's");
+        }
+    }
+
+    #[test]
+    fn a_finalizer_that_the_plugin_adds_to_any_object_is_its_own() {
+        let mut adding = RunBuilder::new();
+        let object = |finalizers: &[&str]| Some(json!({"metadata": {"finalizers": finalizers}}));
+        adding.actor("user", "create", "configmaps", "a/x", object(&["own/guard"]));
+        adding.actor("user", "create", "configmaps", "a/y", object(&[]));
+        adding.start("a/x");
+        adding.write("patch", "configmaps", "a/y", object(&["own/guard"]));
+        adding.write("patch", "configmaps", "a/x", object(&[]));
+        assert_eq!(judge(&ForeignChangeUndone, &adding.finish(), None).violations, []);
+    }
+
+    #[test]
+    fn a_finalizer_that_an_object_has_from_its_creation_may_be_the_plugins() {
+        let of = |finalizer: &str| {
+            let mut run = RunBuilder::new();
+            let object = |finalizers: &[&str]| Some(json!({"metadata": {"finalizers": finalizers}}));
+            run.actor("user", "create", "configmaps", "a/x", object(&[finalizer]));
+            run.start("a/x");
+            run.write("patch", "configmaps", "a/x", object(&[]));
+            judge(&ForeignChangeUndone, &run.finish(), None).violations.len()
+        };
+        assert_eq!(of("any/guard"), 0);
+        assert_eq!(of(FOREIGN_FINALIZER), 1, "the simulation gives it to generated objects");
+    }
+
+    /// A run in which another client adds an owner to an object, and the plugin writes it with these owners and this label.
+    fn with_owner(owners: &Value, label: &str) -> crate::Run {
+        let mut run = RunBuilder::new();
+        let object = |owners: &Value, label: &str| {
+            Some(json!({"metadata": {"ownerReferences": owners, "labels": {"simulation.pilothouse.dev/team": label}}}))
+        };
+        run.actor("user", "create", "configmaps", "a/x", object(&json!([]), "blue"));
+        run.actor("user", "patch", "configmaps", "a/x", object(&json!([namespace()]), "blue"));
+        run.start("a/x");
+        run.write("patch", "configmaps", "a/x", object(owners, label));
+        run.finish()
+    }
+
+    fn namespace() -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "name": "a", "uid": "7"})
+    }
+
+    #[test]
+    fn removing_an_owner_or_a_label_of_another_client_is_reported() {
+        let foo = json!({"apiVersion": "example.com/v1", "kind": "Foo", "name": "a", "uid": "8"});
+        let found = |owners: &Value, label: &str| {
+            let judgement = judge(&ForeignChangeUndone, &with_owner(owners, label), None);
+            assert!(judgement.had_subject);
+            judgement.violations.into_iter().map(|violation| violation.explanation).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&json!([namespace(), foo]), "blue"), [""; 0]);
+        let bad = found(&json!([foo]), "blue");
+        assert!(bad.len() == 1 && bad[0].contains("removed the owner Namespace a"), "{bad:?}");
+        let bad = found(&json!([namespace(), foo]), "");
+        assert!(bad.len() == 1 && bad[0].contains("removed or changed /metadata/labels/"), "{bad:?}");
     }
 }

@@ -11,6 +11,7 @@ mod idempotence;
 mod invariants;
 mod losses;
 mod orphan;
+mod own_changes;
 mod ownership;
 mod reference;
 mod same_end;

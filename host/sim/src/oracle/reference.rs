@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::foreign_change_undone::Own;
 use super::orphan::{Rule, cleaned_up};
+use super::own_changes::Own;
 use super::timers::late_timer_writes;
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};

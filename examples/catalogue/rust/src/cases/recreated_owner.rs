@@ -38,18 +38,18 @@ impl Case for RecreatedOwner {
     fn wrong(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
         let Some(zoo) = ctx.cache(ZOOS).get(&request.key)? else { return Ok(Outcome::Done) };
         if !zoo.is_being_deleted() {
-            return set_finalizers(ctx, &zoo, &[FINALIZER]);
+            return set_finalizer(ctx, &zoo, true);
         }
         for claim in ctx.cache(CLAIMS).list(&kit::labelled(&request.key, "app"))? {
             kit::delete_by_name(ctx, &claim)?;
         }
-        set_finalizers(ctx, &zoo, &[])
+        set_finalizer(ctx, &zoo, false)
     }
 
     fn right(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
         let Some(zoo) = ctx.cache(ZOOS).get(&request.key)? else { return Ok(Outcome::Done) };
         if !zoo.is_being_deleted() {
-            return set_finalizers(ctx, &zoo, &[FINALIZER]);
+            return set_finalizer(ctx, &zoo, true);
         }
         let claims = kit::core("PersistentVolumeClaim");
         let selector = format!("app={}", request.key.name);
@@ -58,15 +58,21 @@ impl Case for RecreatedOwner {
                 kit::delete_by_uid(ctx, &claim)?;
             }
         }
-        set_finalizers(ctx, &zoo, &[])
+        set_finalizer(ctx, &zoo, false)
     }
 }
 
-fn set_finalizers(ctx: &Context<'_>, zoo: &Object, finalizers: &[&str]) -> Result<Outcome, Error> {
-    let present: Vec<String> = zoo.field("/metadata/finalizers")?.unwrap_or_default();
-    if present != finalizers {
-        kit::merge_unchanged(ctx, zoo, json!({"metadata": {"finalizers": finalizers}}))?;
+/// Adds the finalizer to a Zoo, or removes it. Those of others stay.
+fn set_finalizer(ctx: &Context<'_>, zoo: &Object, is_held: bool) -> Result<Outcome, Error> {
+    let mut finalizers: Vec<String> = zoo.field("/metadata/finalizers")?.unwrap_or_default();
+    if finalizers.iter().any(|name| name == FINALIZER) == is_held {
+        return Ok(Outcome::Done);
     }
+    finalizers.retain(|name| name != FINALIZER);
+    if is_held {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    kit::merge_unchanged(ctx, zoo, json!({"metadata": {"finalizers": finalizers}}))?;
     Ok(Outcome::Done)
 }
 

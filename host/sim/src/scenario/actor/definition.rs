@@ -14,8 +14,10 @@ use super::super::kinds::Kinds;
 use super::super::manifest::FileReader;
 use super::super::program::Program;
 use super::super::reference::ObjectReference;
+use super::super::generate::GeneratedStep;
 use super::super::template::Template;
 use super::super::text::{DurationRange, duration_ms, quoted};
+use super::FinalizerRemoval;
 use crate::actor::{ActorWrite, Operation};
 
 /// The most steps of an actor.
@@ -38,6 +40,8 @@ pub enum Behaviour {
     Steps(Vec<Step>),
     /// Does something for each object of a kind.
     ForEach(Box<ForEach>),
+    /// Removes a finalizer from objects that are being deleted.
+    RemoveFinalizer(FinalizerRemoval),
 }
 
 /// A step.
@@ -58,8 +62,8 @@ pub enum StepAction {
     Write(Box<ActorWrite>),
     /// Writes to the server, unless that is impossible: for generated steps, whose object the plugin may have deleted, or created itself.
     Try(Box<ActorWrite>),
-    /// Deletes the first object of a resource that has an owner, in the order of namespace and name, if there is one.
-    DeleteFirst(ResourceType),
+    /// Writes what a generated step makes of the objects of the server, if anything, and unless that is impossible.
+    Generated(Box<GeneratedStep>),
     /// Waits until a condition holds.
     Wait(Box<Program>),
     /// Waits for this many virtual milliseconds.

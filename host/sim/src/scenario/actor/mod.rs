@@ -1,6 +1,7 @@
 //! The actors of a scenario: their definitions, and the state machines that follow them.
 
 mod definition;
+mod finalizer;
 mod for_each;
 mod steps;
 
@@ -8,6 +9,8 @@ use std::sync::Arc;
 
 pub(super) use definition::actor_of;
 pub use definition::{ActorDefinition, Behaviour, Effect, ForEach, Step, StepAction};
+pub use finalizer::FinalizerRemoval;
+use finalizer::RemovalState;
 use for_each::ForEachState;
 use steps::StepsState;
 
@@ -30,6 +33,7 @@ pub struct ActorState {
 enum State {
     Steps(StepsState),
     ForEach(Box<ForEachState>),
+    RemoveFinalizer(RemovalState),
 }
 
 impl ActorState {
@@ -39,6 +43,7 @@ impl ActorState {
         let state = match &definition.behaviour {
             Behaviour::Steps(_) => State::Steps(StepsState::default()),
             Behaviour::ForEach(_) => State::ForEach(Box::new(ForEachState::new(mix(seed, &definition.name)))),
+            Behaviour::RemoveFinalizer(_) => State::RemoveFinalizer(RemovalState::default()),
         };
         Self { definition, state }
     }
@@ -53,6 +58,9 @@ impl Actor for ActorState {
         match (&mut self.state, &self.definition.behaviour) {
             (State::Steps(state), Behaviour::Steps(steps)) => state.poll(steps, view, moment),
             (State::ForEach(state), Behaviour::ForEach(for_each)) => state.poll(for_each, view, moment),
+            (State::RemoveFinalizer(state), Behaviour::RemoveFinalizer(removal)) => {
+                state.poll(removal, view, moment)
+            }
             // `new` creates the state of the behaviour.
             _ => ActorPoll::Done,
         }
@@ -62,7 +70,8 @@ impl Actor for ActorState {
         match (&mut self.state, &self.definition.behaviour) {
             (State::Steps(state), Behaviour::Steps(steps)) => state.written(steps, outcome, now_ms),
             (State::ForEach(state), _) => state.written(outcome, now_ms),
-            (State::Steps(_), Behaviour::ForEach(_)) => {}
+            (State::RemoveFinalizer(state), _) => state.written(outcome, now_ms),
+            (State::Steps(_), _) => {}
         }
     }
 
@@ -70,6 +79,7 @@ impl Actor for ActorState {
         match &mut self.state {
             State::Steps(state) => state.take_next_step(),
             State::ForEach(state) => state.take_next_step(),
+            State::RemoveFinalizer(state) => state.take_next_step(),
         }
     }
 

@@ -59,8 +59,8 @@ impl StepsState {
                     Some(self.write(moment, || Some(ActorWrite { step: self.number(), ..(**write).clone() })))
                         .map(|poll| self.sent(poll))
                 }
-                StepAction::DeleteFirst(resource) => {
-                    match self.write(moment, || delete_first(view, resource, self.number())) {
+                StepAction::Generated(generated) => {
+                    match self.write(moment, || generated.write(view, self.number())) {
                         ActorPoll::Done => None,
                         poll => Some(self.sent(poll)),
                     }
@@ -97,9 +97,10 @@ impl StepsState {
             StepAction::Write(write) | StepAction::Try(write) => {
                 matches!(write.operation, Operation::Delete { .. })
             }
-            _ => true,
+            StepAction::Generated(generated) => generated.is_delete(),
+            StepAction::Wait(_) | StepAction::Sleep(_) => false,
         };
-        let is_tried = matches!(step.action, StepAction::Try(_));
+        let is_tried = matches!(step.action, StepAction::Try(_) | StepAction::Generated(_));
         let status = outcome.status;
         if (200..300).contains(&status) || is_delete && status == 404 {
             self.is_hurried = false;
@@ -150,29 +151,4 @@ impl StepsState {
     fn number(&self) -> u32 {
         u32::try_from(self.next + 1).unwrap_or(u32::MAX)
     }
-}
-
-/// Returns the deletion of the first object that has an owner and is not being deleted. Objects without an owner, such as the
-/// ConfigMap `kube-root-ca.crt`, are not the plugin's.
-fn delete_first(
-    view: &dyn ObjectView,
-    resource: &pilothouse_model::ResourceType,
-    step: u32,
-) -> Option<ActorWrite> {
-    let objects = view.list(resource);
-    let is_owned = |object: &serde_json::Value| {
-        let metadata = &object["metadata"];
-        let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
-        owners > 0 && metadata.get("deletionTimestamp").is_none()
-    };
-    let object = objects.iter().find(|object| is_owned(object))?;
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    Some(ActorWrite {
-        step,
-        resource: resource.clone(),
-        subresource: String::new(),
-        namespace: text("namespace"),
-        name: text("name"),
-        operation: Operation::Delete { propagation: None, uid: None },
-    })
 }

@@ -2,13 +2,15 @@
 //!
 //! For each kind that a plugin watches, two objects are generated, and a user creates, changes, labels, deletes and recreates
 //! them. Objects of custom resources follow from the schema of the CRD, those of built-in kinds from a table. They name each other where
-//! the plugin's watches look for names. Everything follows from a seed.
+//! the plugin's watches look for names. Some have metadata of other clients. Everything follows from a seed.
 
 mod builtin;
+mod foreign;
 mod pattern;
 mod random;
 mod references;
 mod schema;
+mod step;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,9 @@ use super::merge::merged;
 use super::reference::DEFAULT_NAMESPACE;
 use crate::actor::{ActorWrite, Operation};
 
+pub use foreign::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 pub use references::{NameForm, Place, WatchReference};
+pub use step::{GeneratedStep, ObjectAddress};
 
 /// The name of the actor.
 pub const USER: &str = "user";
@@ -55,6 +59,17 @@ pub struct WatchedKind {
     pub references: Vec<WatchReference>,
 }
 
+impl WatchedKind {
+    /// Whether the objects are made by users. Those that the plugin reads may be its own if they name objects of another watch.
+    fn belongs_to_users(&self) -> bool {
+        match self.role {
+            Role::Reconciled => true,
+            Role::Read => self.references.is_empty(),
+            Role::Owned => false,
+        }
+    }
+}
+
 /// What a plugin does with the objects of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -71,8 +86,10 @@ pub enum Role {
 pub struct Generated {
     /// The objects that must exist before the plugin starts: Namespaces.
     pub objects: Vec<Manifest>,
-    /// The actor; `None` if there is nothing to do.
+    /// The user; `None` if there is nothing to do.
     pub user: Option<Arc<ActorDefinition>>,
+    /// What stands in for other controllers.
+    pub stand_ins: Vec<Arc<ActorDefinition>>,
     /// What could not be generated, and why, one line for each kind.
     pub problems: Vec<String>,
 }
@@ -109,6 +126,12 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     }
     connect(&mut samples, &watched);
     for (watched, samples) in &mut samples {
+        if watched.belongs_to_users()
+            && let Some(sample) = samples.iter_mut().filter(|sample| sample.is_generated).nth(1)
+        {
+            sample.is_marked = true;
+            foreign::mark(&mut sample.manifest.object);
+        }
         for sample in samples {
             sample.changes = changes_of(watched, &sample.manifest, seed);
         }
@@ -119,6 +142,8 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     for (_, samples) in &samples {
         steps.extend(samples.iter().map(|sample| sample.create("create")));
     }
+    let marked = || samples.iter().flat_map(|(_, samples)| samples).filter(|sample| sample.is_marked);
+    steps.extend(marked().filter_map(Sample::add_owner));
     steps.extend(owned.iter().map(|watched| delete_first(watched)));
     for (_, samples) in &samples {
         steps.extend(samples.iter().take(1).flat_map(Sample::change_steps));
@@ -130,7 +155,8 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let objects = namespaces(samples.iter().flat_map(|(_, samples)| samples));
     let user = (!steps.is_empty())
         .then(|| Arc::new(ActorDefinition { name: USER.to_owned(), behaviour: Behaviour::Steps(steps) }));
-    Generated { objects, user, problems }
+    let marked = marked().map(|sample| sample.manifest.resource.clone()).collect();
+    Generated { objects, user, stand_ins: foreign::backup(marked).into_iter().collect(), problems }
 }
 
 /// An object with its changes.
@@ -138,13 +164,15 @@ struct Sample {
     manifest: Manifest,
     /// Whether it was generated, and may be changed so that it names other objects.
     is_generated: bool,
+    /// Whether it has metadata of other clients.
+    is_marked: bool,
     /// Merge patches that change it, one after the other.
     changes: Vec<Value>,
 }
 
 impl Sample {
     fn new(manifest: Manifest, is_generated: bool) -> Self {
-        Self { manifest, is_generated, changes: Vec::new() }
+        Self { manifest, is_generated, is_marked: false, changes: Vec::new() }
     }
 
     /// Lets the object contain a text at a place, if its kind and the watch allow it.
@@ -175,6 +203,15 @@ impl Sample {
 
     fn delete(&self) -> Step {
         self.step("delete", Operation::Delete { propagation: None, uid: None })
+    }
+
+    /// Returns the addition of another owner. A Namespace has none.
+    fn add_owner(&self) -> Option<Step> {
+        let Manifest { resource, namespace, name, .. } = self.manifest.clone();
+        let title = format!("add an owner to {} {name}", resource.kind);
+        let is_namespace = resource.kind == "Namespace" && resource.group.is_empty();
+        let step = GeneratedStep::AddOwner(ObjectAddress { resource, namespace, name });
+        (!is_namespace).then(|| Step { line: 0, title, action: StepAction::Generated(Box::new(step)) })
     }
 
     /// Returns changes of the object's content, and one of its labels only.
@@ -324,7 +361,7 @@ fn delete_first(watched: &WatchedKind) -> Step {
     Step {
         line: 0,
         title: format!("delete the first {}", resource.kind),
-        action: StepAction::DeleteFirst(resource),
+        action: StepAction::Generated(Box::new(GeneratedStep::DeleteFirst(resource))),
     }
 }
 

@@ -48,6 +48,8 @@ fn a_user_creates_changes_deletes_and_recreates_objects() {
             "create Secret sample-b",
             "create Zoo sample-a",
             "create Zoo sample-b",
+            "add an owner to Secret sample-b",
+            "add an owner to Zoo sample-b",
             "delete the first Deployment",
             "change Secret sample-a",
             "label Secret sample-a",
@@ -80,8 +82,30 @@ fn the_steps_can_be_taken() {
         }
         actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
     }
-    assert_eq!(writes[2], (3, "Deployment".to_owned(), "web".to_owned()));
+    assert_eq!(writes[2], (4, "Deployment".to_owned(), "web".to_owned()));
     assert_eq!(writes.len(), 9);
+}
+
+#[test]
+fn the_second_object_of_a_kind_that_users_make_has_metadata_of_other_clients() {
+    let mut named = built_in("ConfigMap", Role::Read, "zoo");
+    named.references = vec![reference(Place::Label("zoo".to_owned()), NameForm::Name, "zoos")];
+    let watched = [zoo(), built_in("Secret", Role::Read, ""), named, built_in("Node", Role::Owned, "")];
+    let generated = generate(&watched, &[], 1);
+    for (title, is_marked) in [
+        ("create Zoo sample-a", false),
+        ("create Zoo sample-b", true),
+        ("create Secret sample-b", true),
+        // They may be the plugin's own.
+        ("create ConfigMap sample-b", false),
+    ] {
+        let object = created(&generated, title);
+        let marks = FOREIGN_METADATA.iter().filter(|pointer| object.pointer(pointer).is_some()).count();
+        assert_eq!((marks, object["metadata"].get("finalizers").is_some()), (if is_marked { 2 } else { 0 }, is_marked), "{title}");
+    }
+    let Behaviour::RemoveFinalizer(removal) = &generated.stand_ins[0].behaviour else { panic!("a removal") };
+    let kinds: Vec<_> = removal.resources.iter().map(|resource| resource.kind.as_str()).collect();
+    assert_eq!(kinds, ["Secret", "Zoo"]);
 }
 
 #[test]
