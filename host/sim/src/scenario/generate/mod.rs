@@ -2,13 +2,16 @@
 //!
 //! For each kind that a plugin watches, two objects are generated, and a user creates, changes, labels, deletes and recreates
 //! them. Objects of custom resources follow from the schema of the CRD, those of built-in kinds from a table. They name each other where
-//! the plugin's watches look for names. Some have metadata of other clients. Everything follows from a seed.
+//! the plugin's watches look for names, and in fields that are named as a kind. Some have metadata of other clients. Everything follows from a seed.
 
 mod builtin;
+mod connect;
 mod foreign;
+mod kind_fields;
 mod pattern;
 mod random;
 mod references;
+mod sample;
 mod schema;
 mod step;
 mod validate;
@@ -25,10 +28,10 @@ use super::kinds::KindInfo;
 use super::manifest::Manifest;
 use super::merge::merged;
 use super::reference::DEFAULT_NAMESPACE;
-use crate::actor::{ActorWrite, Operation};
 
 pub use foreign::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 pub use references::{NameForm, Place, WatchReference};
+use sample::Sample;
 pub use step::{GeneratedStep, ObjectAddress};
 
 /// The name of the actor.
@@ -37,8 +40,6 @@ pub const USER: &str = "user";
 const NAMES: [[&str; 2]; 3] = [["sample-a", "sample-b"], ["sample-c", "sample-d"], ["sample-e", "sample-f"]];
 /// How often the content of an object is changed.
 const CHANGES: usize = 2;
-/// The label that a step adds.
-const LABEL: &str = "pilothouse.dev/simulated";
 /// The most kinds for which objects are generated.
 const MAX_KINDS: usize = 20;
 
@@ -64,7 +65,7 @@ impl WatchedKind {
     fn belongs_to_users(&self) -> bool {
         match self.role {
             Role::Reconciled => true,
-            Role::Read => self.references.is_empty(),
+            Role::Read | Role::ReadLive => self.references.is_empty(),
             Role::Owned => false,
         }
     }
@@ -77,6 +78,8 @@ pub enum Role {
     Reconciled,
     /// It reads them. The user does the same, before and after.
     Read,
+    /// It does not watch them, but may read them from the server. As before, if a field of another kind names one; otherwise, there are none.
+    ReadLive,
     /// It creates them. The user deletes one.
     Owned,
 }
@@ -102,7 +105,9 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let mut samples: Vec<(&WatchedKind, Vec<Sample>)> = Vec::new();
     let (owned, watched): (Vec<_>, Vec<_>) =
         watched.iter().take(MAX_KINDS).partition(|watched| watched.role == Role::Owned);
-    let distinct = distinct(&watched);
+    let kinds: Vec<String> =
+        owned.iter().chain(&watched).map(|watched| watched.kind.resource.kind.to_lowercase()).collect();
+    let distinct = distinct(&named(&watched));
     for watched in &distinct {
         let own: Vec<_> =
             examples.iter().filter(|example| example.resource == watched.kind.resource).collect();
@@ -112,7 +117,7 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
             _ if !own.is_empty() && earlier == 0 => {
                 Ok(own.into_iter().map(|example| Sample::new(example.clone(), false)).collect())
             }
-            Some(names) if own.is_empty() => generated(watched, *names, seed),
+            Some(names) if own.is_empty() => generated(watched, *names, &kinds, seed),
             // The objects of an earlier watch of the kind have to do.
             _ => continue,
         };
@@ -124,7 +129,7 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
             )),
         }
     }
-    connect(&mut samples, &watched);
+    connect::connect(&mut samples, &watched);
     for (watched, samples) in &mut samples {
         if watched.belongs_to_users()
             && let Some(sample) = samples.iter_mut().filter(|sample| sample.is_generated).nth(1)
@@ -133,12 +138,12 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
             foreign::mark(&mut sample.manifest.object);
         }
         for sample in samples {
-            sample.changes = changes_of(watched, &sample.manifest, seed);
+            sample.changes = changes_of(watched, &sample.manifest, &kinds, seed);
         }
     }
     let mut steps = Vec::new();
     // What the plugin reads is there before what it reconciles.
-    samples.sort_by_key(|(watched, _)| watched.role != Role::Read);
+    samples.sort_by_key(|(watched, _)| !matches!(watched.role, Role::Read | Role::ReadLive));
     for (_, samples) in &samples {
         steps.extend(samples.iter().map(|sample| sample.create("create")));
     }
@@ -159,72 +164,16 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     Generated { objects, user, stand_ins: foreign::backup(marked).into_iter().collect(), problems }
 }
 
-/// An object with its changes.
-struct Sample {
-    manifest: Manifest,
-    /// Whether it was generated, and may be changed so that it names other objects.
-    is_generated: bool,
-    /// Whether it has metadata of other clients.
-    is_marked: bool,
-    /// Merge patches that change it, one after the other.
-    changes: Vec<Value>,
-}
-
-impl Sample {
-    fn new(manifest: Manifest, is_generated: bool) -> Self {
-        Self { manifest, is_generated, is_marked: false, changes: Vec::new() }
-    }
-
-    /// Lets the object contain a text at a place, if its kind and the watch allow it.
-    fn contain(&mut self, watched: &WatchedKind, place: &Place, text: &str) {
-        let schema = watched.kind.schema.as_ref();
-        let changed = references::with_text(&self.manifest.object, place, text, schema.is_some());
-        let Some(changed) = changed else { return };
-        let is_valid = schema.is_none_or(|schema| validate::validate(schema, &changed, None).is_ok());
-        if is_valid && is_selected(&watched.label_selector, &changed) {
-            self.manifest.object = changed;
-        }
-    }
-
-    fn write(&self, operation: Operation) -> StepAction {
-        let Manifest { resource, namespace, name, .. } = self.manifest.clone();
-        let subresource = String::new();
-        StepAction::Try(Box::new(ActorWrite { step: 0, resource, subresource, namespace, name, operation }))
-    }
-
-    fn step(&self, verb: &str, operation: Operation) -> Step {
-        let title = format!("{verb} {} {}", self.manifest.resource.kind, self.manifest.name);
-        Step { line: 0, title, action: self.write(operation) }
-    }
-
-    fn create(&self, verb: &str) -> Step {
-        self.step(verb, Operation::Create(self.manifest.object.clone()))
-    }
-
-    fn delete(&self) -> Step {
-        self.step("delete", Operation::Delete { propagation: None, uid: None })
-    }
-
-    /// Returns the addition of another owner. A Namespace has none.
-    fn add_owner(&self) -> Option<Step> {
-        let Manifest { resource, namespace, name, .. } = self.manifest.clone();
-        let title = format!("add an owner to {} {name}", resource.kind);
-        let is_namespace = resource.kind == "Namespace" && resource.group.is_empty();
-        let step = GeneratedStep::AddOwner(ObjectAddress { resource, namespace, name });
-        (!is_namespace).then(|| Step { line: 0, title, action: StepAction::Generated(Box::new(step)) })
-    }
-
-    /// Returns changes of the object's content, and one of its labels only.
-    fn change_steps(&self) -> Vec<Step> {
-        let label = json!({"metadata": {"labels": {LABEL: "changed"}}});
-        let mut steps: Vec<_> = self
-            .changes
-            .iter()
-            .map(|patch| self.step("change", Operation::MergePatch(patch.clone())))
-            .collect();
-        steps.insert(steps.len().min(1), self.step("label", Operation::MergePatch(label)));
-        steps
-    }
+/// Returns the kinds without those that the plugin only reads from the server and that no field of another kind names.
+fn named<'k>(watched: &[&'k WatchedKind]) -> Vec<&'k WatchedKind> {
+    let is_named = |kind: &str| {
+        let schemas = watched.iter().filter_map(|watched| watched.kind.schema.as_ref());
+        schemas.into_iter().any(|schema| !kind_fields::fields(schema, kind).is_empty())
+    };
+    let is_wanted = |watched: &&&WatchedKind| {
+        watched.role != Role::ReadLive || is_named(&watched.kind.resource.kind)
+    };
+    watched.iter().filter(is_wanted).copied().collect()
 }
 
 /// Returns the watches that select different objects. Of two that select the same, one is left, which reconciles them if one of the two does.
@@ -249,47 +198,19 @@ fn select_the_same(one: &WatchedKind, other: &WatchedKind) -> bool {
         == (&other.kind.resource, &other.label_selector, &other.namespaces)
 }
 
-/// Lets the generated objects name each other: the first of one watch the first of the other, and so on.
-fn connect(samples: &mut [(&WatchedKind, Vec<Sample>)], watched: &[&WatchedKind]) {
-    let addresses: BTreeMap<&str, Vec<(String, String)>> = watched
-        .iter()
-        .filter_map(|watched| {
-            let (_, found) = samples.iter().find(|(other, _)| select_the_same(other, watched))?;
-            let address = |sample: &Sample| (sample.manifest.namespace.clone(), sample.manifest.name.clone());
-            Some((watched.name.as_str(), found.iter().map(address).collect()))
-        })
-        .collect();
-    for (watched, samples) in samples.iter_mut() {
-        for (index, sample) in samples.iter_mut().enumerate().filter(|(_, sample)| sample.is_generated) {
-            for reference in &watched.references {
-                let others = addresses.get(reference.watch.as_str()).map_or(&[][..], Vec::as_slice);
-                if let Some((namespace, name)) = others.get(index).or(others.last()) {
-                    sample.contain(watched, &reference.place, &reference.form.text(namespace, name));
-                }
-            }
-        }
-    }
-}
-
-/// Whether a watch with this selector selects the object.
-fn is_selected(selector: &str, object: &Value) -> bool {
-    let labels: BTreeMap<String, String> = object["metadata"]["labels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect();
-    LabelSelector::parse(selector).is_ok_and(|selector| selector.matches(|key| labels.get(key)))
-}
-
-fn generated(watched: &WatchedKind, names: [&str; 2], seed: u64) -> Result<Vec<Sample>, String> {
+fn generated(
+    watched: &WatchedKind,
+    names: [&str; 2],
+    kinds: &[String],
+    seed: u64,
+) -> Result<Vec<Sample>, String> {
     let resource = &watched.kind.resource;
     let labels = labels(&watched.label_selector)?;
     let namespace = watched.namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str);
     let mut samples = Vec::new();
     for name in names {
         let mut members = match &watched.kind.schema {
-            Some(schema) => schema::generate(schema, name, seed)?,
+            Some(schema) => schema::generate(schema, name, kinds, seed)?,
             None => builtin::object(&resource.kind, name)?,
         };
         let mut metadata = json!({ "name": name });
@@ -315,7 +236,7 @@ fn generated(watched: &WatchedKind, names: [&str; 2], seed: u64) -> Result<Vec<S
 }
 
 /// Returns changes of the content of an object, one after the other.
-fn changes_of(watched: &WatchedKind, manifest: &Manifest, seed: u64) -> Vec<Value> {
+fn changes_of(watched: &WatchedKind, manifest: &Manifest, kinds: &[String], seed: u64) -> Vec<Value> {
     let name = manifest.name.as_str();
     let Some(schema) = &watched.kind.schema else {
         return builtin::change(&watched.kind.resource.kind, name).into_iter().collect();
@@ -324,7 +245,7 @@ fn changes_of(watched: &WatchedKind, manifest: &Manifest, seed: u64) -> Vec<Valu
     object.retain(|member, _| !schema::NOT_WRITTEN.contains(&member.as_str()));
     let mut changes = Vec::new();
     for round in 0..CHANGES {
-        let Some(patch) = schema::change(schema, &object, name, seed, round) else { break };
+        let Some(patch) = schema::change(schema, &object, name, kinds, seed, round) else { break };
         if let Value::Object(changed) = merged(&Value::Object(object.clone()), &patch) {
             object = changed;
         }

@@ -195,6 +195,32 @@ fn objects_name_each_other_where_the_watches_look_for_names() {
 }
 
 #[test]
+fn objects_name_each_other_in_fields_that_are_named_as_a_kind() {
+    let mut zoo = zoo();
+    let text = || json!({"type": "string"});
+    zoo.kind.schema = Some(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "deployment": text(), "secretRef": {"type": "object", "properties": {"name": text()}}, "leaseName": text(),
+    }}}}));
+    let watched = [
+        zoo,
+        built_in("Deployment", Role::Read, "app"),
+        built_in("Deployment", Role::Read, "tier"),
+        built_in("Secret", Role::ReadLive, ""),
+        built_in("Node", Role::ReadLive, ""),
+        built_in("Lease", Role::Owned, ""),
+    ];
+    let generated = generate(&watched, &[], 1);
+    assert_eq!(generated.problems, [""; 0]);
+    let zoo = created(&generated, "create Zoo sample-b");
+    // The names of both watches are of the same kind: the last one wins.
+    let expected = json!({"deployment": "sample-d", "secretRef": {"name": "sample-b"}, "leaseName": "sample-b"});
+    assert_eq!(zoo["spec"], expected);
+    let titles = titles(&generated);
+    assert!(titles.contains(&"create Secret sample-b"), "it is named: {titles:?}");
+    assert!(!titles.iter().any(|title| title.contains("Node")), "nothing names it: {titles:?}");
+}
+
+#[test]
 fn watches_of_one_kind_have_objects_of_their_own_unless_they_select_the_same() {
     let watched = [
         built_in("Secret", Role::Read, "a"),

@@ -13,7 +13,7 @@ use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
 use pilothouse_sim::scenario::generate::{
     Generated, NameForm, Place, Role, WatchReference, WatchedKind, generate,
 };
-use pilothouse_sim::scenario::{FaultBounds, Kinds, Manifest, Scenario};
+use pilothouse_sim::scenario::{FaultBounds, KindInfo, Kinds, Manifest, Scenario};
 use pilothouse_sim::world::{CompiledPlugins, World, WorldOptions, WorldPlugin};
 use serde_json::{Value, json};
 
@@ -273,6 +273,7 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
                 Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
             }
         }
+        watched.extend(read_live(descriptor, kinds));
     }
     let mut generated = generate(&watched, &examples, flags.seed);
     generated.problems.extend(problems);
@@ -301,6 +302,32 @@ fn watched_kind(watch: &Watch, kinds: &Kinds) -> Result<WatchedKind, String> {
         label_selector: watch.label_selector.clone(),
         namespaces: watch.namespaces.clone(),
     })
+}
+
+/// Returns the kinds that a plugin reads from the server, and neither watches nor creates.
+fn read_live(descriptor: &Descriptor, kinds: &Kinds) -> Vec<WatchedKind> {
+    let names = |list: &[String], name: &str| list.iter().any(|known| known == name || known == "*");
+    let may = |kind: &KindInfo, verbs: &[&str]| {
+        descriptor.writes.iter().any(|rule| {
+            names(&rule.api_groups, &kind.resource.group)
+                && names(&rule.resources, &kind.resource.plural)
+                && verbs.iter().any(|verb| names(&rule.verbs, verb))
+        })
+    };
+    let is_watched = |kind: &KindInfo| {
+        let (name, version) = (&kind.resource.kind, kind.resource.api_version());
+        descriptor.watches.iter().any(|watch| watch.kind == *name && watch.api_version == version)
+    };
+    let is_read = |kind: &&KindInfo| may(kind, &["get", "list"]) && !may(kind, &["create"]) && !is_watched(kind);
+    let watched = |kind: &KindInfo| WatchedKind {
+        name: String::new(),
+        kind: kind.clone(),
+        role: Role::ReadLive,
+        label_selector: String::new(),
+        namespaces: Vec::new(),
+        references: Vec::new(),
+    };
+    kinds.iter().filter(is_read).map(watched).collect()
 }
 
 /// Returns the name of a watch among those of all plugins.
@@ -346,6 +373,21 @@ fn references_of(plugin: &str, descriptor: &Descriptor, watch: &Watch) -> Vec<Wa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_that_are_only_read_from_the_server_are_found() {
+        let descriptor = Descriptor::parse(
+            r#"{"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "name": "p", "version": "1.0.0",
+            "watches": [{"name": "pods", "apiVersion": "v1", "kind": "Pod", "trigger": "self"}],
+            "writes": [
+                {"apiGroups": [""], "resources": ["pods", "secrets", "configmaps"], "verbs": ["get", "patch"]},
+                {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]}]}"#,
+        )
+        .expect("a descriptor");
+        let found = read_live(&descriptor, &Kinds::built_in());
+        let kinds: Vec<_> = found.iter().map(|watched| watched.kind.resource.kind.as_str()).collect();
+        assert_eq!(kinds, ["Secret"]);
+    }
 
     #[test]
     fn objects_name_those_of_the_watches_that_they_trigger() {

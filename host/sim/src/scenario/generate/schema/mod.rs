@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::kind_fields::is_kind;
 use super::pattern;
 use super::random::Random;
 use super::validate::validate;
@@ -18,15 +19,20 @@ const ATTEMPTS: u64 = 200;
 /// The members of an object that a user does not write.
 pub(super) const NOT_WRITTEN: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// Generates the members of a custom resource beside `metadata`, such as `spec`.
+/// Generates the members of a custom resource beside `metadata`, such as `spec`. `kinds` are the kinds, in lower case, that its fields may name.
 ///
 /// # Errors
 /// Errors with one line if no value was found that the schema allows.
-pub(super) fn generate(schema: &Value, name: &str, seed: u64) -> Result<Map<String, Value>, String> {
+pub(super) fn generate(
+    schema: &Value,
+    name: &str,
+    kinds: &[String],
+    seed: u64,
+) -> Result<Map<String, Value>, String> {
     let mut problem = String::new();
     for attempt in 0..ATTEMPTS {
         let random = Random::new(seed.wrapping_add(attempt));
-        let mut generator = Generator { random, name, sparse: attempt, left: MAX_OPTIONAL, values: 0 };
+        let mut generator = Generator { random, name, kinds, sparse: attempt, left: MAX_OPTIONAL, values: 0 };
         let value = generator.root(schema);
         match validate(schema, &with_metadata(&value, name), None) {
             Ok(()) => return Ok(value.as_object().cloned().unwrap_or_default()),
@@ -42,6 +48,7 @@ pub(super) fn change(
     schema: &Value,
     object: &Map<String, Value>,
     name: &str,
+    kinds: &[String],
     seed: u64,
     round: usize,
 ) -> Option<Value> {
@@ -49,13 +56,13 @@ pub(super) fn change(
     let mut random = Random::new(seed);
     let mut leaves = Vec::new();
     for (member, value) in sorted(object) {
-        collect_leaves(&schema["properties"][member], value, &mut vec![member.clone()], &mut leaves);
+        collect_leaves(&schema["properties"][member], value, kinds, &mut vec![member.clone()], &mut leaves);
     }
     leaves.sort_by_key(|leaf| leaf.rank);
     let old = with_metadata(&value, name);
     for leaf in &leaves {
-        let mut generator =
-            Generator { random: Random::new(random.next()), name, sparse: 0, left: MAX_OPTIONAL, values: 0 };
+        let random = Random::new(random.next());
+        let mut generator = Generator { random, name, kinds, sparse: 0, left: MAX_OPTIONAL, values: 0 };
         for after in generator.replacements(leaf, round) {
             let patch = leaf.path.iter().rev().fold(after, |inner, member| json!({ member: inner }));
             let changed = merged(&value, &patch);
@@ -90,6 +97,7 @@ struct Leaf<'a> {
 fn collect_leaves<'a>(
     schema: &'a Value,
     value: &'a Value,
+    kinds: &[String],
     path: &mut Vec<String>,
     leaves: &mut Vec<Leaf<'a>>,
 ) {
@@ -100,25 +108,26 @@ fn collect_leaves<'a>(
                 own.or_else(|| schema.get("additionalProperties").filter(|other| other.is_object()))
             {
                 path.push(member.clone());
-                collect_leaves(schema, value, path, leaves);
+                collect_leaves(schema, value, kinds, path, leaves);
                 path.pop();
             }
         }
         return;
     }
+    let is_name = is_name(path.last().map_or("", String::as_str), kinds);
     let rank = match value {
         Value::Number(_) => 0,
         Value::Bool(_) => 1,
         Value::String(_) if schema["enum"].is_array() => 2,
-        Value::String(_) if !is_name(path.last().map_or("", String::as_str)) => 3,
-        Value::Array(_) => 4,
+        Value::String(_) if !is_name => 3,
+        Value::Array(_) if !is_name => 4,
         _ => 5,
     };
     leaves.push(Leaf { schema, path: path.clone(), value, rank });
 }
 
 /// Returns members in an order that does not depend on how the map stores them.
-fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
+pub(super) fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|(name, _)| *name);
     members
@@ -128,15 +137,17 @@ fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
 const OTHER_NAMESPACE: &str = "kube-public";
 
 /// Whether a member probably names an object.
-fn is_name(member: &str) -> bool {
+fn is_name(member: &str, kinds: &[String]) -> bool {
     let lower = member.to_lowercase();
-    lower.ends_with("name") || lower.ends_with("ref") || lower.ends_with("selector")
+    lower.ends_with("name") || lower.ends_with("ref") || lower.ends_with("selector") || is_kind(member, kinds)
 }
 
 struct Generator<'a> {
     random: Random,
     /// The object's name, which texts contain.
     name: &'a str,
+    /// The kinds, in lower case, that its members may name.
+    kinds: &'a [String],
     /// The attempt. The later ones contain fewer optional members.
     sparse: u64,
     /// How many more optional members the object may have.
@@ -213,7 +224,7 @@ impl Generator<'_> {
         if let Some(pattern) = schema["pattern"].as_str() {
             let name = self.name.to_owned();
             let is_fitting = |text: &String| validate(schema, &json!(text), None).is_ok();
-            let fixed = Some(name).filter(|name| is_name(member) && is_fitting(name));
+            let fixed = Some(name).filter(|name| is_name(member, self.kinds) && is_fitting(name));
             // Several texts, because the length may have bounds, too.
             let mut generated = || pattern::matching(pattern, &mut self.random);
             return fixed
@@ -223,7 +234,7 @@ impl Generator<'_> {
         if let Some(text) = self.formatted(schema["format"].as_str().unwrap_or_default()) {
             return text;
         }
-        let mut text = if is_name(member) {
+        let mut text = if is_name(member, self.kinds) {
             self.name.to_owned()
         } else if member.to_lowercase().ends_with("namespace") {
             OTHER_NAMESPACE.to_owned()

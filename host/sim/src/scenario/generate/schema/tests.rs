@@ -48,12 +48,12 @@ fn generated_objects_and_their_changes_satisfy_the_schema() {
     let schema = schema();
     let mut changed_fields = std::collections::BTreeSet::new();
     for seed in 0..30 {
-        let object = generate(&schema, "sample-a", seed).expect("an object");
+        let object = generate(&schema, "sample-a", &[], seed).expect("an object");
         assert!(!object.contains_key("status") && !object.contains_key("metadata"));
         assert_eq!(object["spec"]["deploymentName"], "sample-a", "names are those of the object");
         let value = Value::Object(object.clone());
         assert_eq!(validate(&schema, &value, None), Ok(()));
-        let patch = change(&schema, &object, "sample-a", seed, 0).expect("a change");
+        let patch = change(&schema, &object, "sample-a", &[], seed, 0).expect("a change");
         let after = merged(&value, &patch);
         assert_ne!(after, value);
         assert_eq!(validate(&schema, &after, Some(&value)), Ok(()));
@@ -64,21 +64,38 @@ fn generated_objects_and_their_changes_satisfy_the_schema() {
 }
 
 #[test]
+fn fields_named_as_a_kind_have_a_name_and_are_changed_last() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["deployment", "secrets", "note"],
+        "properties": {
+            "deployment": {"type": "string"}, "note": {"type": "string"},
+            "secrets": {"type": "array", "items": {"type": "string"}},
+        },
+    }}});
+    let kinds = ["deployment".to_owned(), "secret".to_owned()];
+    for seed in 0..10 {
+        let object = generate(&schema, "sample-a", &kinds, seed).expect("an object");
+        assert_eq!((&object["spec"]["deployment"], &object["spec"]["secrets"]), (&json!("sample-a"), &json!(["sample-a"])));
+        let patch = change(&schema, &object, "sample-a", &kinds, seed, 0).expect("a change");
+        assert!(patch["spec"]["note"].is_string(), "{patch}");
+    }
+}
+
+#[test]
 fn changes_raise_numbers_and_lower_them_again() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": {
         "size": {"type": "integer", "minimum": 1},
     }}}});
     let mut object = json!({"spec": {"size": 1}}).as_object().cloned().expect("an object");
     for (round, size) in [(0, 3), (1, 2)] {
-        let patch = change(&schema, &object, "a", 1, round).expect("a change");
+        let patch = change(&schema, &object, "a", &[], 1, round).expect("a change");
         assert_eq!(patch, json!({"spec": {"size": size}}));
         object = merged(&Value::Object(object), &patch).as_object().cloned().expect("an object");
     }
     let list = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "tasks": {"type": "array", "items": {"type": "string"}},
     }}}});
-    let object = generate(&list, "a", 1).expect("an object");
-    let patch = change(&list, &object, "a", 1, 0).expect("a change");
+    let object = generate(&list, "a", &[], 1).expect("an object");
+    let patch = change(&list, &object, "a", &[], 1, 0).expect("a change");
     assert_eq!(patch["spec"]["tasks"].as_array().map(Vec::len), Some(2));
 }
 
@@ -89,7 +106,7 @@ fn nested_lists_do_not_multiply() {
         schema = json!({"type": "array", "minItems": 100, "items": schema});
     }
     let mut generator =
-        Generator { random: Random::new(1), name: "a", sparse: 0, left: MAX_OPTIONAL, values: 0 };
+        Generator { random: Random::new(1), name: "a", kinds: &[], sparse: 0, left: MAX_OPTIONAL, values: 0 };
     assert!(generator.value(&schema, "", 1).to_string().len() < 1_000_000);
 }
 
@@ -145,11 +162,11 @@ proptest! {
     fn no_schema_makes_the_generator_panic(schema in any_schema(), seed: u64) {
         let schema = json!({"type": "object", "properties": {"spec": schema}});
         let mut generator =
-            Generator { random: Random::new(seed), name: "sample-a", sparse: 0, left: MAX_OPTIONAL, values: 0 };
+            Generator { random: Random::new(seed), name: "sample-a", kinds: &[], sparse: 0, left: MAX_OPTIONAL, values: 0 };
         let value = generator.root(&schema);
         let _ = validate(&schema, &value, None);
         if let Value::Object(object) = value {
-            let _ = change(&schema, &object, "sample-a", seed, 0);
+            let _ = change(&schema, &object, "sample-a", &[], seed, 0);
         }
     }
 }
@@ -162,15 +179,15 @@ fn large_schemas_give_small_objects() {
             (0..6).map(|index| (format!("m{index}"), schema.clone())).collect();
         schema = json!({"type": "object", "properties": properties});
     }
-    let object = generate(&schema, "a", 1).expect("an object");
+    let object = generate(&schema, "a", &[], 1).expect("an object");
     assert!(Value::Object(object).to_string().len() < 5000);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_object() {
     let schema = schema();
-    assert_eq!(generate(&schema, "a", 7), generate(&schema, "a", 7));
-    let different = (0..20).filter(|seed| generate(&schema, "a", *seed) != generate(&schema, "a", 7)).count();
+    assert_eq!(generate(&schema, "a", &[], 7), generate(&schema, "a", &[], 7));
+    let different = (0..20).filter(|seed| generate(&schema, "a", &[], *seed) != generate(&schema, "a", &[], 7)).count();
     assert!(different > 10);
 }
 
@@ -179,11 +196,11 @@ fn what_cannot_be_generated_says_why() {
     let schema = json!({"type": "object", "properties": {"spec": {
         "type": "object", "required": ["a"], "properties": {"a": {"type": "string", "pattern": "^\\bx$"}},
     }}});
-    let error = generate(&schema, "a", 1).expect_err("not supported");
+    let error = generate(&schema, "a", &[], 1).expect_err("not supported");
     assert!(error.starts_with(".spec.a does not match the pattern"), "{error}");
     let fixed = json!({"type": "object", "properties": {"spec": {
         "type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x"]}},
     }}});
-    let object = generate(&fixed, "a", 1).expect("an object");
-    assert_eq!(change(&fixed, &object, "a", 1, 0), None);
+    let object = generate(&fixed, "a", &[], 1).expect("an object");
+    assert_eq!(change(&fixed, &object, "a", &[], 1, 0), None);
 }
