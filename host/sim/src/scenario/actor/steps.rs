@@ -60,7 +60,7 @@ impl StepsState {
                         .map(|poll| self.sent(poll))
                 }
                 StepAction::Generated(generated) => {
-                    match self.write(moment, || generated.write(view, self.number())) {
+                    match self.write(moment, || generated.write(view, self.number(), moment.now_ms)) {
                         ActorPoll::Done => None,
                         poll => Some(self.sent(poll)),
                     }

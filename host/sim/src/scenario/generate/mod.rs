@@ -13,6 +13,7 @@ mod random;
 mod references;
 mod sample;
 mod schema;
+mod status;
 mod step;
 mod validate;
 
@@ -32,6 +33,7 @@ use super::reference::DEFAULT_NAMESPACE;
 pub use foreign::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 pub use references::{NameForm, Place, WatchReference};
 use sample::Sample;
+use status::Stage;
 pub use step::{GeneratedStep, ObjectAddress};
 
 /// The name of the actor.
@@ -58,6 +60,8 @@ pub struct WatchedKind {
     pub namespaces: Vec<String>,
     /// Where its objects name those of other watches.
     pub references: Vec<WatchReference>,
+    /// Whether the plugin writes the status of its objects. Otherwise, the user does so as the components of a cluster do.
+    pub writes_status: bool,
 }
 
 impl WatchedKind {
@@ -150,9 +154,11 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let marked = || samples.iter().flat_map(|(_, samples)| samples).filter(|sample| sample.is_marked);
     steps.extend(marked().filter_map(Sample::add_owner));
     steps.extend(owned.iter().map(|watched| delete_first(watched)));
+    steps.extend(status_steps(&samples, &owned, |stage| stage == Stage::Runs));
     for (_, samples) in &samples {
         steps.extend(samples.iter().take(1).flat_map(Sample::change_steps));
     }
+    steps.extend(status_steps(&samples, &owned, |stage| stage != Stage::Runs));
     for (_, samples) in samples.iter().rev() {
         steps.extend(samples.iter().take(1).flat_map(|sample| [sample.delete(), sample.create("recreate")]));
         steps.extend(samples.iter().skip(1).take(1).map(Sample::delete));
@@ -186,6 +192,7 @@ fn distinct(watched: &[&WatchedKind]) -> Vec<WatchedKind> {
                     known.role = Role::Reconciled;
                 }
                 known.references.extend(watched.references.iter().cloned());
+                known.writes_status |= watched.writes_status;
             }
             None => distinct.push((*watched).clone()),
         }
@@ -275,6 +282,35 @@ fn labels(selector: &str) -> Result<BTreeMap<String, String>, String> {
     } else {
         Err("no labels satisfy the selector of the watch".to_owned())
     }
+}
+
+/// Returns the writes of the statuses of the first two objects of each kind, and of the first object that the plugin owns.
+fn status_steps(
+    samples: &[(&WatchedKind, Vec<Sample>)],
+    owned: &[&WatchedKind],
+    is_wanted: impl Fn(Stage) -> bool,
+) -> Vec<Step> {
+    let stages = |watched: &WatchedKind| match watched.writes_status {
+        true => [&[][..], &[]],
+        false => status::stages(&watched.kind.resource.kind),
+    };
+    let mut steps = Vec::new();
+    for (watched, samples) in samples {
+        for (sample, stages) in samples.iter().zip(stages(watched)) {
+            let wanted = stages.iter().filter(|stage| is_wanted(**stage));
+            steps.extend(wanted.map(|stage| sample.write_status(*stage)));
+        }
+    }
+    for watched in owned {
+        let [first, _] = stages(watched);
+        for stage in first.iter().filter(|stage| is_wanted(**stage)) {
+            let resource = watched.kind.resource.clone();
+            let title = format!("{} the first {}", stage.verb(), resource.kind);
+            let action = GeneratedStep::WriteFirstStatus(resource, *stage);
+            steps.push(Step { line: 0, title, action: StepAction::Generated(Box::new(action)) });
+        }
+    }
+    steps
 }
 
 fn delete_first(watched: &WatchedKind) -> Step {

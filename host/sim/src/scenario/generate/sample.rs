@@ -6,6 +6,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Value, json};
 
 use super::references::{self, Place};
+use super::status::Stage;
 use super::{GeneratedStep, ObjectAddress, WatchedKind, validate};
 use crate::actor::{ActorWrite, Operation};
 use crate::scenario::actor::{Step, StepAction};
@@ -67,6 +68,14 @@ impl Sample {
         let is_namespace = resource.kind == "Namespace" && resource.group.is_empty();
         let step = GeneratedStep::AddOwner(ObjectAddress { resource, namespace, name });
         (!is_namespace).then(|| Step { line: 0, title, action: StepAction::Generated(Box::new(step)) })
+    }
+
+    /// Returns the write of a status.
+    pub(super) fn write_status(&self, stage: Stage) -> Step {
+        let Manifest { resource, namespace, name, .. } = self.manifest.clone();
+        let title = format!("{} {} {name}", stage.verb(), resource.kind);
+        let step = GeneratedStep::WriteStatus(ObjectAddress { resource, namespace, name }, stage);
+        Step { line: 0, title, action: StepAction::Generated(Box::new(step)) }
     }
 
     /// Returns changes of the object's content, and one of its labels only.

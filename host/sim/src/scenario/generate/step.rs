@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use pilothouse_model::ResourceType;
 use serde_json::{Value, json};
 
+use super::status::{self, Stage};
+use crate::START_TIME;
 use crate::actor::{ActorWrite, ObjectView, Operation};
 use crate::scenario::reference::DEFAULT_NAMESPACE;
 
@@ -15,6 +18,10 @@ pub enum GeneratedStep {
     DeleteFirst(ResourceType),
     /// Adds the Namespace of an object to the object's owners.
     AddOwner(ObjectAddress),
+    /// Writes the status with which an object comes to a stage, as a component of the cluster does.
+    WriteStatus(ObjectAddress, Stage),
+    /// The same for the first object of a resource that has an owner and can come to the stage.
+    WriteFirstStatus(ResourceType, Stage),
 }
 
 /// Where an object is.
@@ -30,19 +37,39 @@ pub struct ObjectAddress {
 
 impl GeneratedStep {
     /// Returns the write, which is the actor's step of this number; `None` if there is nothing to write.
-    pub(in crate::scenario) fn write(&self, view: &dyn ObjectView, step: u32) -> Option<ActorWrite> {
+    pub(in crate::scenario) fn write(
+        &self,
+        view: &dyn ObjectView,
+        step: u32,
+        now_ms: u64,
+    ) -> Option<ActorWrite> {
         let (address, operation) = match self {
             Self::DeleteFirst(resource) => {
-                let object = first_owned(view, resource)?;
+                let object = owned(view, resource).into_iter().next()?;
                 let address = ObjectAddress::of(resource, &object);
                 (address, Operation::Delete { propagation: None, uid: None })
+            }
+            Self::WriteStatus(address, stage) => {
+                let object = view.get(&address.resource, &address.namespace, &address.name)?;
+                let patch = status::patch(&address.resource.kind, &object, *stage, &time(now_ms)?)?;
+                (address.clone(), Operation::MergePatch(patch))
+            }
+            Self::WriteFirstStatus(resource, stage) => {
+                let now = time(now_ms)?;
+                let (address, patch) = owned(view, resource).into_iter().find_map(|object| {
+                    let patch = status::patch(&resource.kind, &object, *stage, &now)?;
+                    Some((ObjectAddress::of(resource, &object), patch))
+                })?;
+                (address, Operation::MergePatch(patch))
             }
             Self::AddOwner(address) => {
                 (address.clone(), Operation::MergePatch(with_namespace_as_owner(view, address)?))
             }
         };
         let ObjectAddress { resource, namespace, name } = address;
-        Some(ActorWrite { step, resource, subresource: String::new(), namespace, name, operation })
+        let is_status = matches!(self, Self::WriteStatus(..) | Self::WriteFirstStatus(..));
+        let subresource = if is_status { "status" } else { "" }.to_owned();
+        Some(ActorWrite { step, resource, subresource, namespace, name, operation })
     }
 
     /// Whether the step deletes an object.
@@ -58,14 +85,23 @@ impl ObjectAddress {
     }
 }
 
-/// Returns the first object that has an owner and is not being deleted. Objects without an owner, such as the ConfigMap `kube-root-ca.crt`, are not
-/// the plugin's.
-fn first_owned(view: &dyn ObjectView, resource: &ResourceType) -> Option<Arc<Value>> {
-    view.list(resource).into_iter().find(|object| {
+/// Returns the objects that have an owner and are not being deleted, in the order of namespace and name. Objects without an owner, such as the
+/// ConfigMap `kube-root-ca.crt`, are not the plugin's, nor are those to which the user has added a Namespace.
+fn owned(view: &dyn ObjectView, resource: &ResourceType) -> Vec<Arc<Value>> {
+    let mut objects = view.list(resource);
+    objects.retain(|object| {
         let metadata = &object["metadata"];
-        metadata["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
-            && metadata.get("deletionTimestamp").is_none()
-    })
+        let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        owners.any(|owner| owner["kind"] != "Namespace") && metadata.get("deletionTimestamp").is_none()
+    });
+    objects
+}
+
+/// Returns the time in RFC 3339, without fractions of a second, as Kubernetes writes it.
+fn time(now_ms: u64) -> Option<String> {
+    let start: Timestamp = START_TIME.parse().ok()?;
+    let seconds = start.as_second().checked_add(i64::try_from(now_ms / 1000).ok()?)?;
+    Some(Timestamp::from_second(seconds).ok()?.to_string())
 }
 
 /// Returns the patch that adds the Namespace of an object to its owners.
@@ -101,12 +137,30 @@ mod tests {
         let namespace = json!({"kind": "Namespace", "metadata": {"name": "shop", "uid": "2"}});
         let view = TestView::new(vec![secret, namespace]);
         let step = GeneratedStep::AddOwner(address.clone());
-        let write = step.write(&view, 3).expect("a write");
+        let write = step.write(&view, 3, 0).expect("a write");
         let Operation::MergePatch(patch) = write.operation else { panic!("a patch") };
         let uids: Vec<_> =
             patch["metadata"]["ownerReferences"].as_array().expect("a list").iter().map(|owner| &owner["uid"]).collect();
         assert_eq!((write.step, uids), (3, vec![&json!("1"), &json!("2")]));
         let absent = GeneratedStep::AddOwner(ObjectAddress { name: "b".to_owned(), ..address });
-        assert_eq!(absent.write(&view, 3), None);
+        assert_eq!(absent.write(&view, 3, 0), None);
+    }
+
+    #[test]
+    fn statuses_are_written_with_the_time_of_the_step() {
+        let resource = Kinds::built_in().resolve("Pod").expect("built in").resource.clone();
+        let pod = |name: &str, owner: &str, phase: &str| {
+            json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}, "status": {"phase": phase}})
+        };
+        let view = TestView::new(vec![pod("a", "Namespace", "Pending"), pod("b", "Zoo", "Running"), pod("c", "Zoo", "Pending")]);
+        let write = |step: GeneratedStep| step.write(&view, 1, 61_500).map(|write| (write.name, write.subresource, write.operation));
+        let (name, subresource, operation) =
+            write(GeneratedStep::WriteFirstStatus(resource.clone(), Stage::Runs)).expect("a write");
+        assert_eq!((name.as_str(), subresource.as_str()), ("c", "status"));
+        let Operation::MergePatch(patch) = operation else { panic!("a patch") };
+        assert_eq!((&patch["status"]["phase"], &patch["status"]["startTime"]), (&json!("Running"), &json!("2026-01-01T00:01:01Z")));
+        let address = ObjectAddress { resource, namespace: String::new(), name: "b".to_owned() };
+        assert!(write(GeneratedStep::WriteStatus(address.clone(), Stage::Fails)).is_some());
+        assert_eq!(write(GeneratedStep::WriteStatus(address, Stage::Runs)), None, "it runs already");
     }
 }

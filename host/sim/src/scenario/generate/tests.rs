@@ -15,6 +15,7 @@ fn built_in(kind: &str, role: Role, label_selector: &str) -> WatchedKind {
         label_selector: label_selector.to_owned(),
         namespaces: Vec::new(),
         references: Vec::new(),
+        writes_status: false,
     }
 }
 
@@ -51,6 +52,7 @@ fn a_user_creates_changes_deletes_and_recreates_objects() {
             "add an owner to Secret sample-b",
             "add an owner to Zoo sample-b",
             "delete the first Deployment",
+            "start the first Deployment",
             "change Secret sample-a",
             "label Secret sample-a",
             "change Zoo sample-a",
@@ -83,7 +85,7 @@ fn the_steps_can_be_taken() {
         actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
     }
     assert_eq!(writes[2], (4, "Deployment".to_owned(), "web".to_owned()));
-    assert_eq!(writes.len(), 9);
+    assert_eq!(writes.len(), 10);
 }
 
 #[test]
@@ -106,6 +108,26 @@ fn the_second_object_of_a_kind_that_users_make_has_metadata_of_other_clients() {
     let Behaviour::RemoveFinalizer(removal) = &generated.stand_ins[0].behaviour else { panic!("a removal") };
     let kinds: Vec<_> = removal.resources.iter().map(|resource| resource.kind.as_str()).collect();
     assert_eq!(kinds, ["Secret", "Zoo"]);
+}
+
+#[test]
+fn objects_get_the_statuses_that_components_of_a_cluster_write() {
+    let written = |writes_status: bool| {
+        let watched = [
+            WatchedKind { writes_status, ..built_in("Pod", Role::Reconciled, "") },
+            built_in("Job", Role::Owned, ""),
+        ];
+        let generated = generate(&watched, &[], 1);
+        let mut titles: Vec<_> = titles(&generated).into_iter().map(str::to_owned).collect();
+        titles.retain(|title| ["start", "finish", "fail"].iter().any(|verb| title.starts_with(verb)));
+        titles
+    };
+    let of_jobs = ["start the first Job", "finish the first Job"];
+    assert_eq!(
+        written(false),
+        ["start Pod sample-a", "start Pod sample-b", of_jobs[0], "finish Pod sample-a", "fail Pod sample-b", of_jobs[1]]
+    );
+    assert_eq!(written(true), of_jobs, "the plugin writes the status of Pods itself");
 }
 
 #[test]

@@ -268,6 +268,7 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
                 Ok(kind) => watched.push(WatchedKind {
                     name: name_of(plugin, &watch.name),
                     references: references_of(plugin, descriptor, watch),
+                    writes_status: may(descriptor, &kind.kind, "status", &["update", "patch"]),
                     ..kind
                 }),
                 Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
@@ -301,24 +302,21 @@ fn watched_kind(watch: &Watch, kinds: &Kinds) -> Result<WatchedKind, String> {
         role,
         label_selector: watch.label_selector.clone(),
         namespaces: watch.namespaces.clone(),
+        writes_status: false,
     })
 }
 
 /// Returns the kinds that a plugin reads from the server, and neither watches nor creates.
 fn read_live(descriptor: &Descriptor, kinds: &Kinds) -> Vec<WatchedKind> {
-    let names = |list: &[String], name: &str| list.iter().any(|known| known == name || known == "*");
-    let may = |kind: &KindInfo, verbs: &[&str]| {
-        descriptor.writes.iter().any(|rule| {
-            names(&rule.api_groups, &kind.resource.group)
-                && names(&rule.resources, &kind.resource.plural)
-                && verbs.iter().any(|verb| names(&rule.verbs, verb))
-        })
-    };
     let is_watched = |kind: &KindInfo| {
         let (name, version) = (&kind.resource.kind, kind.resource.api_version());
         descriptor.watches.iter().any(|watch| watch.kind == *name && watch.api_version == version)
     };
-    let is_read = |kind: &&KindInfo| may(kind, &["get", "list"]) && !may(kind, &["create"]) && !is_watched(kind);
+    let is_read = |kind: &&KindInfo| {
+        may(descriptor, kind, "", &["get", "list"])
+            && !may(descriptor, kind, "", &["create"])
+            && !is_watched(kind)
+    };
     let watched = |kind: &KindInfo| WatchedKind {
         name: String::new(),
         kind: kind.clone(),
@@ -326,8 +324,22 @@ fn read_live(descriptor: &Descriptor, kinds: &Kinds) -> Vec<WatchedKind> {
         label_selector: String::new(),
         namespaces: Vec::new(),
         references: Vec::new(),
+        writes_status: false,
     };
     kinds.iter().filter(is_read).map(watched).collect()
+}
+
+/// Whether a plugin asks for one of these verbs on a kind, or on its subresource.
+fn may(descriptor: &Descriptor, kind: &KindInfo, subresource: &str, verbs: &[&str]) -> bool {
+    let names = |list: &[String], name: &str| list.iter().any(|known| known == name || known == "*");
+    let plural = &kind.resource.plural;
+    let resource =
+        if subresource.is_empty() { plural.clone() } else { format!("{plural}/{subresource}") };
+    descriptor.writes.iter().any(|rule| {
+        names(&rule.api_groups, &kind.resource.group)
+            && names(&rule.resources, &resource)
+            && verbs.iter().any(|verb| names(&rule.verbs, verb))
+    })
 }
 
 /// Returns the name of a watch among those of all plugins.
