@@ -115,6 +115,23 @@ const COMMON: &[&str] = &[
 ];
 
 #[test]
+fn timestamps_are_converted_from_and_to_seconds() {
+    for text in [
+        "timestamp(1767225600) == timestamp('2026-01-01T00:00:00Z')",
+        "timestamp(-1) == timestamp('1969-12-31T23:59:59Z')",
+        "int(timestamp('2026-01-01T01:00:00.5+01:00')) == 1767225600",
+        "int(timestamp(-62135596800)) == -62135596800 && int(timestamp(253402300799)) == 253402300799",
+        "timestamp(timestamp(0)) == timestamp('1970-01-01T00:00:00Z')",
+        "timestamp(0) + duration('1h') == timestamp(3600)",
+    ] {
+        assert_eq!(ours(text).ok(), Some(Value::Bool(true)), "{text}");
+    }
+    for text in ["timestamp(253402300800)", "timestamp(-62135596801)", "timestamp(1.5)", "timestamp(true)"] {
+        assert!(ours(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn expressions_have_the_same_value_as_in_the_library() {
     for text in COMMON.iter().copied() {
         assert_eq!(ours(text).ok(), by_library(text), "{text}: {:?}", ours(text));
