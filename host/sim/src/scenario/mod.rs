@@ -194,14 +194,14 @@ impl Scenario {
         kinds: Kinds,
         seed: u64,
     ) -> (Self, Vec<String>) {
-        let Generated { objects, user, stand_ins, problems } = generate(watched, examples, seed);
+        let Generated { objects, user, problems } = generate(watched, examples, seed);
         let scenario = Self {
             name: "generated".to_owned(),
             plugins: Vec::new(),
             kinds: Arc::new(kinds),
             crds: Vec::new(),
             objects,
-            actors: user.into_iter().chain(stand_ins).collect(),
+            actors: user.into_iter().collect(),
             faults: None,
             invariants: Vec::new(),
             oracles_off: BTreeMap::new(),

@@ -200,7 +200,7 @@ fn a_scenario_is_generated_from_watched_kinds() {
         writes_status: false,
     });
     let (scenario, problems) = Scenario::generated(&watched, &[], kinds, 1);
-    assert_eq!((scenario.actors(1).len(), scenario.objects.len(), problems.len()), (2, 1, 1));
+    assert_eq!((scenario.actors(1).len(), scenario.objects.len(), problems.len()), (1, 1, 1));
     assert!(problems[0].contains("Event"), "{problems:?}");
 }
 

@@ -17,7 +17,6 @@ use super::super::reference::ObjectReference;
 use super::super::generate::GeneratedStep;
 use super::super::template::Template;
 use super::super::text::{DurationRange, duration_ms, quoted};
-use super::FinalizerRemoval;
 use crate::actor::{ActorWrite, Operation};
 
 /// The most steps of an actor.
@@ -40,8 +39,6 @@ pub enum Behaviour {
     Steps(Vec<Step>),
     /// Does something for each object of a kind.
     ForEach(Box<ForEach>),
-    /// Removes a finalizer from objects that are being deleted.
-    RemoveFinalizer(FinalizerRemoval),
 }
 
 /// A step.

@@ -1,7 +1,6 @@
 //! The actors of a scenario: their definitions, and the state machines that follow them.
 
 mod definition;
-mod finalizer;
 mod for_each;
 mod steps;
 
@@ -9,8 +8,6 @@ use std::sync::Arc;
 
 pub(super) use definition::actor_of;
 pub use definition::{ActorDefinition, Behaviour, Effect, ForEach, Step, StepAction};
-pub use finalizer::FinalizerRemoval;
-use finalizer::RemovalState;
 use for_each::ForEachState;
 use steps::StepsState;
 
@@ -33,7 +30,6 @@ pub struct ActorState {
 enum State {
     Steps(StepsState),
     ForEach(Box<ForEachState>),
-    RemoveFinalizer(RemovalState),
 }
 
 impl ActorState {
@@ -43,7 +39,6 @@ impl ActorState {
         let state = match &definition.behaviour {
             Behaviour::Steps(_) => State::Steps(StepsState::default()),
             Behaviour::ForEach(_) => State::ForEach(Box::new(ForEachState::new(mix(seed, &definition.name)))),
-            Behaviour::RemoveFinalizer(_) => State::RemoveFinalizer(RemovalState::default()),
         };
         Self { definition, state }
     }
@@ -58,9 +53,6 @@ impl Actor for ActorState {
         match (&mut self.state, &self.definition.behaviour) {
             (State::Steps(state), Behaviour::Steps(steps)) => state.poll(steps, view, moment),
             (State::ForEach(state), Behaviour::ForEach(for_each)) => state.poll(for_each, view, moment),
-            (State::RemoveFinalizer(state), Behaviour::RemoveFinalizer(removal)) => {
-                state.poll(removal, view, moment)
-            }
             // `new` creates the state of the behaviour.
             _ => ActorPoll::Done,
         }
@@ -70,8 +62,7 @@ impl Actor for ActorState {
         match (&mut self.state, &self.definition.behaviour) {
             (State::Steps(state), Behaviour::Steps(steps)) => state.written(steps, outcome, now_ms),
             (State::ForEach(state), _) => state.written(outcome, now_ms),
-            (State::RemoveFinalizer(state), _) => state.written(outcome, now_ms),
-            (State::Steps(_), _) => {}
+            (State::Steps(_), Behaviour::ForEach(_)) => {}
         }
     }
 
@@ -79,7 +70,6 @@ impl Actor for ActorState {
         match &mut self.state {
             State::Steps(state) => state.take_next_step(),
             State::ForEach(state) => state.take_next_step(),
-            State::RemoveFinalizer(state) => state.take_next_step(),
         }
     }
 

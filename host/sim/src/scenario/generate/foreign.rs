@@ -1,12 +1,7 @@
 //! Metadata of other clients on generated objects: a label, an annotation, a finalizer and an owner that no plugin knows. A plugin that
 //! overwrites the metadata of an object, instead of changing what is its own, removes them.
 
-use std::sync::Arc;
-
-use pilothouse_model::ResourceType;
 use serde_json::{Value, json};
-
-use crate::scenario::actor::{ActorDefinition, Behaviour, FinalizerRemoval};
 
 /// The JSON pointers of the label and the annotation.
 pub const FOREIGN_METADATA: [&str; 2] = [
@@ -15,12 +10,6 @@ pub const FOREIGN_METADATA: [&str; 2] = [
 ];
 /// The finalizer.
 pub const FOREIGN_FINALIZER: &str = "simulation.pilothouse.dev/backup";
-/// The name of the actor that removes the finalizer.
-const BACKUP: &str = "backup";
-/// The time between the deletion of an object and the removal of the finalizer, in virtual milliseconds. It is shorter than a rest, and than the
-/// attempts of a user to create the object again.
-const BACKUP_MS: u64 = 5000;
-
 /// Gives an object a label, an annotation and a finalizer.
 pub(super) fn mark(object: &mut Value) {
     let metadata = &mut object["metadata"];
@@ -29,18 +18,12 @@ pub(super) fn mark(object: &mut Value) {
     metadata["finalizers"] = json!([FOREIGN_FINALIZER]);
 }
 
-/// Returns the actor that removes the finalizer from objects of these resources once they are deleted; `None` without resources.
-pub(super) fn backup(mut resources: Vec<ResourceType>) -> Option<Arc<ActorDefinition>> {
-    resources.sort();
-    resources.dedup();
-    if resources.is_empty() {
-        return None;
-    }
-    let removal = FinalizerRemoval { resources, finalizer: FOREIGN_FINALIZER.to_owned(), after_ms: BACKUP_MS };
-    Some(Arc::new(ActorDefinition {
-        name: BACKUP.to_owned(),
-        behaviour: Behaviour::RemoveFinalizer(removal),
-    }))
+/// Returns the patch with which the controller that has set the finalizer removes it; `None` as long as the object is not being deleted.
+pub(super) fn without_finalizer(object: &Value) -> Option<Value> {
+    object["metadata"].get("deletionTimestamp")?;
+    let finalizers = object["metadata"]["finalizers"].as_array()?;
+    let others: Vec<&Value> = finalizers.iter().filter(|name| **name != *FOREIGN_FINALIZER).collect();
+    (others.len() < finalizers.len()).then(|| json!({"metadata": {"finalizers": others}}))
 }
 
 #[cfg(test)]
@@ -54,5 +37,15 @@ mod tests {
         assert!(FOREIGN_METADATA.iter().all(|pointer| object.pointer(pointer).is_some()), "{object}");
         assert_eq!(object["metadata"]["labels"]["app"], "web");
         assert_eq!(object["metadata"]["finalizers"], json!([FOREIGN_FINALIZER]));
+    }
+
+    #[test]
+    fn the_finalizer_is_removed_from_an_object_that_is_being_deleted_and_others_stay() {
+        let mut object = json!({"metadata": {"name": "a", "finalizers": ["own/one", FOREIGN_FINALIZER]}});
+        assert_eq!(without_finalizer(&object), None);
+        object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(without_finalizer(&object), Some(json!({"metadata": {"finalizers": ["own/one"]}})));
+        object["metadata"]["finalizers"] = json!(["own/one"]);
+        assert_eq!(without_finalizer(&object), None);
     }
 }

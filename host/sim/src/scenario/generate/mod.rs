@@ -93,10 +93,8 @@ pub enum Role {
 pub struct Generated {
     /// The objects that must exist before the plugin starts: Namespaces.
     pub objects: Vec<Manifest>,
-    /// The user; `None` if there is nothing to do.
+    /// The actor; `None` if there is nothing to do.
     pub user: Option<Arc<ActorDefinition>>,
-    /// What stands in for other controllers.
-    pub stand_ins: Vec<Arc<ActorDefinition>>,
     /// What could not be generated, and why, one line for each kind.
     pub problems: Vec<String>,
 }
@@ -161,13 +159,15 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     steps.extend(status_steps(&samples, &owned, |stage| stage != Stage::Runs));
     for (_, samples) in samples.iter().rev() {
         steps.extend(samples.iter().take(1).flat_map(|sample| [sample.delete(), sample.create("recreate")]));
-        steps.extend(samples.iter().skip(1).take(1).map(Sample::delete));
+        for sample in samples.iter().skip(1).take(1) {
+            steps.push(sample.delete());
+            steps.extend(sample.is_marked.then(|| sample.remove_finalizer()));
+        }
     }
     let objects = namespaces(samples.iter().flat_map(|(_, samples)| samples));
     let user = (!steps.is_empty())
         .then(|| Arc::new(ActorDefinition { name: USER.to_owned(), behaviour: Behaviour::Steps(steps) }));
-    let marked = marked().map(|sample| sample.manifest.resource.clone()).collect();
-    Generated { objects, user, stand_ins: foreign::backup(marked).into_iter().collect(), problems }
+    Generated { objects, user, problems }
 }
 
 /// Returns the kinds without those that the plugin only reads from the server and that no field of another kind names.

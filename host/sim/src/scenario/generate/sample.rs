@@ -63,18 +63,25 @@ impl Sample {
 
     /// Returns the addition of another owner. A Namespace has none.
     pub(super) fn add_owner(&self) -> Option<Step> {
-        let Manifest { resource, namespace, name, .. } = self.manifest.clone();
-        let title = format!("add an owner to {} {name}", resource.kind);
+        let resource = &self.manifest.resource;
         let is_namespace = resource.kind == "Namespace" && resource.group.is_empty();
-        let step = GeneratedStep::AddOwner(ObjectAddress { resource, namespace, name });
-        (!is_namespace).then(|| Step { line: 0, title, action: StepAction::Generated(Box::new(step)) })
+        (!is_namespace).then(|| self.generated_step("add an owner to", GeneratedStep::AddOwner))
+    }
+
+    /// Returns the removal of the finalizer that another controller has set.
+    pub(super) fn remove_finalizer(&self) -> Step {
+        self.generated_step("remove the finalizer of", GeneratedStep::RemoveFinalizer)
     }
 
     /// Returns the write of a status.
     pub(super) fn write_status(&self, stage: Stage) -> Step {
+        self.generated_step(stage.verb(), |address| GeneratedStep::WriteStatus(address, stage))
+    }
+
+    fn generated_step(&self, verb: &str, step: impl FnOnce(ObjectAddress) -> GeneratedStep) -> Step {
         let Manifest { resource, namespace, name, .. } = self.manifest.clone();
-        let title = format!("{} {} {name}", stage.verb(), resource.kind);
-        let step = GeneratedStep::WriteStatus(ObjectAddress { resource, namespace, name }, stage);
+        let title = format!("{verb} {} {name}", resource.kind);
+        let step = step(ObjectAddress { resource, namespace, name });
         Step { line: 0, title, action: StepAction::Generated(Box::new(step)) }
     }
 

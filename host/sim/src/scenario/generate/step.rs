@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use pilothouse_model::ResourceType;
 use serde_json::{Value, json};
 
+use super::foreign;
 use super::status::{self, Stage};
 use crate::START_TIME;
 use crate::actor::{ActorWrite, ObjectView, Operation};
@@ -18,6 +19,8 @@ pub enum GeneratedStep {
     DeleteFirst(ResourceType),
     /// Adds the Namespace of an object to the object's owners.
     AddOwner(ObjectAddress),
+    /// Removes the finalizer of another controller from an object that is being deleted.
+    RemoveFinalizer(ObjectAddress),
     /// Writes the status with which an object comes to a stage, as a component of the cluster does.
     WriteStatus(ObjectAddress, Stage),
     /// The same for the first object of a resource that has an owner and can come to the stage.
@@ -48,6 +51,10 @@ impl GeneratedStep {
                 let object = owned(view, resource).into_iter().next()?;
                 let address = ObjectAddress::of(resource, &object);
                 (address, Operation::Delete { propagation: None, uid: None })
+            }
+            Self::RemoveFinalizer(address) => {
+                let object = view.get(&address.resource, &address.namespace, &address.name)?;
+                (address.clone(), Operation::MergePatch(foreign::without_finalizer(&object)?))
             }
             Self::WriteStatus(address, stage) => {
                 let object = view.get(&address.resource, &address.namespace, &address.name)?;

@@ -234,15 +234,15 @@ fn compiled(engine: Engine, inputs: &[PluginInput], upgrade: Option<&PluginInput
 
 /// Returns the world of generated objects.
 fn of_generated(generated: &Generated) -> WorldOptions {
-    let actors: Vec<_> = generated.user.iter().chain(&generated.stand_ins).cloned().collect();
+    let user = generated.user.clone();
     let objects = generated.objects.iter();
     WorldOptions {
         objects: objects.map(|manifest| (manifest.resource.clone(), manifest.object.clone())).collect(),
         actors: Box::new(move |seed| {
-            let actor = |actor: &Arc<ActorDefinition>| -> Box<dyn Actor> {
-                Box::new(ActorState::new(Arc::clone(actor), seed))
+            let actor = |user: &Arc<ActorDefinition>| -> Box<dyn Actor> {
+                Box::new(ActorState::new(Arc::clone(user), seed))
             };
-            actors.iter().map(actor).collect()
+            user.iter().map(actor).collect()
         }),
         ..WorldOptions::default()
     }
