@@ -56,6 +56,15 @@ pub enum Moment {
         /// Which of the matching requests.
         occurrence: u32,
     },
+    /// The n-th HTTP request of the plugin with this method to this host. Only for faults of hosts and for lost answers.
+    Http {
+        /// The method in upper case.
+        method: String,
+        /// The host of the URL, without the port.
+        host: String,
+        /// Which of the matching requests.
+        occurrence: u32,
+    },
     /// The n-th event that the server sends for a watch of the host on this resource. Only for faults of watches and
     /// hosts.
     Event {
@@ -89,7 +98,7 @@ pub enum Fault {
     /// Another client changes an annotation of the object just before the request (W2). An update with a resource
     /// version then conflicts.
     Interfere,
-    /// The request is carried out, and its answer is lost: the connection ends (W3).
+    /// The request is carried out, and its answer is lost: the connection ends (W3). Also for an HTTP request.
     LoseAnswer,
     /// The request reaches the server only after this many virtual milliseconds (W4).
     DelayRequest(u64),

@@ -94,8 +94,9 @@ pub const RULES: [Rule; 13] = [
     Rule {
         id: RuleId::W3,
         short: "carried out, answer lost",
-        what: "The server carries the request out, and the connection ends before the answer arrives.",
-        source: "`staging/src/k8s.io/apiserver/pkg/server/filters/timeout.go` (the handler goes on after the time-out was answered); TCP",
+        what: "The server carries the request out, and the connection ends before the answer arrives. The same happens to HTTP requests of the plugin.",
+        source: "`staging/src/k8s.io/apiserver/pkg/server/filters/timeout.go` (the handler goes on after the time-out was answered); TCP; RFC 9110, \
+                 section 9.2.2 (a client may not learn whether a request took effect)",
     },
     Rule {
         id: RuleId::W4,
@@ -106,8 +107,8 @@ pub const RULES: [Rule; 13] = [
     Rule {
         id: RuleId::H1,
         short: "the process may end at any point",
-        what: "The host's process ends between any two of its requests, or between a request and its answer, and starts again with an \
-               empty memory.",
+        what: "The host's process ends between any two of its requests, HTTP requests included, or between a request and its answer, and starts \
+               again with an empty memory.",
         source: "kubernetes.io, Pod Lifecycle (a container may be killed at any time: eviction, OOM, node failure)",
     },
     Rule {

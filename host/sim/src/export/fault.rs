@@ -54,7 +54,8 @@ impl ProxyFault {
                 (Some((verb.clone(), resource.clone(), *occurrence)), None)
             }
             Moment::Event { resource, occurrence } => (None, Some((resource.clone(), *occurrence))),
-            Moment::Rest { .. } | Moment::Step { .. } | Moment::Time(_) => return None,
+            // Findings with HTTP services are not exported.
+            Moment::Http { .. } | Moment::Rest { .. } | Moment::Step { .. } | Moment::Time(_) => return None,
         };
         let effect = match fault {
             Fault::Refuse(code) => Effect::Refuse { code: *code },

@@ -8,12 +8,13 @@ use crate::analysis::RunView;
 use crate::oracle::Judgement;
 use crate::plan::{Fault, Moment};
 use crate::run::{EventKind, RequestEvent, Run};
+use crate::search::points::{host_of, is_write_method};
 
 /// The situations of one or many runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
-    /// The plugin's writes: `create deployments.apps`.
+    /// The plugin's writes, `create deployments.apps`, and its HTTP requests that change something, `POST example.com`.
     pub writes: BTreeMap<String, WriteCoverage>,
     /// For each watched resource, the writes that the plugin sent while its view was late or old.
     pub late_watches: BTreeMap<String, BTreeSet<String>>,
@@ -84,10 +85,24 @@ impl Coverage {
         {
             coverage.writes.entry(write_name(request)).or_default().occurrences += 1;
         }
+        for event in &run.run.events {
+            if let EventKind::Http { method, url, .. } = &event.kind
+                && is_write_method(method)
+            {
+                let name = format!("{method} {}", host_of(url));
+                coverage.writes.entry(name).or_default().occurrences += 1;
+            }
+        }
         for (index, deviation) in &run.deviations {
             coverage.deviations += 1;
-            if let Moment::Request { verb, resource, occurrence } = &deviation.at {
-                coverage.add_request_fault(&format!("{verb} {resource}"), *occurrence, &deviation.fault);
+            match &deviation.at {
+                Moment::Request { verb, resource, occurrence } => {
+                    coverage.add_request_fault(&format!("{verb} {resource}"), *occurrence, &deviation.fault);
+                }
+                Moment::Http { method, host, occurrence } => {
+                    coverage.add_request_fault(&format!("{method} {host}"), *occurrence, &deviation.fault);
+                }
+                _ => {}
             }
             if matches!(deviation.at, Moment::Rest { .. })
                 && matches!(&deviation.fault, Fault::Reload | Fault::Restart { .. })
@@ -270,6 +285,20 @@ mod tests {
             &[("ready".to_owned(), Judgement::of(Vec::new()))],
         );
         assert!(!serde_json::to_string(&judged).expect("JSON").contains("failed"));
+    }
+
+    #[test]
+    fn http_requests_that_change_something_are_counted_by_method_and_host() {
+        let mut run = RunBuilder::new();
+        let at = Moment::Http { method: "POST".to_owned(), host: "cloud".to_owned(), occurrence: 2 };
+        for method in ["POST", "GET", "POST"] {
+            let url = "https://cloud/a".to_owned();
+            run.push(EventKind::Http { reconcile: None, method: method.to_owned(), url, status: Some(200) });
+        }
+        run.deviate(at, Fault::LoseAnswer);
+        let coverage = Coverage::of(&RunView::new(&run.finish(), &RandomPrefixes::default()), &[]);
+        let expected = WriteCoverage { occurrences: 2, answer_lost: [2].into(), ..WriteCoverage::default() };
+        assert_eq!(coverage.writes, [("POST cloud".to_owned(), expected)].into());
     }
 
     #[test]

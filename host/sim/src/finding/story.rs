@@ -313,6 +313,7 @@ pub fn describe(deviation: &Deviation) -> String {
     };
     let when = match &deviation.at {
         Moment::Request { verb, resource, occurrence } => format!("{verb} {resource} no. {occurrence}"),
+        Moment::Http { method, host, occurrence } => format!("{method} {host} no. {occurrence}"),
         Moment::Event { resource, occurrence } => format!("event no. {occurrence} of {resource}"),
         Moment::Rest { occurrence } => format!("rest no. {occurrence}"),
         Moment::Step { actor, step } => format!("step {step} of {actor}"),

@@ -97,21 +97,25 @@ fn alternating<T>(items: Vec<T>) -> Vec<T> {
 
 /// A crash after and before each write.
 fn crashes(points: &Points) -> Vec<Candidate> {
-    let writes = from_both_ends(points, |point| point.is_write);
-    let of = |fault: Fault| {
-        writes
-            .iter()
-            .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, fault.clone())]))
-            .collect()
-    };
+    let of = |fault: Fault| at_each_write(points, &fault);
     round_robin(vec![of(Fault::CrashAfter), of(Fault::CrashBefore)])
 }
 
 fn lost_answers(points: &Points) -> Vec<Candidate> {
-    from_both_ends(points, |point| point.is_write)
+    at_each_write(points, &Fault::LoseAnswer)
+}
+
+/// Returns a plan with the fault for each write to the server, and for each HTTP request that changes something.
+fn at_each_write(points: &Points, fault: &Fault) -> Vec<Candidate> {
+    let requests = from_both_ends(points, |point| point.is_write)
         .into_iter()
-        .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, Fault::LoseAnswer)]))
-        .collect()
+        .map(|point| Candidate::new(&point.resource, vec![deviation(&point.moment, fault.clone())]))
+        .collect();
+    let http = alternating(points.http.iter().filter(|point| point.is_write).collect())
+        .into_iter()
+        .map(|point| Candidate::new(&point.host, vec![deviation(&point.moment, fault.clone())]))
+        .collect();
+    round_robin(vec![requests, http])
 }
 
 /// Errors and conflicts of writes, and errors of reads.
@@ -167,7 +171,7 @@ fn delayed_events(points: &Points, faults: &FaultSelection, fault: fn(u64) -> Fa
     round_robin(faults.delays(fault).into_iter().map(of).collect())
 }
 
-/// Each actor's next step taken at each write and each event.
+/// Each actor's next step taken at each write, each event and each HTTP request. A service may answer differently once others have acted.
 fn early_steps(points: &Points) -> Vec<Candidate> {
     let mut groups = Vec::new();
     for actor in &points.actors {
@@ -183,7 +187,12 @@ fn early_steps(points: &Points) -> Vec<Candidate> {
             .iter()
             .map(|event| Candidate::new(&event.resource, vec![deviation(&event.moment(), step())]))
             .collect();
-        groups.extend([writes, events]);
+        let http = points
+            .http
+            .iter()
+            .map(|point| Candidate::new(&point.host, vec![deviation(&point.moment, step())]))
+            .collect();
+        groups.extend([writes, events, http]);
     }
     round_robin(groups)
 }

@@ -24,6 +24,17 @@ pub struct RequestPoint {
     pub index: usize,
 }
 
+/// An HTTP request of the plugin.
+#[derive(Clone, Debug)]
+pub struct HttpPoint {
+    /// When.
+    pub moment: Moment,
+    /// The host.
+    pub host: String,
+    /// Whether the method is one that changes something.
+    pub is_write: bool,
+}
+
 /// An event of a watch.
 #[derive(Clone, Debug)]
 pub struct EventPoint {
@@ -57,6 +68,8 @@ pub struct RestPoint {
 pub struct Points {
     /// The plugin's requests.
     pub requests: Vec<RequestPoint>,
+    /// Its HTTP requests.
+    pub http: Vec<HttpPoint>,
     /// The events of its watches.
     pub events: Vec<EventPoint>,
     /// The rests.
@@ -77,6 +90,7 @@ impl Points {
     pub fn of(run: &Run) -> Self {
         let mut points = Self::default();
         let mut requests: BTreeMap<(String, String), u32> = BTreeMap::new();
+        let mut http: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut delivered: BTreeMap<String, u32> = BTreeMap::new();
         let mut changes: BTreeMap<String, u32> = BTreeMap::new();
         let (mut watched, mut actors, mut timers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -123,6 +137,21 @@ impl Points {
                         });
                     }
                 }
+                // A request without an answer did not reach a service.
+                EventKind::Http { method, url, status: Some(_), .. } => {
+                    let host = host_of(url);
+                    let occurrence = http.entry((method.clone(), host.clone())).or_default();
+                    *occurrence += 1;
+                    points.http.push(HttpPoint {
+                        moment: Moment::Http {
+                            method: method.clone(),
+                            host: host.clone(),
+                            occurrence: *occurrence,
+                        },
+                        host,
+                        is_write: is_write_method(method),
+                    });
+                }
                 EventKind::Rest { occurrence } => {
                     points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() });
                 }
@@ -145,6 +174,7 @@ impl Points {
             Moment::Request { verb, resource, .. } => (verb.clone(), resource.clone()),
             _ => Default::default(),
         });
+        self.http = thinned(std::mem::take(&mut self.http), |point| (point.host.clone(), point.is_write));
         self.events = thinned(std::mem::take(&mut self.events), |point| point.resource.clone());
         self.rests = thinned(std::mem::take(&mut self.rests), |_| ());
     }
@@ -154,6 +184,19 @@ impl Points {
     pub fn event_after(&self, resource: &str, index: usize) -> Option<&EventPoint> {
         self.events.iter().find(|event| event.resource == resource && event.index > index)
     }
+}
+
+/// Whether HTTP requests with this method change something.
+#[must_use]
+pub fn is_write_method(method: &str) -> bool {
+    !matches!(method, "GET" | "HEAD" | "OPTIONS")
+}
+
+/// Returns the host of a URL, without the port, as the moments of HTTP requests name it.
+#[must_use]
+pub fn host_of(url: &str) -> String {
+    let uri: Option<http::Uri> = url.parse().ok();
+    uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
 }
 
 fn thinned<T, K: Ord>(items: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
@@ -200,6 +243,24 @@ mod tests {
         assert_eq!((points.events.len(), points.actors.len(), points.timers), (1, 1, vec![500]));
         assert_eq!(points.rests[1].changes["foos.example.com"], 1);
         assert_eq!(points.rests[0].changes.len(), 0);
+    }
+
+    #[test]
+    fn http_requests_that_were_answered_are_points() {
+        let mut run = RunBuilder::new();
+        for (method, url, status) in [
+            ("POST", "https://cloud:8443/a", Some(201)),
+            ("GET", "https://cloud/a?b=c", Some(200)),
+            ("POST", "https://denied/a", None),
+            ("POST", "https://cloud/b", Some(500)),
+        ] {
+            let (method, url) = (method.to_owned(), url.to_owned());
+            run.push(EventKind::Http { reconcile: None, method, url, status });
+        }
+        let points = Points::of(&run.finish());
+        let at = |method: &str, occurrence| Moment::Http { method: method.to_owned(), host: "cloud".to_owned(), occurrence };
+        let found: Vec<_> = points.http.into_iter().map(|point| (point.moment, point.is_write)).collect();
+        assert_eq!(found, [(at("POST", 1), true), (at("GET", 1), false), (at("POST", 2), true)]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl<'a> RandomPlans<'a> {
                         return one(at, Fault::Restart { past: Vec::new() });
                     }
                 };
-                one(self.request(true), fault)
+                one(self.write(), fault)
             }
             FaultClass::Stale if self.random.one_in(2) => self.restart_into_the_past(),
             FaultClass::Stale => {
@@ -86,7 +86,7 @@ impl<'a> RandomPlans<'a> {
                 let is_write = self.random.one_in(2);
                 one(self.request(is_write), Fault::Refuse(429))
             }
-            FaultClass::Unknown => one(self.request(true), Fault::LoseAnswer),
+            FaultClass::Unknown => one(self.write(), Fault::LoseAnswer),
             FaultClass::Reload => one(self.any_moment(), Fault::Reload),
             FaultClass::Delay => {
                 if self.random.one_in(2) {
@@ -143,13 +143,24 @@ impl<'a> RandomPlans<'a> {
         self.random.choose(&requests).map(|point| point.moment.clone())
     }
 
+    /// Draws a write to the server, or an HTTP request that changes something.
+    fn write(&mut self) -> Option<Moment> {
+        let http: Vec<_> = self.points.http.iter().filter(|point| point.is_write).collect();
+        if http.is_empty() {
+            return self.request(true);
+        }
+        let requests = self.points.requests.iter().filter(|point| point.is_write).map(|point| &point.moment);
+        let moments: Vec<_> = requests.chain(http.into_iter().map(|point| &point.moment)).collect();
+        self.random.choose(&moments).map(|moment| (*moment).clone())
+    }
+
     fn event(&mut self) -> Option<Moment> {
         self.random.choose(&self.points.events).map(EventPoint::moment)
     }
 
     fn any_moment(&mut self) -> Option<Moment> {
         match self.random.below(3) {
-            0 => self.request(true),
+            0 => self.write(),
             1 => self.event(),
             _ => {
                 let rest = self.random.choose(&self.points.rests)?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{Names, RandomPrefixes};
 use crate::plan::{ActorStep, Deviation, Fault, Moment};
 use crate::run::{Author, Event, EventKind, RequestEvent, Run};
+use crate::search::points::host_of;
 
 /// Returns the deviations with the numbers that their moments have in `target`. `source` and `target` are runs without faults; the numbers are those
 /// of `source`. What does not happen in `target` keeps its number.
@@ -30,6 +31,16 @@ fn moved_moment(at: &Moment, source: &Steps<'_>, target: &Steps<'_>) -> Moment {
             let select = |event: &Event| request_of(event).filter(|request| is_such(request)).map(key_of);
             let occurrence = moved_number(*occurrence, &source.sites(select), &target.sites(select));
             Moment::Request { verb: verb.clone(), resource: resource.clone(), occurrence }
+        }
+        Moment::Http { method, host, occurrence } => {
+            let select = |event: &Event| match &event.kind {
+                EventKind::Http { method: by, url, status: Some(_), .. } if by == method && host_of(url) == *host => {
+                    Some(url.clone())
+                }
+                _ => None,
+            };
+            let occurrence = moved_number(*occurrence, &source.sites(select), &target.sites(select));
+            Moment::Http { method: method.clone(), host: host.clone(), occurrence }
         }
         Moment::Event { resource, occurrence } => {
             let select = |event: &Event| match &event.kind {

@@ -1,5 +1,6 @@
-//! Passes the HTTP requests of plugins to the services of the scenario.
+//! Passes the HTTP requests of plugins to the services of the scenario, and applies the faults of the plan to them.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use pilothouse_plugin::{HttpBody, HttpError};
 
 use super::state::Shared;
 use crate::http::{HttpRequest, HttpServices};
+use crate::plan::Fault;
 use crate::run::EventKind;
 
 /// The longest body of a request, in bytes.
@@ -25,6 +27,16 @@ pub(super) struct Services {
     shared: Shared,
     /// `None` if the scenario has no services.
     services: Arc<Mutex<Option<Box<dyn HttpServices>>>>,
+}
+
+/// What the faults of the plan do to one request.
+#[derive(Default)]
+struct Treatment {
+    /// The request waits until an actor has taken its next step.
+    awaits_step: bool,
+    /// The index of the deviation.
+    crash_after: Option<usize>,
+    loses_answer: bool,
 }
 
 impl Services {
@@ -47,11 +59,27 @@ impl Services {
         let body = body.to_bytes().to_vec();
         let request = HttpRequest { method: head.method.as_str().to_owned(), host, path, body };
         if self.shared.lock().crash.is_some() {
-            return std::future::pending().await;
+            return pending().await;
+        }
+        let treatment = self.treatment(&request);
+        if treatment.awaits_step {
+            self.shared.steps_taken().await;
+            let mut state = self.shared.lock();
+            state.in_flight = state.in_flight.saturating_sub(1);
+        }
+        if self.shared.lock().crash.is_some() {
+            return pending().await;
         }
         let answer = self.answer(&request).ok_or_else(|| {
             HttpError::NotFound(format!("no HTTP service of the scenario has the host {:?}", request.host))
         })?;
+        if let Some(index) = treatment.crash_after {
+            self.crash_after(index, &request.method, &head.uri.to_string());
+            return pending().await;
+        }
+        if treatment.loses_answer {
+            return Err(HttpError::Protocol("the connection ended before the response".to_owned()));
+        }
         let mut response =
             Response::new(Full::new(Bytes::from(answer.body)).map_err(|never| match never {}).boxed_unsync());
         *response.status_mut() =
@@ -60,6 +88,46 @@ impl Services {
             response.headers_mut().insert(CONTENT_TYPE, content_type);
         }
         Ok(response)
+    }
+
+    /// Counts a request, and returns what the plan does to it. Faults that concern the host are applied.
+    fn treatment(&self, request: &HttpRequest) -> Treatment {
+        let mut state = self.shared.lock();
+        let mut treatment = Treatment::default();
+        for index in state.schedule.on_http(&request.method, &request.host) {
+            let fault = state.schedule.fault(index).clone();
+            match fault {
+                Fault::CrashAfter => treatment.crash_after = Some(index),
+                Fault::LoseAnswer => {
+                    treatment.loses_answer = true;
+                    state.record_deviation(index);
+                }
+                fault if state.apply_to_host(index) => {
+                    if matches!(fault, Fault::TakeStep { .. }) && !treatment.awaits_step {
+                        treatment.awaits_step = true;
+                        state.awaits_steps = true;
+                        state.in_flight += 1;
+                    }
+                    self.shared.wake_driver();
+                }
+                // A fault of requests to the server, or of watches.
+                _ => state.schedule.skip(index),
+            }
+        }
+        treatment
+    }
+
+    /// Ends the host's process after a service has carried a request out.
+    fn crash_after(&self, index: usize, method: &str, url: &str) {
+        {
+            let mut state = self.shared.lock();
+            let reconcile = state.only_reconcile();
+            let (method, url) = (method.to_owned(), url.to_owned());
+            state.record(EventKind::Http { reconcile, method, url, status: None });
+            state.record_deviation(index);
+            state.crash(Vec::new());
+        }
+        self.shared.wake_driver();
     }
 
     /// Lets the services answer, and records a change of their state.
@@ -84,12 +152,16 @@ impl HttpTransport for Services {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pilothouse_apiserver::ApiServer;
     use serde_json::{Value, json};
 
     use super::super::mirror::Mirror;
     use super::*;
     use crate::http::HttpAnswer;
+    use crate::plan::{Deviation, Moment};
+    use crate::run::Event;
     use crate::world::clock::VirtualClock;
     use crate::world::schedule::Schedule;
 
@@ -114,13 +186,60 @@ mod tests {
         Request::post(uri).body(body.boxed_unsync()).expect("a request")
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn services_answer_requests_and_changes_of_their_state_are_recorded() {
+    fn services(deviations: Vec<Deviation>) -> (Shared, Services) {
         let clock = VirtualClock::new();
         clock.resume();
         let server = ApiServer::builder().clock(clock.clone()).build();
-        let shared = Shared::new(server, clock, Schedule::new(Vec::new()), Mirror::default(), 100, None);
+        let shared = Shared::new(server, clock, Schedule::new(deviations), Mirror::default(), 100, None);
         let services = Services::new(shared.clone(), Some(Box::new(Counter(0))));
+        (shared, services)
+    }
+
+    fn second_post(fault: Fault) -> Deviation {
+        let at = Moment::Http { method: "POST".to_owned(), host: "cloud".to_owned(), occurrence: 2 };
+        Deviation { at, fault }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_lost_after_the_service_has_carried_the_request_out() {
+        let (shared, services) = services(vec![second_post(Fault::LoseAnswer)]);
+        assert!(services.send(request("https://cloud:8443/", "x")).await.is_ok());
+        let lost = services.send(request("https://cloud:8443/", "x")).await.map(drop).expect_err("lost");
+        assert!(matches!(lost, HttpError::Protocol(_)), "{lost}");
+        let state = shared.lock();
+        let last = state.events.last().map(|event| &event.kind);
+        assert_eq!(last, Some(&EventKind::HttpState { state: json!({"counter": 2}) }));
+        assert!(state.schedule.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crash_comes_before_or_after_the_service_has_carried_the_request_out() {
+        for (fault, counter) in [(Fault::CrashBefore, 1), (Fault::CrashAfter, 2)] {
+            let (shared, services) = services(vec![second_post(fault.clone())]);
+            assert!(services.send(request("https://cloud/", "x")).await.is_ok());
+            let waits = tokio::time::timeout(Duration::from_secs(1), services.send(request("https://cloud/", "x")));
+            assert!(waits.await.is_err(), "the process has ended: {fault:?}");
+            let state = shared.lock();
+            assert!(state.crash.is_some());
+            let is_counter = |event: &Event| event.kind == EventKind::HttpState { state: json!({"counter": counter}) };
+            assert!(state.events.iter().any(is_counter), "{fault:?}");
+            let requests = state.events.iter().filter(|event| matches!(event.kind, EventKind::Http { .. }));
+            assert_eq!(requests.count(), usize::from(fault == Fault::CrashAfter), "stories contain the request");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fault_of_watches_is_skipped() {
+        let (shared, services) = services(vec![second_post(Fault::HoldWatch(1000))]);
+        for _ in 0..2 {
+            assert!(services.send(request("https://cloud/", "x")).await.is_ok());
+        }
+        assert_eq!(shared.lock().schedule.skipped(), [0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn services_answer_requests_and_changes_of_their_state_are_recorded() {
+        let (shared, services) = services(Vec::new());
         for (body, expected) in [("", "POST /a?b=c 0"), ("x", "POST /a?b=c 0"), ("x", "POST /a?b=c 1")] {
             let response = services.send(request("https://cloud/a?b=c", body)).await.expect("an answer");
             assert_eq!(response.status(), 201);

@@ -10,6 +10,7 @@ pub(super) struct Schedule {
     /// Which deviations have taken effect, in the plan's order.
     applied: Vec<bool>,
     requests: BTreeMap<(String, String), u32>,
+    http: BTreeMap<(String, String), u32>,
     events: BTreeMap<String, u32>,
     rests: u32,
 }
@@ -17,7 +18,14 @@ pub(super) struct Schedule {
 impl Schedule {
     pub(super) fn new(deviations: Vec<Deviation>) -> Self {
         let applied = vec![false; deviations.len()];
-        Self { deviations, applied, requests: BTreeMap::new(), events: BTreeMap::new(), rests: 0 }
+        Self {
+            deviations,
+            applied,
+            requests: BTreeMap::new(),
+            http: BTreeMap::new(),
+            events: BTreeMap::new(),
+            rests: 0,
+        }
     }
 
     /// Counts a request of the plugin. Returns the deviations whose moment this is.
@@ -28,6 +36,19 @@ impl Schedule {
         self.take(|moment| match moment {
             Moment::Request { verb: wanted, resource: of, occurrence } => {
                 wanted == verb && of == resource && *occurrence == count
+            }
+            _ => false,
+        })
+    }
+
+    /// Counts an HTTP request of the plugin. Returns the deviations whose moment this is.
+    pub(super) fn on_http(&mut self, method: &str, host: &str) -> Vec<usize> {
+        let count = self.http.entry((method.to_owned(), host.to_owned())).or_default();
+        *count += 1;
+        let count = *count;
+        self.take(|moment| match moment {
+            Moment::Http { method: wanted, host: of, occurrence } => {
+                wanted == method && of == host && *occurrence == count
             }
             _ => false,
         })
@@ -130,6 +151,16 @@ mod tests {
         assert_eq!(schedule.on_event("pods"), [1]);
         assert!(schedule.is_over());
         assert_eq!(schedule.on_event("pods"), NONE, "each takes effect once");
+    }
+
+    #[test]
+    fn http_requests_are_counted_for_each_method_and_host() {
+        let second = Moment::Http { method: "POST".into(), host: "cloud".into(), occurrence: 2 };
+        let mut schedule = schedule(vec![second]);
+        assert_eq!(schedule.on_http("POST", "cloud"), NONE);
+        assert_eq!(schedule.on_http("GET", "cloud"), NONE);
+        assert_eq!(schedule.on_http("POST", "elsewhere"), NONE);
+        assert_eq!(schedule.on_http("POST", "cloud"), [0]);
     }
 
     #[test]

@@ -376,6 +376,12 @@ impl State {
         self.reconciles.get(&(plugin.to_owned(), watch.to_owned(), key.to_owned())).copied()
     }
 
+    /// Returns the reconcile that runs, if it is the only one.
+    pub(super) fn only_reconcile(&self) -> Option<u64> {
+        let mut running = self.reconciles.values().copied();
+        running.next().filter(|_| running.next().is_none())
+    }
+
     /// Ends the reconcile of a key, and returns it. `is_repeated`: it failed, and the host repeats it later.
     pub(super) fn end_reconcile(
         &mut self,
