@@ -16,7 +16,7 @@ use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, Reference, Violation};
 use crate::plan::{ActorStep, Deviation, Plan};
 use crate::run::{Author, End, EventKind};
-use crate::shrink::{MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, moved, shrink};
+use crate::shrink::{Evidence, MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, moved, shrink};
 use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
@@ -337,7 +337,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         for seed in seeds {
             let mut try_plan = |deviations: &[Deviation]| {
                 attempts += 1;
-                match self.violation_of(&Plan::new(seed, deviations.to_vec()), &violation) {
+                match self.violation_of(&Plan::new(seed, deviations.to_vec()), &violation, None) {
                     Ok(result) => result.is_some(),
                     Err(error) => {
                         failed = Err(error);
@@ -353,7 +353,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             failed?;
             self.report.shrinking_runs += attempts;
             let smaller = Plan::new(seed, deviations);
-            return Ok(match self.violation_of(&smaller, &violation)? {
+            return Ok(match self.violation_of(&smaller, &violation, None)? {
                 Some((run, violation)) => (smaller, run, violation),
                 None => (plan.clone(), run, violation),
             });
@@ -368,13 +368,19 @@ impl<S: Simulator + Send> Driver<'_, S> {
         (plan, run, violation): (Plan, Run, Violation),
     ) -> Result<(Plan, Run, Violation), WorldError> {
         let objects = told_steps(&run, &violation);
+        // A fault shows that the plugin's work matters: without the fault, there is no error.
+        let evidence = plan
+            .deviations
+            .is_empty()
+            .then(|| Evidence::of(&RunView::new(&run, self.reference.random()), &violation));
+        let single = evidence.as_ref().is_none_or(Evidence::allows_single_steps);
         let mut smallest = (plan.clone(), run, violation.clone());
         let mut failed: Result<(), WorldError> = Ok(());
         let mut attempts = 0;
-        leave_out(objects, MAX_STEP_ATTEMPTS, |left_out| {
+        leave_out(objects, single, MAX_STEP_ATTEMPTS, |left_out| {
             let candidate = Plan { left_out: left_out.to_vec(), ..plan.clone() };
             attempts += 1;
-            match self.violation_of(&candidate, &violation) {
+            match self.violation_of(&candidate, &violation, evidence.as_ref()) {
                 Ok(Some((run, violation))) if failed.is_ok() => {
                     smallest = (run.plan.clone(), run, violation);
                     true
@@ -395,11 +401,12 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Runs a plan. Returns the run and its violation if it shows the same error.
     ///
     /// A plan that leaves steps out is compared with a default schedule that leaves them out, too: the plugin has another task. Its deviations are
-    /// first tried at the same points of the fewer steps, and then as they are.
+    /// first tried at the same points of the fewer steps, and then as they are. Such a run must keep the evidence, if there is any.
     fn violation_of(
         &self,
         plan: &Plan,
         violation: &Violation,
+        evidence: Option<&Evidence>,
     ) -> Result<Option<(Run, Violation)>, WorldError> {
         let same_error = |examined: Examined| {
             let mut violations =
@@ -424,7 +431,11 @@ impl<S: Simulator + Send> Driver<'_, S> {
         let original = is_moved.then(|| plan.deviations.clone());
         for deviations in std::iter::once(moved).chain(original) {
             let run = self.executor.run(&Plan { deviations, ..plan.clone() })?;
-            if let Some(found) = judged(&run) {
+            let is_kept = |found: &Violation| {
+                let view = RunView::new(&run, reference.random());
+                evidence.is_none_or(|evidence| evidence.is_kept(&view, found))
+            };
+            if let Some(found) = judged(&run).filter(is_kept) {
                 return Ok(Some((run, found)));
             }
         }

@@ -219,6 +219,41 @@ fn steps_without_which_an_invariant_is_broken_anyway_are_kept() {
     assert_eq!((plan.left_out.len(), plan.deviations.len()), (0, 1));
 }
 
+/// An invariant that the right controller breaks without a fault: there are two ConfigMaps.
+#[derive(Debug)]
+struct TwoMaps;
+
+impl Oracle for TwoMaps {
+    fn name(&self) -> &str {
+        "two ConfigMaps"
+    }
+
+    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+        let maps = run.run.objects.iter().filter(|stored| stored.resource == "configmaps").count();
+        let violation = Violation {
+            oracle: self.name().to_owned(),
+            resource: String::new(),
+            object: String::new(),
+            event: None,
+            explanation: String::new(),
+            is_unevaluated: false,
+        };
+        Judgement::of(if maps == 2 { Vec::new() } else { vec![violation] })
+    }
+}
+
+#[test]
+fn an_error_that_needs_no_fault_keeps_the_plugins_write() {
+    let mut oracles = Oracles::built_in();
+    oracles.add(Box::new(TwoMaps));
+    let executor = Executor::new(vec![Script { is_wrong: false }]);
+    let options = options(&[Strategy::Reference], Budget::Runs(4));
+    let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
+    let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.plan.left_out, [], "without the steps, there is no ConfigMap either");
+    assert!(finding.steps.iter().any(|step| step.text.contains("create configmaps")), "{:?}", finding.steps);
+}
+
 #[test]
 fn random_plans_find_and_shrink_it_too() {
     let report = run_search(true, 1, &options(&[Strategy::Random], Budget::Runs(500)));

@@ -2,12 +2,14 @@
 
 mod anchor;
 mod ddmin;
+mod evidence;
 mod numbers;
 
 use crate::plan::{ActorStep, Deviation};
 
 pub use anchor::moved;
 pub use ddmin::ddmin;
+pub use evidence::Evidence;
 
 /// The number of plans that are tried for one finding.
 pub const MAX_ATTEMPTS: usize = 300;
@@ -30,10 +32,11 @@ pub fn shrink(
     numbers::reduce(fewer, &mut bounded)
 }
 
-/// Leaves out as many of the steps as possible: first all steps of one object, then others. `objects` are the steps of each object. `fails` runs a
+/// Leaves out as many of the steps as possible: first all steps of one object, then, if `single`, others. `objects` are the steps of each object. `fails` runs a
 /// plan without the given steps, and returns whether the error still happens; the last selection for which it does is the result.
 pub fn leave_out(
     objects: Vec<Vec<ActorStep>>,
+    single: bool,
     max_attempts: usize,
     mut fails: impl FnMut(&[ActorStep]) -> bool,
 ) {
@@ -54,6 +57,9 @@ pub fn leave_out(
         } else {
             kept.extend(steps);
         }
+    }
+    if !single {
+        return;
     }
     let kept = sorted(&kept);
     ddmin(kept.clone(), &mut |some: &[ActorStep]| {
@@ -83,7 +89,7 @@ mod tests {
         max_attempts: usize,
     ) -> (Vec<ActorStep>, usize) {
         let (mut smallest, mut attempts) = (Vec::new(), 0);
-        leave_out(objects, max_attempts, |left_out| {
+        leave_out(objects, true, max_attempts, |left_out| {
             attempts += 1;
             let still_fails = needed.iter().all(|needed| !left_out.contains(&step(*needed)));
             if still_fails {
@@ -105,6 +111,19 @@ mod tests {
         assert_eq!(found, expected);
         assert!(fewer_attempts < attempts, "{fewer_attempts} and {attempts}");
         assert_eq!(left_out(of_one, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], 5).1, 5);
+    }
+
+    #[test]
+    fn only_all_steps_of_an_object_are_left_out_unless_single_ones_may_be() {
+        let mut smallest = Vec::new();
+        leave_out(vec![vec![step(1), step(2)], vec![step(3), step(4)]], false, 100, |left_out| {
+            let still_fails = !left_out.contains(&step(1));
+            if still_fails {
+                smallest = left_out.to_vec();
+            }
+            still_fails
+        });
+        assert_eq!(smallest, [step(3), step(4)]);
     }
 
     #[test]
