@@ -117,6 +117,9 @@ pub enum EventKind {
         reasons: Vec<String>,
         /// How many times in a row the key has failed.
         attempt: u32,
+        /// Whether the host has replaced the instance, because it was idle or had failed: its memory is empty. `false` for the first one of a
+        /// process or version, and for one beside others.
+        is_replacement: bool,
     },
     /// A reconcile ended.
     ReconcileEnded {

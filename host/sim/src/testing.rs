@@ -83,7 +83,17 @@ impl RunBuilder {
             key: key.to_owned(),
             reasons: vec![reason.to_owned()],
             attempt: 0,
+            is_replacement: false,
         });
+    }
+
+    /// The reconcile that began last runs in an instance that replaces another one.
+    pub(crate) fn in_new_instance(&mut self) {
+        if let Some(EventKind::ReconcileStarted { is_replacement, .. }) =
+            self.events.last_mut().map(|event| &mut event.kind)
+        {
+            *is_replacement = true;
+        }
     }
 
     pub(crate) fn end(&mut self, result: ReconcileResult) {

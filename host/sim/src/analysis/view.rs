@@ -17,6 +17,8 @@ pub struct Reconcile<'a> {
     pub key: &'a str,
     /// The reasons.
     pub reasons: &'a [String],
+    /// Whether its instance has replaced another one.
+    pub is_replacement: bool,
     /// The index of the event with which it started.
     pub start: usize,
     /// The index of the event with which it ended, and the result. `None` if it did not end.
@@ -48,12 +50,21 @@ impl<'a> RunView<'a> {
         let mut deviations = Vec::new();
         for (index, event) in run.events.iter().enumerate() {
             match &event.kind {
-                EventKind::ReconcileStarted { reconcile, plugin, watch, key, reasons, .. } => {
+                EventKind::ReconcileStarted {
+                    reconcile,
+                    plugin,
+                    watch,
+                    key,
+                    reasons,
+                    is_replacement,
+                    ..
+                } => {
                     let started = Reconcile {
                         plugin,
                         watch,
                         key,
                         reasons,
+                        is_replacement: *is_replacement,
                         start: index,
                         end: None,
                         requests: Vec::new(),

@@ -244,9 +244,11 @@ impl Teller {
         let (who, begin) = view.reconciles.get(&number).map_or_else(
             || ("plugin", "reconcile".to_owned()),
             |reconcile| {
-                let retry =
-                    if reconcile.reasons.iter().any(|reason| reason == "retry") { " (retry)" } else { "" };
-                (reconcile.plugin, format!("reconcile {}{retry}", reconcile.key))
+                let is_retry = reconcile.reasons.iter().any(|reason| reason == "retry");
+                let notes = [is_retry.then_some("retry"), reconcile.is_replacement.then_some("new instance")];
+                let notes: Vec<_> = notes.into_iter().flatten().collect();
+                let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+                (reconcile.plugin, format!("reconcile {}{notes}", reconcile.key))
             },
         );
         self.add(time, who, format!("{begin}: {text}"), String::new());
@@ -499,6 +501,29 @@ mod tests {
                 "   30.000  oracle          three Pods: there is none",
             ]
         );
+    }
+
+    #[test]
+    fn a_reconcile_in_a_replaced_instance_says_so() {
+        let mut run = RunBuilder::new();
+        run.start("a/x");
+        run.write("create", "configmaps", "a/x", Some(json!({})));
+        run.end(ReconcileResult::Fault("trap".to_owned()));
+        run.start_for("a/x", "retry");
+        run.in_new_instance();
+        run.write("update", "configmaps", "a/x", Some(json!({"size": 1})));
+        let run = run.finish();
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        let violation = Violation {
+            oracle: "trap".to_owned(),
+            resource: String::new(),
+            object: "a/x".to_owned(),
+            event: None,
+            explanation: String::new(),
+            is_unevaluated: false,
+        };
+        let texts: Vec<_> = tell(&view, &violation).into_iter().map(|step| step.text).collect();
+        assert_eq!(texts[1], "reconcile a/x (retry, new instance): update configmaps a/x");
     }
 
     #[test]

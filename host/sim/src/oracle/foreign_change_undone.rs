@@ -56,7 +56,10 @@ impl Oracle for ForeignChangeUndone {
                     .removed(request)
                     .map(|what| format!("the plugin's {} of {id} removed {what}", request.verb));
                 judgement.violations.extend(
-                    restored.into_iter().chain(removed).map(|text| Violation::new(self, &id, Some(index), text)),
+                    restored
+                        .into_iter()
+                        .chain(removed)
+                        .map(|text| Violation::new(self, &id, Some(index), text)),
                 );
             } else {
                 foreign.add(request);
@@ -99,7 +102,8 @@ impl Foreign<'_> {
     /// Whether a write concerns an object with something that may belong to other clients.
     fn is_subject(&self, request: &RequestEvent) -> bool {
         let older = request.before.as_deref();
-        let has_metadata = |object: &Value| FOREIGN_METADATA.iter().any(|pointer| object.pointer(pointer).is_some());
+        let has_metadata =
+            |object: &Value| FOREIGN_METADATA.iter().any(|pointer| object.pointer(pointer).is_some());
         !finalizers(older).is_empty() || !owners(older).is_empty() || older.is_some_and(has_metadata)
     }
 
@@ -146,12 +150,14 @@ impl Foreign<'_> {
             return None;
         }
         let (before, after) = (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
-        before.difference(&after).map(|name| (request.resource.clone(), (*name).to_owned())).find_map(|pair| {
-            let is_own = self.own.added_finalizers.contains(&pair)
-                || self.expected.added_finalizers.contains(&pair)
-                || self.from_creation.contains(&pair) && self.expected.removed_finalizers.contains(&pair);
-            (!is_own).then_some(pair.1)
-        })
+        before.difference(&after).map(|name| (request.resource.clone(), (*name).to_owned())).find_map(
+            |pair| {
+                let is_own = self.own.added_finalizers.contains(&pair)
+                    || self.expected.added_finalizers.contains(&pair)
+                    || self.from_creation.contains(&pair) && self.expected.removed_finalizers.contains(&pair);
+                (!is_own).then_some(pair.1)
+            },
+        )
     }
 }
 
@@ -256,7 +262,9 @@ mod tests {
     fn with_owner(owners: &Value, label: &str) -> crate::Run {
         let mut run = RunBuilder::new();
         let object = |owners: &Value, label: &str| {
-            Some(json!({"metadata": {"ownerReferences": owners, "labels": {"simulation.pilothouse.dev/team": label}}}))
+            Some(
+                json!({"metadata": {"ownerReferences": owners, "labels": {"simulation.pilothouse.dev/team": label}}}),
+            )
         };
         run.actor("user", "create", "configmaps", "a/x", object(&json!([]), "blue"));
         run.actor("user", "patch", "configmaps", "a/x", object(&json!([namespace()]), "blue"));

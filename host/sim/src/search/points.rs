@@ -258,7 +258,11 @@ mod tests {
             run.push(EventKind::Http { reconcile: None, method, url, status });
         }
         let points = Points::of(&run.finish());
-        let at = |method: &str, occurrence| Moment::Http { method: method.to_owned(), host: "cloud".to_owned(), occurrence };
+        let at = |method: &str, occurrence| Moment::Http {
+            method: method.to_owned(),
+            host: "cloud".to_owned(),
+            occurrence,
+        };
         let found: Vec<_> = points.http.into_iter().map(|point| (point.moment, point.is_write)).collect();
         assert_eq!(found, [(at("POST", 1), true), (at("GET", 1), false), (at("POST", 2), true)]);
     }

@@ -34,7 +34,9 @@ fn moved_moment(at: &Moment, source: &Steps<'_>, target: &Steps<'_>) -> Moment {
         }
         Moment::Http { method, host, occurrence } => {
             let select = |event: &Event| match &event.kind {
-                EventKind::Http { method: by, url, status: Some(_), .. } if by == method && host_of(url) == *host => {
+                EventKind::Http { method: by, url, status: Some(_), .. }
+                    if by == method && host_of(url) == *host =>
+                {
                     Some(url.clone())
                 }
                 _ => None,

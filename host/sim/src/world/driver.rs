@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::actors::Actors;
 use super::gate::{RequestGate, WatchGate};
 use super::http::Services;
+use super::instances::Instances;
 use super::observer::WorldObserver;
 use super::state::{Command, Shared, State};
 use super::{WorldLimits, WorldPlugin};
@@ -236,6 +237,7 @@ impl Driver<'_> {
                     state.reloads += 1;
                     // The new version reconciles all keys at once.
                     state.failing.clear();
+                    state.instances = Instances::default();
                     state.record(EventKind::Reloaded);
                     state.reloads
                 };

@@ -217,14 +217,20 @@ mod tests {
         for (fault, counter) in [(Fault::CrashBefore, 1), (Fault::CrashAfter, 2)] {
             let (shared, services) = services(vec![second_post(fault.clone())]);
             assert!(services.send(request("https://cloud/", "x")).await.is_ok());
-            let waits = tokio::time::timeout(Duration::from_secs(1), services.send(request("https://cloud/", "x")));
+            let waits =
+                tokio::time::timeout(Duration::from_secs(1), services.send(request("https://cloud/", "x")));
             assert!(waits.await.is_err(), "the process has ended: {fault:?}");
             let state = shared.lock();
             assert!(state.crash.is_some());
-            let is_counter = |event: &Event| event.kind == EventKind::HttpState { state: json!({"counter": counter}) };
+            let is_counter =
+                |event: &Event| event.kind == EventKind::HttpState { state: json!({"counter": counter}) };
             assert!(state.events.iter().any(is_counter), "{fault:?}");
             let requests = state.events.iter().filter(|event| matches!(event.kind, EventKind::Http { .. }));
-            assert_eq!(requests.count(), usize::from(fault == Fault::CrashAfter), "stories contain the request");
+            assert_eq!(
+                requests.count(),
+                usize::from(fault == Fault::CrashAfter),
+                "stories contain the request"
+            );
         }
     }
 

@@ -11,6 +11,7 @@ mod from_scenario;
 mod gate;
 mod hash;
 mod http;
+mod instances;
 mod mirror;
 mod observer;
 mod request;

@@ -37,6 +37,8 @@ impl CallObserver for PluginCalls {
         match call {
             GuestCall::Reconcile(request) => {
                 let (watch, key) = (request.watch.to_string(), request.key.to_string());
+                let others_run = state.is_reconciling(&self.plugin);
+                let is_replacement = state.instances.reconcile(&self.plugin, others_run);
                 let reconcile = state.begin_reconcile(&self.plugin, &watch, &key);
                 running.reconcile = Some(Reconcile { id: reconcile, watch: watch.clone(), key: key.clone() });
                 state.record(EventKind::ReconcileStarted {
@@ -46,9 +48,11 @@ impl CallObserver for PluginCalls {
                     key,
                     reasons: request.reasons.iter().map(|reason| reason.name().to_owned()).collect(),
                     attempt: request.attempt,
+                    is_replacement,
                 });
             }
             other => {
+                state.instances.call(&self.plugin, matches!(other, GuestCall::Instantiate));
                 let arguments = other.arguments().to_string();
                 state.hash.add(arguments.as_bytes());
                 let time = state.now();

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::clock::VirtualClock;
 use super::hash::RollingHash;
+use super::instances::Instances;
 use super::mirror::{Change, Mirror};
 use super::request::ObjectRequest;
 use super::schedule::Schedule;
@@ -93,6 +94,8 @@ pub(super) struct State {
     cached_uids: BTreeMap<(String, String), String>,
     /// The reconciles that run, by plugin, watch and key.
     reconciles: BTreeMap<(String, String, String), u64>,
+    /// The instances of the plugins of this process and version.
+    pub(super) instances: Instances,
     next_reconcile: u64,
     /// The keys whose last reconcile failed and is repeated, with the time at which it ended, by plugin, watch and key.
     pub(super) failing: BTreeMap<(String, String, String), u64>,
@@ -134,6 +137,7 @@ impl Shared {
             last_activity: 0,
             cached_uids: BTreeMap::new(),
             reconciles: BTreeMap::new(),
+            instances: Instances::default(),
             next_reconcile: 1,
             failing: BTreeMap::new(),
         };
@@ -326,6 +330,7 @@ impl State {
         self.unlisted.clear();
         self.cached_uids.clear();
         self.reconciles.clear();
+        self.instances = Instances::default();
         self.failing.clear();
         self.awaits_steps = false;
         self.in_flight = 0;
@@ -361,6 +366,11 @@ impl State {
         for reconcile in abandoned {
             self.record(EventKind::ReconcileEnded { reconcile, result: ReconcileResult::Abandoned });
         }
+    }
+
+    /// Whether a plugin reconciles a key.
+    pub(super) fn is_reconciling(&self, plugin: &str) -> bool {
+        self.reconciles.keys().any(|(running, ..)| running == plugin)
     }
 
     /// Returns the identifier of a reconcile that begins.

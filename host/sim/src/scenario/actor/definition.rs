@@ -10,11 +10,11 @@ use serde_saphyr::Spanned;
 use super::super::document::{
     ActorDocument, DeletionDocument, ForEachDocument, PatchDocument, StepDocument, check_count,
 };
+use super::super::generate::GeneratedStep;
 use super::super::kinds::Kinds;
 use super::super::manifest::FileReader;
 use super::super::program::Program;
 use super::super::reference::ObjectReference;
-use super::super::generate::GeneratedStep;
 use super::super::template::Template;
 use super::super::text::{DurationRange, duration_ms, quoted};
 use crate::actor::{ActorWrite, Operation};

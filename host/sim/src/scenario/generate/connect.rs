@@ -11,10 +11,8 @@ pub(super) fn connect(samples: &mut [(&WatchedKind, Vec<Sample>)], watched: &[&W
     let groups: Vec<Vec<Address>> = samples.iter().map(|(_, samples)| addresses(samples)).collect();
     let group_of =
         |watched: &WatchedKind| samples.iter().position(|(other, _)| select_the_same(other, watched));
-    let by_name: BTreeMap<&str, usize> = watched
-        .iter()
-        .filter_map(|watched| Some((watched.name.as_str(), group_of(watched)?)))
-        .collect();
+    let by_name: BTreeMap<&str, usize> =
+        watched.iter().filter_map(|watched| Some((watched.name.as_str(), group_of(watched)?))).collect();
     let mut links: Vec<Vec<(Place, NameForm, usize)>> = Vec::new();
     for (watched, _) in samples.iter() {
         let mut found = Vec::new();

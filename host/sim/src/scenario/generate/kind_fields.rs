@@ -55,7 +55,8 @@ impl Form {
 
 fn search(schema: &Value, member: &str, parent: &str, kind: &str, depth: usize, found: &mut Vec<String>) {
     // Such a member cannot be a part of a simple JSONPath.
-    if depth > MAX_DEPTH || !member.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+    if depth > MAX_DEPTH || !member.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    {
         return;
     }
     let path = format!("{parent}.{member}");
@@ -113,7 +114,12 @@ mod tests {
         assert_eq!(found("ConfigMap"), ["{.spec.configMapRef.name}"]);
         assert_eq!(
             found("Secret"),
-            ["{.spec.SECRETS[*]}", "{.spec.nested[*].secretRef.name}", "{.spec.secretName}", "{.spec.secretRefs[*].name}"]
+            [
+                "{.spec.SECRETS[*]}",
+                "{.spec.nested[*].secretRef.name}",
+                "{.spec.secretName}",
+                "{.spec.secretRefs[*].name}"
+            ]
         );
         assert_eq!(found("Namespace"), [""; 0]);
         assert_eq!(found("Zoo"), [""; 0]);
@@ -122,7 +128,9 @@ mod tests {
     #[test]
     fn members_are_compared_in_lower_case() {
         let kinds = ["deployment".to_owned(), "configmap".to_owned()];
-        for (member, expected) in [("Deployment", true), ("configMaps", true), ("configMapKey", false), ("map", false)] {
+        for (member, expected) in
+            [("Deployment", true), ("configMaps", true), ("configMapKey", false), ("map", false)]
+        {
             assert_eq!(is_kind(member, &kinds), expected, "{member}");
         }
     }

@@ -176,9 +176,8 @@ fn named<'k>(watched: &[&'k WatchedKind]) -> Vec<&'k WatchedKind> {
         let schemas = watched.iter().filter_map(|watched| watched.kind.schema.as_ref());
         schemas.into_iter().any(|schema| !kind_fields::fields(schema, kind).is_empty())
     };
-    let is_wanted = |watched: &&&WatchedKind| {
-        watched.role != Role::ReadLive || is_named(&watched.kind.resource.kind)
-    };
+    let is_wanted =
+        |watched: &&&WatchedKind| watched.role != Role::ReadLive || is_named(&watched.kind.resource.kind);
     watched.iter().filter(is_wanted).copied().collect()
 }
 
@@ -290,9 +289,8 @@ fn status_steps(
     owned: &[&WatchedKind],
     is_wanted: impl Fn(Stage) -> bool,
 ) -> Vec<Step> {
-    let stages = |watched: &WatchedKind| match watched.writes_status {
-        true => [&[][..], &[]],
-        false => status::stages(&watched.kind.resource.kind),
+    let stages = |watched: &WatchedKind| -> [&[Stage]; 2] {
+        if watched.writes_status { [&[], &[]] } else { status::stages(&watched.kind.resource.kind) }
     };
     let mut steps = Vec::new();
     for (watched, samples) in samples {

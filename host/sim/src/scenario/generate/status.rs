@@ -86,9 +86,11 @@ fn pod(pod: &Value, stage: Stage, now: &str) -> Option<Value> {
     // The kubelet starts the containers of such a Pod again, so it ends only if the kubelet evicts it.
     let is_restarted = pod["spec"]["restartPolicy"].as_str().unwrap_or("Always") == "Always";
     let has_succeeded = stage == Stage::Ends && !is_restarted;
-    let (phase, code, reason) = if has_succeeded { ("Succeeded", 0, "Completed") } else { ("Failed", 1, "Error") };
+    let (phase, code, reason) =
+        if has_succeeded { ("Succeeded", 0, "Completed") } else { ("Failed", 1, "Error") };
     let ready = if has_succeeded { "PodCompleted" } else { "PodFailed" };
-    let state = json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": now, "finishedAt": now}});
+    let state =
+        json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": now, "finishedAt": now}});
     let mut status = json!({
         "phase": phase, "conditions": conditions("False", ready), "containerStatuses": containers(false, &state),
     });
@@ -181,14 +183,18 @@ mod tests {
     #[test]
     fn a_pod_runs_before_it_ends() {
         let pod = |policy: &str| json!({"spec": {"restartPolicy": policy, "containers": [{"name": "main", "image": "a"}]}});
-        let phase = |policy: &str, stages: &[Stage]| after("Pod", &pod(policy), stages)["status"]["phase"].clone();
+        let phase =
+            |policy: &str, stages: &[Stage]| after("Pod", &pod(policy), stages)["status"]["phase"].clone();
         assert_eq!(phase("Never", &[Stage::Ends]), Value::Null);
         assert_eq!(phase("Never", &[Stage::Runs]), "Running");
         assert_eq!(phase("Never", &[Stage::Runs, Stage::Ends]), "Succeeded");
         assert_eq!(phase("OnFailure", &[Stage::Runs, Stage::Fails]), "Failed");
         assert_eq!(phase("Never", &[Stage::Runs, Stage::Ends, Stage::Runs, Stage::Fails]), "Succeeded");
         let evicted = after("Pod", &pod("Always"), &[Stage::Runs, Stage::Ends]);
-        assert_eq!((&evicted["status"]["phase"], &evicted["status"]["reason"]), (&json!("Failed"), &json!("Evicted")));
+        assert_eq!(
+            (&evicted["status"]["phase"], &evicted["status"]["reason"]),
+            (&json!("Failed"), &json!("Evicted"))
+        );
         let running = after("Pod", &pod("Always"), &[Stage::Runs]);
         assert_eq!(running["status"]["containerStatuses"][0]["ready"], true);
     }
@@ -197,7 +203,10 @@ mod tests {
     fn a_job_ends_once_and_not_while_it_is_suspended() {
         let job = |suspend: bool| json!({"spec": {"suspend": suspend}});
         let complete = after("Job", &job(false), &[Stage::Runs, Stage::Ends, Stage::Fails]);
-        assert_eq!((&complete["status"]["succeeded"], &complete["status"]["failed"]), (&json!(1), &Value::Null));
+        assert_eq!(
+            (&complete["status"]["succeeded"], &complete["status"]["failed"]),
+            (&json!(1), &Value::Null)
+        );
         assert_eq!(after("Job", &job(false), &[Stage::Ends]), job(false), "it has not started");
         assert_eq!(after("Job", &job(true), &[Stage::Runs, Stage::Ends]), job(true));
     }
@@ -209,7 +218,11 @@ mod tests {
         for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
             let workload = json!({"metadata": {"generation": 3}, "spec": {"replicas": 2}});
             let status = &after(kind, &workload, stages(kind)[0])["status"];
-            assert_eq!((&status["readyReplicas"], &status["observedGeneration"]), (&json!(2), &json!(3)), "{kind}");
+            assert_eq!(
+                (&status["readyReplicas"], &status["observedGeneration"]),
+                (&json!(2), &json!(3)),
+                "{kind}"
+            );
         }
         assert_eq!(patch("Secret", &json!({}), Stage::Runs, NOW), None);
     }

@@ -146,8 +146,12 @@ mod tests {
         let step = GeneratedStep::AddOwner(address.clone());
         let write = step.write(&view, 3, 0).expect("a write");
         let Operation::MergePatch(patch) = write.operation else { panic!("a patch") };
-        let uids: Vec<_> =
-            patch["metadata"]["ownerReferences"].as_array().expect("a list").iter().map(|owner| &owner["uid"]).collect();
+        let uids: Vec<_> = patch["metadata"]["ownerReferences"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|owner| &owner["uid"])
+            .collect();
         assert_eq!((write.step, uids), (3, vec![&json!("1"), &json!("2")]));
         let absent = GeneratedStep::AddOwner(ObjectAddress { name: "b".to_owned(), ..address });
         assert_eq!(absent.write(&view, 3, 0), None);
@@ -156,16 +160,23 @@ mod tests {
     #[test]
     fn statuses_are_written_with_the_time_of_the_step() {
         let resource = Kinds::built_in().resolve("Pod").expect("built in").resource.clone();
-        let pod = |name: &str, owner: &str, phase: &str| {
-            json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}, "status": {"phase": phase}})
+        let pod = |name: &str, owner: &str, phase: &str| json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}, "status": {"phase": phase}});
+        let view = TestView::new(vec![
+            pod("a", "Namespace", "Pending"),
+            pod("b", "Zoo", "Running"),
+            pod("c", "Zoo", "Pending"),
+        ]);
+        let write = |step: GeneratedStep| {
+            step.write(&view, 1, 61_500).map(|write| (write.name, write.subresource, write.operation))
         };
-        let view = TestView::new(vec![pod("a", "Namespace", "Pending"), pod("b", "Zoo", "Running"), pod("c", "Zoo", "Pending")]);
-        let write = |step: GeneratedStep| step.write(&view, 1, 61_500).map(|write| (write.name, write.subresource, write.operation));
         let (name, subresource, operation) =
             write(GeneratedStep::WriteFirstStatus(resource.clone(), Stage::Runs)).expect("a write");
         assert_eq!((name.as_str(), subresource.as_str()), ("c", "status"));
         let Operation::MergePatch(patch) = operation else { panic!("a patch") };
-        assert_eq!((&patch["status"]["phase"], &patch["status"]["startTime"]), (&json!("Running"), &json!("2026-01-01T00:01:01Z")));
+        assert_eq!(
+            (&patch["status"]["phase"], &patch["status"]["startTime"]),
+            (&json!("Running"), &json!("2026-01-01T00:01:01Z"))
+        );
         let address = ObjectAddress { resource, namespace: String::new(), name: "b".to_owned() };
         assert!(write(GeneratedStep::WriteStatus(address.clone(), Stage::Fails)).is_some());
         assert_eq!(write(GeneratedStep::WriteStatus(address, Stage::Runs)), None, "it runs already");

@@ -105,7 +105,11 @@ fn the_second_object_of_a_kind_that_users_make_has_metadata_of_other_clients() {
     ] {
         let object = created(&generated, title);
         let marks = FOREIGN_METADATA.iter().filter(|pointer| object.pointer(pointer).is_some()).count();
-        assert_eq!((marks, object["metadata"].get("finalizers").is_some()), (if is_marked { 2 } else { 0 }, is_marked), "{title}");
+        assert_eq!(
+            (marks, object["metadata"].get("finalizers").is_some()),
+            (if is_marked { 2 } else { 0 }, is_marked),
+            "{title}"
+        );
     }
     let titles = titles(&generated);
     for step in ["add an owner to", "delete", "remove the finalizer of"] {
@@ -131,7 +135,14 @@ fn objects_get_the_statuses_that_components_of_a_cluster_write() {
     let of_jobs = ["start the first Job", "finish the first Job"];
     assert_eq!(
         written(false),
-        ["start Pod sample-a", "start Pod sample-b", of_jobs[0], "finish Pod sample-a", "fail Pod sample-b", of_jobs[1]]
+        [
+            "start Pod sample-a",
+            "start Pod sample-b",
+            of_jobs[0],
+            "finish Pod sample-a",
+            "fail Pod sample-b",
+            of_jobs[1]
+        ]
     );
     assert_eq!(written(true), of_jobs, "the plugin writes the status of Pods itself");
 }
@@ -226,9 +237,11 @@ fn objects_name_each_other_where_the_watches_look_for_names() {
 fn objects_name_each_other_in_fields_that_are_named_as_a_kind() {
     let mut zoo = zoo();
     let text = || json!({"type": "string"});
-    zoo.kind.schema = Some(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "deployment": text(), "secretRef": {"type": "object", "properties": {"name": text()}}, "leaseName": text(),
-    }}}}));
+    zoo.kind.schema = Some(
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "deployment": text(), "secretRef": {"type": "object", "properties": {"name": text()}}, "leaseName": text(),
+        }}}}),
+    );
     let watched = [
         zoo,
         built_in("Deployment", Role::Read, "app"),
@@ -241,7 +254,8 @@ fn objects_name_each_other_in_fields_that_are_named_as_a_kind() {
     assert_eq!(generated.problems, [""; 0]);
     let zoo = created(&generated, "create Zoo sample-b");
     // The names of both watches are of the same kind: the last one wins.
-    let expected = json!({"deployment": "sample-d", "secretRef": {"name": "sample-b"}, "leaseName": "sample-b"});
+    let expected =
+        json!({"deployment": "sample-d", "secretRef": {"name": "sample-b"}, "leaseName": "sample-b"});
     assert_eq!(zoo["spec"], expected);
     let titles = titles(&generated);
     assert!(titles.contains(&"create Secret sample-b"), "it is named: {titles:?}");

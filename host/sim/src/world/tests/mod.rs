@@ -124,3 +124,17 @@ fn a_guest_that_never_returns_is_stopped_by_its_fuel() {
     assert!(faults.count() > 0);
     assert_ne!(run.end, End::AtRest);
 }
+
+#[test]
+fn a_reconcile_after_a_fault_runs_in_a_new_instance() {
+    let run = Stage::new(vec![stage::create_map_with("a", &[("wish", "spin")])]).run(vec![]);
+    let started: Vec<_> = run
+        .events
+        .iter()
+        .filter_map(|event| match event.kind {
+            EventKind::ReconcileStarted { is_replacement, .. } => Some(is_replacement),
+            _ => None,
+        })
+        .collect();
+    assert!(started.len() > 1 && !started[0] && started[1..].iter().all(|is_new| *is_new), "{started:?}");
+}

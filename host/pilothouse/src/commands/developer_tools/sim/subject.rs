@@ -333,8 +333,7 @@ fn read_live(descriptor: &Descriptor, kinds: &Kinds) -> Vec<WatchedKind> {
 fn may(descriptor: &Descriptor, kind: &KindInfo, subresource: &str, verbs: &[&str]) -> bool {
     let names = |list: &[String], name: &str| list.iter().any(|known| known == name || known == "*");
     let plural = &kind.resource.plural;
-    let resource =
-        if subresource.is_empty() { plural.clone() } else { format!("{plural}/{subresource}") };
+    let resource = if subresource.is_empty() { plural.clone() } else { format!("{plural}/{subresource}") };
     descriptor.writes.iter().any(|rule| {
         names(&rule.api_groups, &kind.resource.group)
             && names(&rule.resources, &resource)

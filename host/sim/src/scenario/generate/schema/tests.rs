@@ -74,7 +74,10 @@ fn fields_named_as_a_kind_have_a_name_and_are_changed_last() {
     let kinds = ["deployment".to_owned(), "secret".to_owned()];
     for seed in 0..10 {
         let object = generate(&schema, "sample-a", &kinds, seed).expect("an object");
-        assert_eq!((&object["spec"]["deployment"], &object["spec"]["secrets"]), (&json!("sample-a"), &json!(["sample-a"])));
+        assert_eq!(
+            (&object["spec"]["deployment"], &object["spec"]["secrets"]),
+            (&json!("sample-a"), &json!(["sample-a"]))
+        );
         let patch = change(&schema, &object, "sample-a", &kinds, seed, 0).expect("a change");
         assert!(patch["spec"]["note"].is_string(), "{patch}");
     }
@@ -187,7 +190,8 @@ fn large_schemas_give_small_objects() {
 fn the_same_seed_gives_the_same_object() {
     let schema = schema();
     assert_eq!(generate(&schema, "a", &[], 7), generate(&schema, "a", &[], 7));
-    let different = (0..20).filter(|seed| generate(&schema, "a", &[], *seed) != generate(&schema, "a", &[], 7)).count();
+    let different =
+        (0..20).filter(|seed| generate(&schema, "a", &[], *seed) != generate(&schema, "a", &[], 7)).count();
     assert!(different > 10);
 }
 
