@@ -1,5 +1,5 @@
-//! *foreign change undone*: an update without a resource version reverts what another client wrote in between, or a write
-//! removes metadata of somebody else.
+//! *foreign change undone*: a write without a resource version reverts what another client wrote in between, or removes
+//! metadata of somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,12 @@ use crate::scenario::generate::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "foreign change undone",
-    reports: "an update without a resource version restores what another client had just changed, in a field that the plugin does not change in \
-              the reference; or a write removes a finalizer that the plugin never adds, an owner reference that another client added to an \
+    reports: "an update, a patch or a forced apply without a resource version restores what another client had just changed, in a field that the \
+              plugin does not change in the reference; or a write removes a finalizer that the plugin never adds, an owner reference that another client added to an \
               object, or a label or annotation that the simulation gives to generated objects",
-    premise: "A field, finalizer or owner of another client is not the plugin's to change. Resource versions, patches and server-side apply avoid \
-              it. Not judged: fields that the plugin also changes without faults; finalizers that it adds to any object, or that objects \
+    premise: "A field, finalizer or owner of another client is not the plugin's to change. Resource versions, and patches of the plugin's own \
+              fields alone, avoid it. Not judged: fields that the plugin also changes without faults, and, in patches, \
+              those with which it creates objects of the kind; finalizers that it adds to any object, or that objects \
               have from their creation and it removes without faults; owners of a kind that it adds, too. A plugin that by agreement removes a \
               finalizer that another controller adds does so by right: switch the oracle off in its scenario.",
 };
@@ -50,10 +51,14 @@ impl Oracle for ForeignChangeUndone {
                 judgement.had_subject |= foreign.is_subject(request);
                 let id = run.names.canonical_id(&request.object_id());
                 let restored = undone.map(|pointer| {
-                    format!("the plugin's update of {id} restored {pointer}, which another client had just changed")
+                    format!(
+                        "the plugin's {} of {id} restored {pointer}, which another client had just changed",
+                        request.verb
+                    )
                 });
                 let removed = foreign
                     .removed(request)
+                    .into_iter()
                     .map(|what| format!("the plugin's {} of {id} removed {what}", request.verb));
                 judgement.violations.extend(
                     restored
@@ -161,19 +166,25 @@ impl Foreign<'_> {
     }
 }
 
-/// Returns a field that another client changed and that the plugin's update restored.
-fn undone_field(previous: &RequestEvent, update: &RequestEvent, expected: &Own) -> Option<String> {
-    let body = update.body.as_ref()?;
+/// Returns a field that another client changed and that the plugin's write restored.
+fn undone_field(previous: &RequestEvent, write: &RequestEvent, expected: &Own) -> Option<String> {
+    let body = write.body.as_ref()?;
     let has_version = body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
-    if update.verb != "update" || has_version || previous.after != update.before {
+    if !matches!(write.verb.as_str(), "update" | "patch") || has_version || previous.after != write.before {
         return None;
     }
     let (older, foreign) = (previous.before.as_deref()?, previous.after.as_deref()?);
-    let after = update.after.as_deref()?;
+    let after = write.after.as_deref()?;
     changed_pointers(Some(older), Some(foreign)).into_iter().find(|pointer| {
+        let field = (write.resource.clone(), pointer.clone());
+        let value = older.pointer(pointer);
+        // A patch changes what it contains. A plugin may apply a field again and again with which it has created the object.
+        let is_meant = write.verb == "update"
+            || value.is_some() && body.pointer(pointer) == value && !expected.created_fields.contains(&field);
         !pointer.starts_with("/status")
-            && !expected.fields.contains(&(update.resource.clone(), pointer.clone()))
-            && after.pointer(pointer) == older.pointer(pointer)
+            && is_meant
+            && !expected.fields.contains(&field)
+            && after.pointer(pointer) == value
     })
 }
 
@@ -216,6 +227,41 @@ mod tests {
         let reverting = run(true, None, &["other/guard"]);
         let reference = Reference::new(&reverting, &reverting);
         assert_eq!(judge(&ForeignChangeUndone, &reverting, Some(&reference)).violations, []);
+    }
+
+    /// A run in which another client changes the image of an object, and the plugin applies the object with this image and of this size.
+    fn applied(creates: bool, image: Option<&str>, version: Option<&str>) -> crate::Run {
+        let mut run = RunBuilder::new();
+        let object = |image: &str, size: u32| json!({"spec": {"image": image, "size": size}});
+        if creates {
+            run.start("a/y");
+            run.write("patch", "deployments.apps", "a/y", Some(object("any", 1)));
+        }
+        run.actor("user", "create", "deployments.apps", "a/x", Some(object("old", 1)));
+        run.start("a/x");
+        run.actor("user", "patch", "deployments.apps", "a/x", Some(object("new", 1)));
+        let request = run.write("patch", "deployments.apps", "a/x", Some(object(image.unwrap_or("new"), 2)));
+        request.body =
+            Some(json!({"metadata": {"resourceVersion": version}, "spec": {"image": image, "size": 2}}));
+        run.finish()
+    }
+
+    #[test]
+    fn a_forced_apply_that_restores_a_field_of_another_client_is_reported() {
+        let found = |run: &crate::Run, creates: bool| {
+            let expected = applied(creates, None, None);
+            let reference = Reference::new(&expected, &expected);
+            judge(&ForeignChangeUndone, run, Some(&reference)).violations
+        };
+        let bad = found(&applied(false, Some("old"), None), false);
+        assert!(bad.len() == 1 && bad[0].explanation.contains("restored /spec/image"), "{bad:?}");
+        assert_eq!(found(&applied(false, Some("old"), Some("7")), false), [], "it has a resource version");
+        assert_eq!(found(&applied(false, None, None), false), [], "it leaves the image alone");
+        assert_eq!(
+            found(&applied(true, Some("old"), None), true),
+            [],
+            "it creates such objects with an image"
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) struct Own {
     pub(super) removed_finalizers: BTreeSet<(String, String)>,
     /// The fields that they change in objects that exist.
     pub(super) fields: BTreeSet<(String, String)>,
+    /// The fields with which they create objects.
+    pub(super) created_fields: BTreeSet<(String, String)>,
     /// The labels and annotations that they add, also to objects that they create.
     pub(super) added_metadata: BTreeSet<(String, String)>,
     /// The kinds of the owners that they add.
@@ -30,6 +32,11 @@ impl Own {
             own.added_finalizers.extend(after.difference(&before).map(|name| named(name)));
             own.removed_finalizers.extend(before.difference(&after).map(|name| named(name)));
             own.fields.extend(changed_pointers(older, newer).iter().map(|pointer| named(pointer)));
+            if older.is_none() {
+                let nothing = Value::Object(serde_json::Map::new());
+                let fields = changed_pointers(Some(&nothing), newer);
+                own.created_fields.extend(fields.iter().map(|pointer| named(pointer)));
+            }
             let (before, after) = (metadata_pointers(older), metadata_pointers(newer));
             own.added_metadata.extend(after.difference(&before).map(|pointer| named(pointer)));
             let known = owners(older);

@@ -1,4 +1,4 @@
-//! The table of built-in kinds: an object of each, and a change.
+//! The table of built-in kinds: an object of each, and changes.
 
 use std::sync::LazyLock;
 
@@ -18,6 +18,8 @@ struct Row {
     kind: String,
     object: Map<String, Value>,
     change: Value,
+    /// A later change, if the first one does not change what most users change.
+    then: Option<Value>,
 }
 
 /// Returns the members of an object of a kind beside its metadata.
@@ -29,9 +31,13 @@ pub(super) fn object(kind: &str, name: &str) -> Result<Map<String, Value>, Strin
     Ok(row.object.iter().map(|(member, value)| (member.clone(), named(value, name))).collect())
 }
 
-/// Returns a merge patch that changes the object.
-pub(super) fn change(kind: &str, name: &str) -> Option<Value> {
-    row(kind).ok()?.map(|row| named(&row.change, name))
+/// Returns merge patches that change the object, one after the other.
+pub(super) fn changes(kind: &str, name: &str) -> Vec<Value> {
+    let row = row(kind).ok().flatten();
+    row.into_iter()
+        .flat_map(|row| [&row.change].into_iter().chain(&row.then))
+        .map(|change| named(change, name))
+        .collect()
 }
 
 fn row(kind: &str) -> Result<Option<&'static Row>, String> {

@@ -33,7 +33,7 @@ use super::reference::DEFAULT_NAMESPACE;
 pub use foreign::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 pub use references::{NameForm, Place, WatchReference};
 use sample::Sample;
-use status::Stage;
+pub use status::Stage;
 pub use step::{GeneratedStep, ObjectAddress};
 
 /// The name of the actor.
@@ -245,7 +245,7 @@ fn generated(
 fn changes_of(watched: &WatchedKind, manifest: &Manifest, kinds: &[String], seed: u64) -> Vec<Value> {
     let name = manifest.name.as_str();
     let Some(schema) = &watched.kind.schema else {
-        return builtin::change(&watched.kind.resource.kind, name).into_iter().collect();
+        return builtin::changes(&watched.kind.resource.kind, name);
     };
     let mut object = manifest.object.as_object().cloned().unwrap_or_default();
     object.retain(|member, _| !schema::NOT_WRITTEN.contains(&member.as_str()));

@@ -238,7 +238,7 @@ fn objects_name_each_other_in_fields_that_are_named_as_a_kind() {
     let mut zoo = zoo();
     let text = || json!({"type": "string"});
     zoo.kind.schema = Some(
-        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["leaseName"], "properties": {
             "deployment": text(), "secretRef": {"type": "object", "properties": {"name": text()}}, "leaseName": text(),
         }}}}),
     );
