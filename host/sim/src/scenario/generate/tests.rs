@@ -2,7 +2,7 @@
 
 use super::super::Kinds;
 use super::*;
-use crate::actor::{Actor, ActorPoll, PollMoment, WriteOutcome};
+use crate::actor::{Actor, ActorPoll, Operation, PollMoment, WriteOutcome};
 use crate::scenario::actor::ActorState;
 use crate::scenario::test_view::TestView;
 
