@@ -109,7 +109,13 @@ impl Foreign<'_> {
         let older = request.before.as_deref();
         let has_metadata =
             |object: &Value| FOREIGN_METADATA.iter().any(|pointer| object.pointer(pointer).is_some());
-        !finalizers(older).is_empty() || !owners(older).is_empty() || older.is_some_and(has_metadata)
+        let is_foreign = |owner: &Value| {
+            let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
+            self.owners.contains(&(request.object_id(), uid))
+        };
+        !finalizers(older).is_empty()
+            || older.is_some_and(has_metadata)
+            || owners(older).iter().any(is_foreign)
     }
 
     /// Names what a write removed although it belongs to another client.
