@@ -1,10 +1,12 @@
 //! Conversions between types that the library lacks, or writes in another form than `github.com/google/cel-go/common/types`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use kube_cel::cel::Value;
 
 use crate::error::EvaluationError;
+use crate::functions::{duration, timestamp};
 
 /// Converts a value by the function of this name; `None` if the library has the conversion, or there is none.
 pub(crate) fn convert(name: &str, value: &Value) -> Option<Result<Value, EvaluationError>> {
@@ -18,9 +20,26 @@ pub(crate) fn convert(name: &str, value: &Value) -> Option<Result<Value, Evaluat
         ("int", Value::Duration(duration)) => {
             duration.num_nanoseconds().map(Value::Int).ok_or(EvaluationError::Arithmetic)
         }
+        ("int", Value::Timestamp(time)) => Ok(Value::Int(time.timestamp())),
+        ("timestamp", Value::Int(seconds)) => timestamp_of_seconds(*seconds).ok_or_else(refused),
         ("string", _) => text(value)?.map(|text| Value::String(Arc::new(text))).ok_or_else(refused),
         _ => return None,
     })
+}
+
+/// Returns the timestamp that is so many seconds after the start of 1970; `None` outside of the years 1 to 9999, which CEL allows.
+fn timestamp_of_seconds(seconds: i64) -> Option<Value> {
+    const ALLOWED: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+    const SECONDS_OF_A_DAY: i64 = 24 * 60 * 60;
+    let (Value::Timestamp(start), Value::Duration(day), Value::Duration(second)) =
+        (timestamp("1970-01-01T00:00:00Z")?, duration("24h")?, duration("1s")?)
+    else {
+        return None;
+    };
+    let seconds = ALLOWED.contains(&seconds).then_some(seconds)?;
+    let days = i32::try_from(seconds.div_euclid(SECONDS_OF_A_DAY)).ok()?;
+    let rest = i32::try_from(seconds.rem_euclid(SECONDS_OF_A_DAY)).ok()?;
+    Some(Value::Timestamp(start + day * days + second * rest))
 }
 
 /// Returns the boolean that a text stands for, as `strconv.ParseBool` of Go reads it.

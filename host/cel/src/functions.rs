@@ -2,7 +2,6 @@
 //! arguments and of its largest possible result.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
@@ -241,11 +240,6 @@ pub(crate) fn call(
         ("matches" | "find" | "findAll", Value::String(text), [Value::String(pattern), ..]) => {
             return call_pattern_function(name, text, pattern, rest, patterns, budget);
         }
-        ("int", Value::Timestamp(time), []) if target.is_none() => return Ok(Value::Int(time.timestamp())),
-        ("timestamp", Value::Timestamp(_), []) if target.is_none() => return Ok(receiver.clone()),
-        ("timestamp", Value::Int(seconds), []) if target.is_none() => {
-            return timestamp_of_seconds(*seconds).ok_or_else(argument_error);
-        }
         (_, Value::Opaque(_), _) => {
             if let Some(result) =
                 optional(receiver).and_then(|inner| call_of_optional(name, receiver, inner, rest))
@@ -359,21 +353,6 @@ fn call_of_sets(
 /// Returns the timestamp that an RFC 3339 text describes.
 pub fn timestamp(text: &str) -> Option<Value> {
     library("timestamp", None, vec![Value::from(text)])
-}
-
-/// Returns the timestamp that is so many seconds after the start of 1970; `None` outside of the years 1 to 9999, which CEL allows.
-fn timestamp_of_seconds(seconds: i64) -> Option<Value> {
-    const ALLOWED: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
-    const SECONDS_OF_A_DAY: i64 = 24 * 60 * 60;
-    let (Value::Timestamp(start), Value::Duration(day), Value::Duration(second)) =
-        (timestamp("1970-01-01T00:00:00Z")?, duration("24h")?, duration("1s")?)
-    else {
-        return None;
-    };
-    let seconds = ALLOWED.contains(&seconds).then_some(seconds)?;
-    let days = i32::try_from(seconds.div_euclid(SECONDS_OF_A_DAY)).ok()?;
-    let rest = i32::try_from(seconds.rem_euclid(SECONDS_OF_A_DAY)).ok()?;
-    Some(Value::Timestamp(start + day * days + second * rest))
 }
 
 /// Returns the duration that a text such as `1h30m` describes.
