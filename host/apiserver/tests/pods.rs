@@ -176,6 +176,10 @@ async fn new_pod_gets_the_amounts_of_a_limit_range_and_is_forbidden_beyond_its_b
     let resources = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}});
     assert_eq!(created["spec"]["containers"][0]["resources"], resources);
     assert_eq!(
+        (created["spec"].get("initContainers"), &created["status"]["qosClass"]),
+        (None, &json!("Burstable"))
+    );
+    assert_eq!(
         created["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
         "LimitRanger plugin set: memory request for container c; memory limit for container c"
     );
@@ -186,6 +190,8 @@ async fn new_pod_gets_the_amounts_of_a_limit_range_and_is_forbidden_beyond_its_b
         refused["message"],
         "pods \"q\" is forbidden: maximum memory usage per Container is 2Gi, but limit is 3Gi"
     );
+    large["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "2Gi"}});
+    api.post(&core("pods"), &large).await.fails(422, "Invalid");
     let claim = json!({"metadata": {"name": "c"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}});
     api.post(&core("persistentvolumeclaims"), &claim).await.fails(403, "Forbidden");

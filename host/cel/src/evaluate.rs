@@ -105,7 +105,8 @@ impl<'e> Evaluation<'e> {
         Ok(Value::List(Arc::new(elements)))
     }
 
-    /// Looks up a member. A selection from an optional is one from its value, and an optional, too. As in the library, a selection from a value that is not a map is false rather than an error.
+    /// Looks up a member. A selection from an optional selects from its value, and the result is an optional.
+    /// As in the library, a selection from a value that is not a map is false rather than an error.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
         let operand = match self.evaluate(&select.operand) {
             Ok(operand) => operand,

@@ -12,7 +12,7 @@ use kube_cel::cel::objects::Map;
 use crate::error::EvaluationError;
 use crate::evaluate::{Evaluation, EvaluationResult};
 use crate::macros::{BindingMacro, MacroKind};
-use crate::values::{compare, from_key, optional, owned_key, size, sorted_keys, to_optional};
+use crate::values::{from_key, optional, owned_key, size, sorted_keys, to_optional};
 
 /// Two values for the variables of a macro: position and element of a list, or key and value of a map.
 type Pair = (Value, Value);
@@ -42,11 +42,10 @@ impl<'e> Evaluation<'e> {
                 let value = self.of_optional(found, &target)?;
                 Ok(to_optional(value))
             }
-            MacroKind::OptFlatMap => match self.of_optional(found, &target)? {
-                None => Ok(to_optional(None)),
-                Some(value) if optional(&value).is_some() => Ok(value),
-                Some(_) => Err(EvaluationError::Types("optFlatMap()")),
-            },
+            MacroKind::OptFlatMap => {
+                let value = self.of_optional(found, &target)?;
+                Ok(value.unwrap_or_else(|| to_optional(None)))
+            }
             MacroKind::SortBy => self.sort_by(found, &target),
         }
     }
@@ -89,10 +88,11 @@ impl<'e> Evaluation<'e> {
                 continue;
             }
             let Value::Map(map) = value else { return Err(EvaluationError::Types("transformMapEntry()")) };
-            for (key, value) in map.map.iter() {
+            // In the order of the keys, so that neither the cost nor the error depends on hashes.
+            for key in sorted_keys(&map, self.budget())? {
                 self.budget().charge(1)?;
                 self.budget().charge_key(key)?;
-                if entries.insert(key.clone(), value.clone()).is_some() {
+                if entries.insert(key.clone(), map.map[key].clone()).is_some() {
                     return Err(EvaluationError::DuplicateKey);
                 }
             }
@@ -117,18 +117,9 @@ impl<'e> Evaluation<'e> {
             keyed.push((key, element.clone()));
         }
         self.budget().charge_sort(keyed.len(), bytes)?;
-        let mut problem = None;
-        let budget = self.budget();
-        keyed.sort_by(|(left, _), (right, _)| {
-            compare(left, right, budget).unwrap_or_else(|error| {
-                problem = Some(error);
-                Ordering::Equal
-            })
-        });
-        match problem {
-            Some(error) => Err(error),
-            None => Ok(Value::List(Arc::new(keyed.into_iter().map(|(_, element)| element).collect()))),
-        }
+        // The keys are of one type and are ordered, so this is a total order.
+        keyed.sort_by(|(left, _), (right, _)| order(left, right));
+        Ok(Value::List(Arc::new(keyed.into_iter().map(|(_, element)| element).collect())))
     }
 
     /// Returns the pairs for which the filter is true.
@@ -191,17 +182,25 @@ impl<'e> Evaluation<'e> {
     }
 }
 
-/// Whether values of this type have an order by which lists are sorted.
+/// Whether a list can be sorted by values as this one.
 fn is_sortable(value: &Value) -> bool {
-    matches!(
-        value,
+    match value {
+        Value::Float(value) => !value.is_nan(),
         Value::Int(_)
-            | Value::UInt(_)
-            | Value::Float(_)
-            | Value::Bool(_)
-            | Value::String(_)
-            | Value::Bytes(_)
-            | Value::Duration(_)
-            | Value::Timestamp(_)
-    )
+        | Value::UInt(_)
+        | Value::Bool(_)
+        | Value::String(_)
+        | Value::Bytes(_)
+        | Value::Duration(_)
+        | Value::Timestamp(_) => true,
+        _ => false,
+    }
+}
+
+/// Compares two keys of one type that [`is_sortable`] accepts.
+fn order(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
+        _ => left.partial_cmp(right).unwrap_or(Ordering::Equal),
+    }
 }

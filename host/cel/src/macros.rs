@@ -37,7 +37,7 @@ const MACROS: [(&str, MacroKind, usize, [usize; 2]); 10] = [
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BindingMacro<'e> {
     pub(crate) kind: MacroKind,
-    /// What the macro is about.
+    /// The list, map or optional that the macro is called on.
     pub(crate) target: &'e IdedExpr,
     /// The names of its first variable and, if it has two, of its second one.
     pub(crate) variables: (&'e str, Option<&'e str>),
@@ -66,7 +66,7 @@ impl<'e> BindingMacro<'e> {
         Some(Self { kind, target, variables, filter: filter.first(), body })
     }
 
-    /// Returns the expression that makes a call no macro although it has the name and the arguments of one, and what is wrong with it.
+    /// Returns what is wrong with a call that has the name of a macro and as many arguments, and the expression to which that applies.
     pub(crate) fn misused(call: &'e CallExpr) -> Option<(&'e IdedExpr, String)> {
         let target = call.target.as_deref()?;
         let (name, kind, variables, [least, most]) =
@@ -78,6 +78,13 @@ impl<'e> BindingMacro<'e> {
         match (kind, names) {
             (MacroKind::OptMap | MacroKind::OptFlatMap, [one]) if variable(one).is_none() => {
                 Some((one, format!("{name}() variable name must be a simple identifier")))
+            }
+            (MacroKind::SortBy, [one]) if variable(one).is_none() => {
+                Some((one, "argument is not an identifier".to_owned()))
+            }
+            (_, [_, _]) if names.iter().any(|name| variable(name).is_none()) => {
+                let at = names.iter().find(|name| variable(name).is_none())?;
+                Some((at, "argument must be a simple name".to_owned()))
             }
             (_, [first, second]) if variable(first).is_some() && variable(first) == variable(second) => {
                 Some((second, format!("duplicate variable name: {}", variable(second)?)))
@@ -97,7 +104,7 @@ impl<'e> BindingMacro<'e> {
     }
 }
 
-/// Returns the name that an expression is.
+/// Returns the name if the expression is a name only.
 fn variable(expression: &IdedExpr) -> Option<&str> {
     match &expression.expr {
         Expr::Ident(name) => Some(name),

@@ -6,7 +6,7 @@ use kube_cel::cel::Value;
 use kube_cel::cel::objects::Opaque;
 
 /// The names that an expression can use, as in `type(x) == int`.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "bool",
     "bytes",
     "double",
@@ -22,6 +22,7 @@ const NAMES: [&str; 18] = [
     "net.CIDR",
     "net.IP",
     "null_type",
+    "optional_type",
     "string",
     "type",
     "uint",
@@ -61,7 +62,11 @@ pub(crate) fn type_of(value: &Value) -> Value {
         Value::Null => "null_type",
         Value::String(_) => "string",
         Value::UInt(_) => "uint",
-        Value::Opaque(opaque) => opaque.runtime_type_name(),
+        Value::Opaque(opaque) => match opaque.runtime_type_name() {
+            // The library has another name for it.
+            "kubernetes.Format" => "kubernetes.NamedFormat",
+            name => name,
+        },
         _ => "dyn",
     })
 }

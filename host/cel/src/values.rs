@@ -229,6 +229,10 @@ fn key<'v>(value: &'v Value, budget: &mut Budget) -> Result<KeyRef<'v>, Evaluati
         Value::Int(int) => Ok(KeyRef::Int(*int)),
         Value::UInt(uint) => Ok(KeyRef::Uint(*uint)),
         Value::Bool(value) => Ok(KeyRef::Bool(*value)),
+        // As in cel-go, a whole number of this type finds an int.
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            Ok(KeyRef::Int(*number as i64))
+        }
         _ => Err(EvaluationError::Types("a key")),
     }
 }

@@ -137,6 +137,11 @@ impl Evaluation<'_> {
     }
 
     fn value(&mut self, expression: &Expression) -> Result<CelValue, expressions::Failure> {
+        let is_failed = |name: &&&str| expressions::selects_optionally(expression.root(), "variables", name);
+        if let Some(name) = self.failed.keys().find(is_failed) {
+            let problem = self.explain(format!("no such key: {name}"));
+            return Err(expressions::Failure::Error(problem));
+        }
         let result = self.inputs.evaluate(expression, self.budget);
         result.map_err(|failure| match failure {
             expressions::Failure::Error(problem) => expressions::Failure::Error(self.explain(problem)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_cel::ast::{Expr, IdedExpr};
+use pilothouse_cel::ast::{Expr, IdedExpr, LiteralValue, operators};
 use pilothouse_cel::syntax::{
     calls, first_unknown, has_struct, is_in_namespace, is_name, subexpressions, unknown_in_namespace,
 };
@@ -61,15 +61,57 @@ fn undeclared(name: &str) -> String {
 
 /// Returns the names of the members of `variable` that an expression selects, such as `a` for `variables.a`.
 pub(crate) fn members_of<'e>(expression: &'e IdedExpr, variable: &str, found: &mut Vec<&'e str>) {
-    if let Expr::Select(select) = &expression.expr
-        && matches!(&select.operand.expr, Expr::Ident(name) if name == variable)
-        && !found.contains(&select.field.as_str())
+    if let Some((operand, field)) = selected(expression)
+        && is_variable(operand, variable)
+        && !found.contains(&field)
     {
-        found.push(&select.field);
+        found.push(field);
     }
     for inner in subexpressions(&expression.expr) {
         members_of(inner, variable, found);
     }
+}
+
+/// Whether an expression uses `variable` in another way than by selecting a member.
+pub(super) fn uses_whole(expression: &IdedExpr, variable: &str) -> bool {
+    let is_selected =
+        |part: &IdedExpr| selected(part).is_some_and(|(operand, _)| is_variable(operand, variable));
+    if is_variable(expression, variable) {
+        return true;
+    }
+    !is_selected(expression)
+        && subexpressions(&expression.expr).into_iter().any(|inner| uses_whole(inner, variable))
+}
+
+/// Whether an expression selects this member of `variable` by `.?`, which has no value instead of failing.
+pub(super) fn selects_optionally(expression: &IdedExpr, variable: &str, member: &str) -> bool {
+    let is_optional = matches!(expression.expr, Expr::Call(_));
+    let is_selected = is_optional
+        && selected(expression)
+            .is_some_and(|(operand, field)| field == member && is_variable(operand, variable));
+    is_selected
+        || subexpressions(&expression.expr)
+            .into_iter()
+            .any(|inner| selects_optionally(inner, variable, member))
+}
+
+/// Returns the operand and the name of a selection, which may be optional.
+fn selected(expression: &IdedExpr) -> Option<(&IdedExpr, &str)> {
+    match &expression.expr {
+        Expr::Select(select) => Some((&select.operand, &select.field)),
+        Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+            (
+                operators::OPT_SELECT,
+                [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
+            ) => Some((operand, field.inner())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_variable(expression: &IdedExpr, variable: &str) -> bool {
+    matches!(&expression.expr, Expr::Ident(name) if name == variable)
 }
 
 /// The values of the variables for one write.
@@ -165,6 +207,21 @@ mod tests {
         assert!(problem("object.nope()").contains("undeclared reference to 'nope'"));
         assert!(problem("authorizer.group('').allowed()").contains("authorizer"));
         assert!(!problem("object.").is_empty());
+    }
+
+    #[test]
+    fn optional_selections_and_whole_uses_of_a_variable_are_found() {
+        let compiled = |text: &str| Expression::compile(text).expect(text);
+        let expression = compile("variables.?a.orValue(1) == variables.b[?0].value()", &["variables"]);
+        let root = expression.as_ref().expect("an expression").root();
+        let mut found = Vec::new();
+        members_of(root, "variables", &mut found);
+        assert_eq!(found, ["a", "b"]);
+        assert!(!uses_whole(root, "variables"));
+        assert!(selects_optionally(root, "variables", "a") && !selects_optionally(root, "variables", "b"));
+        for text in ["[variables].all(i, v, v.a)", "variables == null", "variables[?'a'].hasValue()"] {
+            assert!(uses_whole(compiled(text).root(), "variables"), "{text}");
+        }
     }
 
     #[test]

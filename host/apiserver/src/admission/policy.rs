@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::conditions::{Conditions, FailurePolicy};
 use super::criteria::Criteria;
-use super::expressions::{compile, members_of};
+use super::expressions::{compile, members_of, uses_whole};
 
 /// The variables of all expressions of a policy but its match conditions.
 pub(crate) const POLICY_VARIABLES: &[&str] =
@@ -123,8 +123,11 @@ impl PolicyRules {
     }
 }
 
-/// Returns the positions of the variables that expressions select from `variables`.
+/// Returns the positions of the variables that expressions select from `variables`: all of them if it is used in another way.
 fn used_variables(expressions: &[&Expression], variables: &[Variable]) -> Vec<usize> {
+    if expressions.iter().any(|expression| uses_whole(expression.root(), "variables")) {
+        return (0..variables.len()).collect();
+    }
     let mut names = Vec::new();
     for expression in expressions {
         members_of(expression.root(), "variables", &mut names);

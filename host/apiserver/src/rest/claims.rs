@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::default_classes::STORAGE_CLASS;
 use super::limit_ranges;
 use super::update::UpdateTarget;
 use crate::meta;
@@ -49,14 +50,19 @@ fn check_expansion(
     if old["status"]["phase"] != "Bound" {
         return Err("Only bound persistent volume claims can be expanded");
     }
-    let class = |claim: &Value| claim["spec"]["storageClassName"].as_str().unwrap_or_default().to_owned();
-    let name = class(new);
-    if name.is_empty() || name != class(old) || !allows_expansion(&name) {
+    let (before, name) = (class_of_claim(old), class_of_claim(new));
+    if name.is_empty() || name != before || !allows_expansion(name) {
         return Err(
             "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
         );
     }
     Ok(())
+}
+
+/// Returns the name of a claim's class; "" if it has none.
+fn class_of_claim(claim: &Value) -> &str {
+    let annotated = claim["metadata"]["annotations"][STORAGE_CLASS].as_str();
+    annotated.or(claim["spec"]["storageClassName"].as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -82,5 +88,11 @@ mod tests {
             assert!(check(&old, &claim("2Gi", "Bound", class)).is_err(), "{class}");
         }
         assert!(check(&bound, &claim("2Gi", "Bound", "small")).is_err());
+        let annotated = |size: &str| {
+            let mut claim = claim(size, "Bound", "");
+            claim["metadata"] = json!({"annotations": {STORAGE_CLASS: "large"}});
+            claim
+        };
+        assert_eq!(check(&annotated("1Gi"), &annotated("2Gi")), Ok(()));
     }
 }

@@ -8,8 +8,8 @@ use super::internal::ControllerAdmission;
 use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
-    WriteResult, admit, certificates, crd_sync, defaults, services, strategy, warnings as kind_warnings,
-    with_warnings,
+    WriteResult, admit, certificates, crd_sync, defaults, limit_ranges, services, strategy,
+    warnings as kind_warnings, with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
@@ -111,6 +111,7 @@ async fn create_decoded(
             // Before the strategy: the client does not own what the server allocates.
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
+        limit_ranges::set_defaults_of_pod(state, endpoint, &mut value);
         strategy::prepare_create(state, endpoint, &mut value, &state.now());
         // As in Kubernetes, a Service that is created through its status gets no addresses.
         if options.created_through.is_empty() && endpoint.is_core("services") {

@@ -10,7 +10,7 @@ use crate::state::State;
 const DEFAULT_STORAGE_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 /// The annotation of a claim that names its class.
-const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(super) const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// The annotation that makes an IngressClass the default one.
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 /// The annotation of an Ingress that names its class.

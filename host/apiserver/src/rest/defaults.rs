@@ -34,7 +34,7 @@ struct Priority {
 /// # Errors
 /// 403 if the Pod names a PriorityClass or a RuntimeClass that does not exist, or contradicts it, or if a LimitRange forbids the object.
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
-    limit_ranges::on_create(state, endpoint, value)?;
+    limit_ranges::check(state, endpoint, value)?;
     default_classes::on_create(state, endpoint, value);
     if endpoint.is_core("pods") {
         let name = meta::text(value, "name").to_owned();

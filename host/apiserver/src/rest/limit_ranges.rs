@@ -20,28 +20,23 @@ const OF_POD: [&str; 2] = ["cpu", "memory"];
 
 type Amounts = Map<String, Value>;
 
-/// Sets the defaults of a new Pod, and checks a new Pod or claim.
+/// Sets the defaults of a new Pod. Other objects stay as they are.
+pub(super) fn set_defaults_of_pod(state: &State, endpoint: &Endpoint, value: &mut Value) {
+    if endpoint.is_core("pods") && value["spec"].is_object() {
+        let ranges = limit_ranges(state, meta::text(value, "namespace"));
+        ranges.iter().for_each(|range| set_defaults(range, value));
+    }
+}
+
+/// Checks a Pod or a claim. Other objects pass.
 ///
 /// # Errors
 /// 403 if the object exceeds a bound of a LimitRange of its namespace.
-pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+pub(super) fn check(state: &State, endpoint: &Endpoint, value: &Value) -> Result<(), Status> {
     let (is_pod, is_claim) = (endpoint.is_core("pods"), endpoint.is_core("persistentvolumeclaims"));
     if !is_pod && !is_claim {
         return Ok(());
     }
-    if is_pod {
-        let ranges = limit_ranges(state, meta::text(value, "namespace"));
-        ranges.iter().for_each(|range| set_defaults(range, value));
-    }
-    check(state, endpoint, value)
-}
-
-/// Checks a Pod or a claim.
-///
-/// # Errors
-/// As [`on_create`].
-pub(super) fn check(state: &State, endpoint: &Endpoint, value: &Value) -> Result<(), Status> {
-    let is_pod = endpoint.is_core("pods");
     for range in &limit_ranges(state, meta::text(value, "namespace")) {
         let problems = if is_pod { problems_of_pod(range, value) } else { problems_of_claim(range, value) };
         if let Some(problem) = aggregated(problems) {
@@ -77,7 +72,8 @@ fn set_defaults(range: &Value, pod: &mut Value) {
     }
     let mut set = Vec::new();
     for (list, word) in CONTAINERS {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             for (of, defaults) in &defaults {
                 let names = add_missing(&mut container["resources"], of, defaults);

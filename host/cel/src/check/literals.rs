@@ -1,5 +1,5 @@
-//! What Kubernetes demands of literals, besides their types: that elements have one type, and that times and durations are some. As there, an error of
-//! a literal is reported only if the expression has no type error.
+//! Rules for literals that Kubernetes checks after the types: the elements of a list or map have one type, and literal durations and timestamps are
+//! valid. As in Kubernetes, an error of a literal is reported only if the expression has no type error.
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
 
@@ -9,7 +9,7 @@ use super::report::Report;
 use super::unify::{Bindings, Exhausted};
 use crate::functions::{duration, timestamp};
 
-/// The literals that were met.
+/// The literals that were found so far.
 #[derive(Default)]
 pub(super) struct Literals {
     /// The elements of each list, and the keys and values of each map. Their types may not be known before the whole expression was checked.
@@ -20,7 +20,7 @@ pub(super) struct Literals {
 struct Elements {
     /// The offset and the type of each.
     types: Vec<(usize, Type)>,
-    /// Whether only the first one of another type is reported.
+    /// Whether these are the elements of a list. Of those, only the first one of another type is reported.
     is_list: bool,
 }
 

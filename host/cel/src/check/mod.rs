@@ -32,7 +32,7 @@ use unify::{Bindings, Exhausted};
 const MAX_STEPS: usize = 200_000;
 
 /// The names of types, which are values of the type `type`.
-const TYPE_NAMES: [(&str, Type); 17] = [
+const TYPE_NAMES: [(&str, Type); 18] = [
     ("bool", Type::Bool),
     ("bytes", Type::Bytes),
     ("double", Type::Double),
@@ -48,6 +48,7 @@ const TYPE_NAMES: [(&str, Type); 17] = [
     ("net.CIDR", Type::Library("net.CIDR")),
     ("net.IP", Type::Library("net.IP")),
     ("null_type", Type::Null),
+    ("optional_type", Type::Dyn),
     ("string", Type::String),
     ("uint", Type::Uint),
 ];

@@ -181,6 +181,8 @@ fn errors_of_optionals_macros_and_literals_are_those_of_cel_go() {
              1:18: found no matching overload for '@sortByAssociatedKeys' applied to 'int.(list(!error!))'",
         ),
         ("self.tags.all(i, i, true)", "1:18: duplicate variable name: i"),
+        ("self.tags.all(1, v, true)", "1:15: argument must be a simple name"),
+        ("self.tags.sortBy(1, 2)", "1:18: argument is not an identifier"),
         ("self.tags.optMap(1, true)", "1:18: optMap() variable name must be a simple identifier"),
         (
             "self.tags.all(i, v, true, true)",
