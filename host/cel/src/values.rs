@@ -190,6 +190,10 @@ pub(crate) fn optional_index(
     match index_value(container, index, budget) {
         Ok(value) => Ok(Some(value)),
         Err(EvaluationError::Index | EvaluationError::Key) => Ok(None),
+        // No key is a fraction.
+        Err(EvaluationError::Types(_)) if matches!((container, index), (Value::Map(_), Value::Float(_))) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

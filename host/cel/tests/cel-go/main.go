@@ -1,5 +1,5 @@
 // Command cel-go writes what cel-go, configured as in kube-apiserver, says of random expressions: one JSON object per line with the
-// expression and its type errors, or its type and, if it is a boolean, a number or a text, its value. host/cel/tests/recorded.rs compares.
+// expression and its type errors, or its type and, if it is a boolean, an integer or a text, its value. host/cel/tests/recorded.rs compares.
 //
 //	go run . > ../recorded.jsonl
 package main
@@ -69,6 +69,33 @@ func expression(random *rand.Rand, depth int) string {
 	}
 }
 
+// wellTyped returns expressions without type errors: each list, changed by each macro, in each question about it, and conversions.
+func wellTyped() (all []string) {
+	lists := []string{"[3, 1, 2]", "tags.map(t, size(t) + count)", "[count, 1, 1]", "[1, 2, 3].filter(x, x > 5)"}
+	macros := []string{"sortBy(x, x)", "sortBy(x, -x)", "sortBy(x, string(x))", "transformList(i, x, x * i)", "transformList(i, x, i > 0, x)",
+		"map(x, x > 1, x + 1)"}
+	questions := []string{"size()", "sum()", "map(x, string(x)).join('-')", "all(i, x, x > i)", "exists(i, x, i == x)", "existsOne(i, x, x == 1)",
+		"exists_one(x, x == 1)", "transformMap(i, x, x)[?1].orValue(7)", "transformMap(i, x, x > 1, x).size()",
+		"transformMapEntry(i, x, {i: x + 1})[?0].optMap(x, x * 2).orValue(-1)", "first().optMap(x, x + 1).orValue(0)",
+		"last().optFlatMap(x, optional.of(x)).hasValue()", "isSorted()", "distinct().size()", "reverse()[?0].orValue(5)"}
+	for _, list := range lists {
+		for _, macro := range macros {
+			for _, question := range questions {
+				all = append(all, list+"."+macro+"."+question)
+			}
+		}
+	}
+	values := []string{"1", "-7", "3u", "1.0", "2.5", "1e6", "123456789.0", "0.00001", "1e21", "'5'", "'text'", "'true'", "'1.5'", "true", "b'abc'",
+		"duration('90s')", "duration('1.5h')", "duration('1ns')", "timestamp('2026-01-02T03:04:05.120Z')", "timestamp('2026-01-02T03:04:05+02:00')"}
+	for _, value := range values {
+		for _, function := range []string{"string(dyn(%s))", "int(dyn(%s))", "uint(dyn(%s))", "bool(dyn(%s))", "string(double(dyn(%s)))", "string(bytes(dyn(%s)))",
+			"string(type(dyn(%s)) == int)", "'%%s'.format([dyn(%s)])", "dyn(%s) in [dyn(1), dyn('5'), dyn(true)]", "{1: 'a'}[?dyn(%s)].orValue('none')"} {
+			all = append(all, fmt.Sprintf(function, value))
+		}
+	}
+	return all
+}
+
 // Record is a line of the output.
 type Record struct {
 	Expression string `json:"expression"`
@@ -76,7 +103,7 @@ type Record struct {
 	Errors []string `json:"errors,omitempty"`
 	// Type is that of the value.
 	Type string `json:"type,omitempty"`
-	// Value is the value's text; empty if it is of another type than a boolean, a number or a text, or there is none.
+	// Value is the value's text; empty if it is of another type than a boolean, an integer or a text, or there is none.
 	Value string `json:"value,omitempty"`
 	// Fails is whether the evaluation fails.
 	Fails bool `json:"fails,omitempty"`
@@ -139,13 +166,15 @@ func main() {
 	}
 	random, out := rand.New(rand.NewSource(seed)), json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
-	seen := map[string]bool{}
+	seen, texts := map[string]bool{}, wellTyped()
 	for len(seen) < count {
 		text := expression(random, []int{1, 2, 2, 3}[random.Intn(4)])
-		if seen[text] || len(text) > 400 {
-			continue
+		if !seen[text] && len(text) <= 400 {
+			seen[text] = true
+			texts = append(texts, text)
 		}
-		seen[text] = true
+	}
+	for _, text := range texts {
 		if record := describe(set.StoredExpressionsEnv(), text); record != nil {
 			if err := out.Encode(record); err != nil {
 				fmt.Fprintln(os.Stderr, "write:", err)
