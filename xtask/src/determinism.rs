@@ -9,11 +9,12 @@ use crate::vocabulary::without_texts;
 const SIMULATED: [&str; 8] = ["apiserver", "cel", "controller", "informer", "model", "plugin", "sim", "yaml"];
 
 /// The files that may use the standard library's maps and their hasher.
-const STANDARD_MAPS_ALLOWED: [&str; 7] = [
+const STANDARD_MAPS_ALLOWED: [&str; 8] = [
     // The maps of CEL are those of the library. No result and no cost depends on their order.
     "host/apiserver/src/admission/evaluation.rs",
     "host/apiserver/src/schema/cel/values.rs",
     "host/cel/src/evaluate.rs",
+    "host/cel/src/evaluate_macros.rs",
     "host/cel/src/values.rs",
     // Defines the maps that replace them.
     "host/model/src/hash.rs",
